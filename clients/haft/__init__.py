@@ -1,0 +1,1 @@
+"""haft: the client side, plain and on trio, and the command line."""

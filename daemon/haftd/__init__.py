@@ -1,0 +1,1 @@
+"""haftd: the per-user daemon that holds running tools."""

@@ -1,0 +1,1 @@
+"""Everything that is Linux: starting, signalling, terminals, the lock file, recovery."""

@@ -1,0 +1,1 @@
+"""Runtimes: one way of running a tool a file, all behind one coroutine."""

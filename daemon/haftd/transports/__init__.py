@@ -1,0 +1,1 @@
+"""Where connections come from: Unix socket, WebSocket, inherited sockets."""

@@ -1,0 +1,1 @@
+"""One file a method; each holds what the method decides."""
