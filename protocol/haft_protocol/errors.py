@@ -1,0 +1,182 @@
+"""Errors of the wire: each a code, a kind, and one sentence that says what is wrong and what to do.
+
+Rules: sentences are made here, nowhere else; whatever of the caller's text they show is cut and
+escaped; no environment value, token or traceback ever enters one. Section 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "CODES",
+    "RpcError",
+    "action_not_supported",
+    "handle_exists",
+    "handle_not_found",
+    "handle_stopped",
+    "internal",
+    "invalid_answer",
+    "invalid_arguments",
+    "invalid_params",
+    "invalid_request",
+    "limit_exceeded",
+    "method_not_found",
+    "not_authorized",
+    "parse_error",
+    "request_cancelled",
+    "shown",
+    "shutting_down",
+    "spawn_failed",
+    "tool_not_found",
+    "unsupported_runtime",
+]
+
+CODES: dict[str, int] = {
+    "parse_error": -32700,
+    "invalid_request": -32600,
+    "method_not_found": -32601,
+    "invalid_params": -32602,
+    "internal_error": -32603,
+    "request_cancelled": -32800,
+    "handle_not_found": -32001,
+    "handle_exists": -32002,
+    "tool_not_found": -32003,
+    "action_not_supported": -32004,
+    "invalid_arguments": -32005,
+    "not_authorized": -32006,
+    "not_approved": -32007,
+    "handle_stopped": -32008,
+    "limit_exceeded": -32009,
+    "untrusted_root": -32010,
+    "invalid_answer": -32011,
+    "spawn_failed": -32012,
+    "shutting_down": -32013,
+    "unsupported_runtime": -32014,
+}
+
+_LONGEST = 512
+
+
+def shown(text: object, limit: int = 120) -> str:
+    """Quote `text` for a message: control characters escaped, cut to `limit` characters."""
+    quoted = ascii(text) if not isinstance(text, str) or not text.isprintable() else repr(text)
+    return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
+
+
+class RpcError(Exception):
+    """An error reply in the making; `data` always holds `kind`."""
+
+    def __init__(self, kind: str, message: str, **data: Any) -> None:
+        self.kind = kind
+        self.code = CODES[kind]
+        self.message = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
+        self.data: dict[str, Any] = {"kind": kind, **data}
+        super().__init__(self.message)
+
+
+def parse_error(why: str) -> RpcError:
+    """The bytes are no JSON; nothing of the message was looked at."""
+    return RpcError("parse_error", f"The message could not be parsed: {why}.")
+
+
+def invalid_request(why: str) -> RpcError:
+    """JSON, but no JSON-RPC 2.0 request."""
+    return RpcError("invalid_request", f"This is not a JSON-RPC 2.0 request: {why}.")
+
+
+def method_not_found(name: str) -> RpcError:
+    """No such method."""
+    return RpcError("method_not_found", f"There is no method {shown(name)}; `rpc.discover` lists all methods.")
+
+
+def invalid_params(why: str, **data: Any) -> RpcError:
+    """The params do not fit the method; `why` names the field."""
+    return RpcError("invalid_params", f"The params do not fit: {why}.", **data)
+
+
+def internal(incident: str) -> RpcError:
+    """A fault of ours; `incident` is what the log has it under."""
+    return RpcError("internal_error", f"haftd failed on this request; its log says more under {incident}.", incident=incident)
+
+
+def request_cancelled() -> RpcError:
+    """The caller cancelled the request."""
+    return RpcError("request_cancelled", "The request was cancelled by `$/cancelRequest`; the handle lives on.")
+
+
+def handle_not_found(handle: str, session: str, *, expired: bool = False) -> RpcError:
+    """No such handle in the session; `expired` when the id was used and its result is gone."""
+    if expired:
+        return RpcError(
+            "handle_not_found",
+            f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; spawn it again.",
+            id=handle, session=session, expired=True,
+        )
+    return RpcError(
+        "handle_not_found",
+        f"There is no handle {shown(handle)} in session {shown(session)}; `handles/list` shows those there are.",
+        id=handle, session=session,
+    )
+
+
+def handle_exists(handle: str, session: str, state: str) -> RpcError:
+    """The id is taken by a live handle."""
+    return RpcError(
+        "handle_exists",
+        f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or abort it first.",
+        id=handle, session=session, state=state,
+    )
+
+
+def tool_not_found(tool: str, known: Sequence[str]) -> RpcError:
+    """No such tool; the message shows those there are."""
+    names = ", ".join(sorted(known)[:12]) or "none"
+    return RpcError("tool_not_found", f"There is no tool {shown(tool)}; the tools are: {names}.", tool=tool)
+
+
+def action_not_supported(tool: str, action: str, why: str) -> RpcError:
+    """The tool does not support the action, or not now."""
+    return RpcError("action_not_supported", f"Tool {shown(tool)} does not support {action!r}: {why}.", tool=tool, action=action)
+
+
+def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError:
+    """The tool's arguments are wrong; `problems` is a list of {path, message}, all of them."""
+    listed = "; ".join(f"{p['path']}: {p['message']}" for p in problems)
+    return RpcError("invalid_arguments", f"The arguments of {shown(tool)} do not fit: {listed}.", tool=tool, problems=list(problems))
+
+
+def not_authorized(why: str) -> RpcError:
+    """The connection may not do that."""
+    return RpcError("not_authorized", why)
+
+
+def handle_stopped(handle: str, state: object) -> RpcError:
+    """The handle has ended; its state is in `data.state`."""
+    return RpcError("handle_stopped", f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.", id=handle, state=state)
+
+
+def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
+    """A limit of section 1 was met; the message names it and its value."""
+    return RpcError("limit_exceeded", f"{what}: the limit `{limit}` is {value}.", limit=limit, value=value)
+
+
+def invalid_answer(why: str) -> RpcError:
+    """The answer does not fit the question, which stays."""
+    return RpcError("invalid_answer", f"The answer does not fit: {why}; the question is still open.")
+
+
+def spawn_failed(why: str, **data: Any) -> RpcError:
+    """The tool could not be started; nothing of it runs."""
+    return RpcError("spawn_failed", f"The tool could not be started: {why}.", **data)
+
+
+def shutting_down() -> RpcError:
+    """The daemon is stopping."""
+    return RpcError("shutting_down", "haftd is shutting down and starts nothing new; try again when it is back.")
+
+
+def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
+    """The tool names a runtime that this daemon cannot offer."""
+    return RpcError("unsupported_runtime", f"Tool {shown(tool)} wants the runtime {runtime!r}, which cannot be used here: {why}.", tool=tool, runtime=runtime)

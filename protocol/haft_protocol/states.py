@@ -1,0 +1,141 @@
+"""The handle state object: what spawn, fetch, apply and abort return.
+
+Rules: each state carries exactly its own data; a field that is not there is not said (`null` is
+never written for "absent", except where the protocol gives `null` a meaning). Section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .questions import Question
+
+__all__ = [
+    "By",
+    "EndedBy",
+    "Exit",
+    "HandleState",
+    "InputWanted",
+    "LeftBehind",
+    "Pending",
+    "Running",
+    "Screen",
+    "Stopped",
+    "ToolError",
+    "Truncated",
+    "Waited",
+    "Waiting",
+]
+
+By = Literal["exit", "abort", "turn_end", "disconnect", "shutdown", "limit", "lost"]
+Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
+
+
+class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a process ended: `code` or `signal` (its name without SIG), never both."""
+
+    code: int | UnsetType = UNSET
+    signal: str | UnsetType = UNSET
+
+
+class LeftBehind(msgspec.Struct, frozen=True):
+    """A process of the handle that outlived the one that was started."""
+
+    pid: int
+    command: str
+
+
+class EndedBy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who ended a handle; `client` where a client did it."""
+
+    by: By
+    client: str | UnsetType = UNSET
+
+
+class ToolError(msgspec.Struct, frozen=True):
+    """A tool's own failure. `transient`: the same call may succeed later."""
+
+    message: str
+    trace: tuple[str, ...] = ()
+    transient: bool = False
+
+
+class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a program reads: a line, a key or a secret, with the last line it showed."""
+
+    kind: Literal["line", "key", "secret"]
+    prompt: str
+    certain: bool = True
+
+
+class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text."""
+
+    rows: int
+    cols: int
+    cursor: tuple[int, int]
+    alt: bool
+    title: str
+    revision: int
+    lines: tuple[str, ...] | UnsetType = UNSET
+    changed: dict[str, str] | UnsetType = UNSET
+
+
+class Truncated(msgspec.Struct, frozen=True):
+    """A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one."""
+
+    bytes: int
+    kept: int
+    path: str | None
+
+
+class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="state"):
+    id: str
+    tool: str
+    session: str
+    cursor: int
+    generation: int
+    elapsed_ms: int
+    omitted: int = 0
+    waited: Waited | UnsetType = UNSET
+    screen: Screen | UnsetType = UNSET
+
+
+class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
+    """The id is taken; nothing runs yet."""
+
+    content: str
+
+
+class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
+    """The tool runs."""
+
+    content: str
+    input_wanted: InputWanted | UnsetType | None = UNSET
+
+
+class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
+    """The tool asked one question and goes on when it is answered."""
+
+    content: str
+    question: Question
+
+
+class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
+    """Terminal. `result` or `error`, never both; `content` beside an error of a raw process."""
+
+    ended_by: EndedBy
+    result: str | UnsetType = UNSET
+    error: ToolError | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    exit: Exit | UnsetType = UNSET
+    output_complete: bool | UnsetType = UNSET
+    left_behind: tuple[LeftBehind, ...] | UnsetType = UNSET
+    unconfirmed: tuple[int, ...] | UnsetType = UNSET
+    truncated: Truncated | UnsetType = UNSET
+
+
+HandleState = Pending | Running | Waiting | Stopped
