@@ -1,0 +1,198 @@
+"""The seam between the supervisor and whatever runs a tool.
+
+A runtime is one coroutine, `async def run(call, port)`. Rules:
+
+- It reports facts through `port` and never touches a handle, a session or a connection.
+- It calls `port.started(grip)` once, when the tool runs; before that it may raise `StartFailed`.
+- It returns a text (the result), or None (the output is the result); it raises `ToolFailed` for
+  the tool's own failure.
+- When the process it started ends while others of it live on, it says `port.ended(...)` at once
+  and returns later, when nothing of it is left: the handle is stopped from `ended` on.
+- Cancellation is abort: within a shielded scope it ends everything it started, taking
+  `port.grace_s` seconds at most before it kills, says `port.ended(...)` if it had not, and lets
+  the cancellation pass. Nothing it started outlives it but what it names in `unconfirmed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+__all__ = [
+    "Call",
+    "Ended",
+    "Grip",
+    "Input",
+    "InputRefused",
+    "LeftOver",
+    "Port",
+    "Runtime",
+    "StartFailed",
+    "ToolFailed",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of a tool, resolved: nothing is looked up after this.
+
+    `env` is the whole environment of the child. `stdin`: `pipe` for a handle that takes input,
+    `null` for an empty one. `output`: how what it prints is read. `mark` is the value of
+    HAFT_HANDLE. `umask` and resource limits of the child are the daemon's unless given.
+    """
+
+    tool: str
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    mark: str
+    terminal: bool = False
+    stdin: Literal["pipe", "null"] = "null"
+    output: Literal["raw", "outcome", "events"] = "raw"
+    rows: int = 24
+    cols: int = 80
+    limits: Mapping[str, float] = field(default_factory=dict)
+    script: tuple[Any, ...] = ()
+    """For the `fake` runtime only: the steps it plays."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """A process of the tool that outlived the one that was started."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The process that was started has ended: with `code`, or by `signal` (name without SIG).
+
+    `natural`: it ended before any signal of an abort reached it. `output_complete`: nothing holds
+    its output any more. `result` and `failure`: what a structured tool said, else both None.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+    natural: bool = True
+    output_complete: bool = True
+    unconfirmed: tuple[int, ...] = ()
+    result: str | None = None
+    failure: ToolFailed | None = None
+    limit: str | None = None
+    """The limit that ended it, if one did."""
+
+
+class ToolFailed(Exception):
+    """The tool's own failure, in its own words."""
+
+    def __init__(self, message: str, trace: tuple[str, ...] = (), *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.trace = trace
+        self.transient = transient
+
+
+class StartFailed(Exception):
+    """The tool could not be started and nothing of it runs. `reason` is one of `program`,
+    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+
+
+class InputRefused(Exception):
+    """The input cannot be given; the message says why and what would work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input of `apply`, checked in form. `secret`: in no log, no repr."""
+
+    kind: Literal["text", "line", "keys", "paste", "eof", "signal", "resize"]
+    text: str = field(default="", repr=False)
+    keys: tuple[str, ...] = field(default=(), repr=False)
+    signal: str = ""
+    rows: int = 0
+    cols: int = 0
+    secret: bool = False
+
+
+class Grip(Protocol):
+    """What can be done to a running tool from outside; every call decides at once."""
+
+    @property
+    def pid(self) -> int | None:
+        """The process that was started, if there is one."""
+
+    @property
+    def command(self) -> str:
+        """What runs, for a person to read; no secrets."""
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it sits on a terminal."""
+
+    def write(self, item: Input) -> int:
+        """Queue `item` whole, behind what is queued; returns its number. Raises `InputRefused`.
+
+        Signals and resizes (and C-c on a pipe) act at once and return the last written number.
+        The number is reported through `port.written` when all of it is with the program.
+        """
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        """What lives on after the process that was started has ended, as of now."""
+
+    def members(self) -> tuple[int, ...]:
+        """The pids of everything of it that lives, as of now."""
+
+    def screen(self) -> ScreenShot | None:
+        """The terminal's screen, None without a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenShot:
+    """A plain snapshot of a screen; `cursor` is (row, col) from 0; `revision` grows with output."""
+
+    rows: int
+    cols: int
+    cursor: tuple[int, int]
+    alt: bool
+    title: str
+    lines: tuple[str, ...]
+    revision: int
+
+
+class Port(Protocol):
+    """How a runtime reports; all but `ask` decide at once and never block."""
+
+    grace_s: float
+    """How long an abort waits between TERM and KILL; read when cancellation arrives."""
+
+    def started(self, grip: Grip) -> None:
+        """The tool runs."""
+
+    def emit(self, data: bytes) -> None:
+        """It printed `data`."""
+
+    def written(self, number: int) -> None:
+        """All input up to `number` is with the program, or was dropped because it closed its end."""
+
+    def ended(self, end: Ended) -> None:
+        """The process that was started has ended. At most once."""
+
+    def completed(self) -> None:
+        """No more output will come, although `ended` said that it was not complete."""
+
+    async def ask(self, question: Any) -> Any:
+        """Ask a `haft_protocol.questions.Question`; returns the checked answer."""
+
+
+class Runtime(Protocol):
+    """One way of running a tool."""
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        """See the head of this file."""

@@ -1,0 +1,381 @@
+"""Every method of the wire, once: its params, its result, one line of what it does.
+
+Rules: params are frozen and refuse unknown fields; the daemon decodes with these very types, the
+clients build them, the OpenRPC document is generated from them. Sections 4 and 8, and the part
+of 5 and 7 that is served.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from .states import HandleState
+
+__all__ = [
+    "METHODS",
+    "AbortParams",
+    "ApplyParams",
+    "AwaitParams",
+    "AwaitResult",
+    "Client",
+    "ClientCapabilities",
+    "Empty",
+    "FetchParams",
+    "FoundLine",
+    "HandlesListParams",
+    "HandlesListResult",
+    "InitializeParams",
+    "InitializeResult",
+    "LimitsResult",
+    "Method",
+    "Problem",
+    "ReloadResult",
+    "SearchParams",
+    "SearchResult",
+    "SessionCloseParams",
+    "SessionCloseResult",
+    "SessionInfo",
+    "SessionListResult",
+    "ShutdownParams",
+    "SpawnParams",
+    "StatusResult",
+    "ToolInfo",
+    "ToolsListParams",
+    "ToolsListResult",
+    "View",
+    "Wait",
+    "WebSocketInfo",
+]
+
+Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")]
+"""The name of a handle or a session."""
+
+Root = Annotated[str, Meta(pattern=r"^/[^\x00]*\Z", max_length=4096)]
+Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
+MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
+Offset = Annotated[int, Meta(ge=0)]
+
+Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
+View = Literal["delta", "all", "tail", "screen"]
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every method takes besides its own: the session, `default` if it is not named."""
+
+    session: Id = "default"
+    root: Root | UnsetType = UNSET
+
+
+class Empty(Params, frozen=True, kw_only=True):
+    """A method without params of its own."""
+
+
+class _Reading(Params, frozen=True, kw_only=True):
+    wait: Wait | UnsetType = UNSET
+    timeout_ms: Milliseconds | UnsetType = UNSET
+    quiet_ms: Milliseconds = 500
+    pattern: Annotated[str, Meta(max_length=4096)] | UnsetType = UNSET
+    view: View = "delta"
+    max_bytes: MaxBytes = 65_536
+
+
+class SpawnParams(_Reading, frozen=True, kw_only=True):
+    """Start a tool under an id. `env` replaces the daemon's environment; `null` leaves a name out."""
+
+    tool: str
+    id: Id
+    args: dict[str, Any] = {}
+    call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
+    env: dict[str, str | None] | UnsetType = UNSET
+
+
+class FetchParams(_Reading, frozen=True, kw_only=True):
+    """Read a handle; `cursor` re-reads from an offset and leaves the read mark alone."""
+
+    id: Id
+    cursor: Offset | UnsetType = UNSET
+    since_revision: Offset | UnsetType = UNSET
+
+
+class ApplyParams(FetchParams, frozen=True, kw_only=True):
+    """Give a handle input, or the answer it waits for; then read as fetch does."""
+
+    input: Any
+
+
+class AbortParams(Params, frozen=True, kw_only=True):
+    """End a handle: TERM, the grace, KILL; answered when nothing of it is left."""
+
+    id: Id
+    grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | UnsetType = UNSET
+
+
+class AwaitParams(Params, frozen=True, kw_only=True):
+    """Wait until all of `all` and one of `any` have stopped."""
+
+    any: tuple[Id, ...] = ()
+    all: tuple[Id, ...] = ()
+    timeout_secs: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType = UNSET
+
+
+class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The states of those that have stopped, and of those that have not."""
+
+    completed: tuple[HandleState, ...]
+    pending: tuple[HandleState, ...]
+    timed_out: bool = False
+
+
+class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who connects, as it calls itself."""
+
+    name: Annotated[str, Meta(max_length=128)]
+    version: Annotated[str, Meta(max_length=64)] = ""
+
+
+class ClientCapabilities(msgspec.Struct, frozen=True):
+    """What a client can be asked; what this daemon does not know is passed over."""
+
+    inquiry: bool = False
+
+
+class InitializeParams(Params, frozen=True, kw_only=True):
+    """Say who connects; optional on a Unix socket, required first on a WebSocket."""
+
+    client: Client
+    protocol: Literal[1]
+    capabilities: ClientCapabilities = ClientCapabilities()
+
+
+class LimitsResult(msgspec.Struct, frozen=True):
+    """The limits of section 1 as this daemon has them."""
+
+    max_message: int
+    max_nesting: int
+    max_batch: int
+    max_connections: int
+    max_in_flight: int
+    max_handles_session: int
+    max_handles: int
+    max_queued: int
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The daemon's name and version."""
+
+    name: str
+    version: str
+
+
+class InitializeResult(msgspec.Struct, frozen=True):
+    """`started_at` is seconds since the epoch."""
+
+    server: ServerInfo
+    protocol: int
+    session: str
+    limits: LimitsResult
+    pid: int
+    started_at: float
+
+
+class PingResult(msgspec.Struct, frozen=True):
+    """The daemon is there."""
+
+    pong: bool = True
+
+
+class HandlesListParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """List the handles of one session, or of all with `*`."""
+
+    session: Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] = "default"
+    root: Root | UnsetType = UNSET
+
+
+class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A handle's state with what an assistant needs to find it again. Times are seconds since the
+    epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) of all its processes."""
+
+    state: HandleState
+    command: str
+    root: str
+    started_at: float
+    age_s: float
+    bytes: int
+    last_output_at: float | UnsetType = UNSET
+    pid: int | UnsetType = UNSET
+    cpu_s: float | UnsetType = UNSET
+    memory: int | UnsetType = UNSET
+
+
+class HandlesListResult(msgspec.Struct, frozen=True):
+    """Each handle is its state object with the fields of `HandleInfo` beside it."""
+
+    handles: tuple[dict[str, Any], ...]
+
+
+class ToolsListParams(Params, frozen=True, kw_only=True):
+    """List the tools with their schemas."""
+
+    provider: Literal["generic"] = "generic"
+    style: Literal["oneof"] = "oneof"
+
+
+class ToolInfo(msgspec.Struct, frozen=True):
+    """A tool as a client sees it; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    stateful: bool
+    actions: tuple[str, ...]
+    source: str
+    runtime: str
+
+
+class ToolsListResult(msgspec.Struct, frozen=True):
+    """The tools, by name."""
+
+    tools: tuple[ToolInfo, ...]
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or definition that was left out, and why."""
+
+    file: str
+    key: str
+    message: str
+    line: int | UnsetType = UNSET
+
+
+class ReloadResult(msgspec.Struct, frozen=True):
+    """What is there after reading everything again."""
+
+    tools: int
+    problems: tuple[Problem, ...]
+
+
+class SearchParams(Params, frozen=True, kw_only=True):
+    """Find lines in the kept output of handles, running or stopped."""
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=4096)]
+    ids: tuple[Id, ...] | UnsetType = UNSET
+    max_matches: Annotated[int, Meta(ge=1, le=10_000)] = 200
+
+
+class FoundLine(msgspec.Struct, frozen=True):
+    """A line that matches; `cursor` is the byte offset at which it begins."""
+
+    id: str
+    generation: int
+    cursor: int
+    line: str
+
+
+class SearchResult(msgspec.Struct, frozen=True):
+    """`more`: the limit was met, there may be others."""
+
+    matches: tuple[FoundLine, ...]
+    more: bool
+
+
+class WebSocketInfo(msgspec.Struct, frozen=True):
+    """Where the WebSocket listens."""
+
+    host: str
+    port: int
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil."""
+
+    version: str
+    pid: int
+    started_at: float
+    uptime_s: float
+    socket: str
+    state: Literal["running", "stopping"]
+    containment: Literal["cgroup", "processes"]
+    connections: int
+    sessions: int
+    handles: dict[str, int]
+    memory: int
+    cpu_s: float
+    descriptors: int
+    threads: int
+    spooled: int
+    problems: tuple[Problem, ...]
+    websocket: WebSocketInfo | UnsetType = UNSET
+    unconfirmed: tuple[int, ...] = ()
+    recovered: dict[str, int] | UnsetType = UNSET
+    refused: dict[str, int] | UnsetType = UNSET
+
+
+class ShutdownParams(Params, frozen=True, kw_only=True):
+    """Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one lives."""
+
+    policy: Literal["abort", "refuse"] = "abort"
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """A session and how many handles it has."""
+
+    session: str
+    live: int
+    stopped: int
+    connections: int
+
+
+class SessionListResult(msgspec.Struct, frozen=True):
+    """All sessions that are known."""
+
+    sessions: tuple[SessionInfo, ...]
+
+
+class SessionCloseParams(Params, frozen=True, kw_only=True):
+    """Close a session; its live handles are aborted."""
+
+    policy: Literal["abort"] = "abort"
+
+
+class SessionCloseResult(msgspec.Struct, frozen=True):
+    """The last states of the session's handles."""
+
+    handles: tuple[HandleState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method: its wire name, the types of its params and result, and one line about it."""
+
+    name: str
+    params: type[Any]
+    result: Any
+    summary: str
+
+
+METHODS: dict[str, Method] = {
+    m.name: m
+    for m in (
+        Method("initialize", InitializeParams, InitializeResult, "Say who connects; answers with the daemon's limits."),
+        Method("ping", Empty, PingResult, "Ask whether the daemon is there."),
+        Method("spawn", SpawnParams, HandleState, "Start a tool under an id of the caller's choice."),
+        Method("fetch", FetchParams, HandleState, "Read a handle's state and output."),
+        Method("apply", ApplyParams, HandleState, "Give a handle input, or an answer to its question."),
+        Method("abort", AbortParams, HandleState, "End a handle and everything it started."),
+        Method("await", AwaitParams, AwaitResult, "Wait for handles to stop."),
+        Method("handles/list", HandlesListParams, HandlesListResult, "List handles with their processes."),
+        Method("output/search", SearchParams, SearchResult, "Find lines in the output of handles."),
+        Method("session/list", Empty, SessionListResult, "List the sessions."),
+        Method("session/close", SessionCloseParams, SessionCloseResult, "Close a session and abort its handles."),
+        Method("tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."),
+        Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
+        Method("daemon/status", Empty, StatusResult, "The daemon's own figures and problems."),
+        Method("daemon/reload", Empty, ReloadResult, "Read configuration and definitions again."),
+        Method("daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and everything it holds."),
+        Method("rpc.discover", Empty, dict[str, Any], "This protocol as an OpenRPC document."),
+    )
+}
