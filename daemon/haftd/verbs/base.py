@@ -1,0 +1,42 @@
+"""What every verb stands on: who calls, and an answer that has to wait.
+
+Rules: a verb decides synchronously. It returns its result, or raises `RpcError`, or returns `Later`
+when the answer waits for the world; only then does the call get a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = ["Caller", "Later", "Verb"]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that has to wait. `run` is awaited in a task of the connection's, which is
+    cancelled when the client goes away or cancels; a handle is never harmed by that."""
+
+    run: Callable[[], Awaitable[object]]
+
+
+@dataclass(slots=True, eq=False)
+class Caller:
+    """One connection, as the verbs know it. Compared by identity."""
+
+    transport: Literal["unix", "websocket"]
+    pid: int | None = None
+    name: str | None = None
+    initialized: bool = False
+    inquiry: bool = False
+    sessions: set[str] = field(default_factory=set)
+
+    @property
+    def label(self) -> str:
+        """Who that is, for `ended_by.client` and the log."""
+        return self.name or (f"pid {self.pid}" if self.pid else self.transport)
+
+
+Verb = Callable[[Caller, Any], object]
+"""Takes the caller and the decoded params; returns a result or `Later`; raises `RpcError`."""
