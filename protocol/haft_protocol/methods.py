@@ -64,9 +64,10 @@ View = Literal["delta", "all", "tail", "screen"]
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every method takes besides its own: the session, `default` if it is not named."""
+    """What every method takes besides its own. Without `session` it is the one that `initialize`
+    named on this connection, else `default`."""
 
-    session: Id = "default"
+    session: Id | UnsetType = UNSET
     root: Root | UnsetType = UNSET
 
 
@@ -191,7 +192,7 @@ class PingResult(msgspec.Struct, frozen=True):
 class HandlesListParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """List the handles of one session, or of all with `*`."""
 
-    session: Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] = "default"
+    session: Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] | UnsetType = UNSET
     root: Root | UnsetType = UNSET
 
 

@@ -30,6 +30,8 @@ class Caller:
     name: str | None = None
     initialized: bool = False
     inquiry: bool = False
+    session: str = "default"
+    """The session of calls that name none."""
     sessions: set[str] = field(default_factory=set)
 
     @property
