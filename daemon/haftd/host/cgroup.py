@@ -1,0 +1,216 @@
+"""Containment: one child cgroup a handle, where the kernel lets us have one.
+
+Rules:
+
+- The hierarchy is found through /proc/self/mountinfo, never by a fixed path; only version 2.
+- `auto` takes the daemon's own cgroup, and only when it was delegated to us: a cgroup that
+  somebody else manages is left alone, and the root cgroup is never taken.
+- A process joins before its gate opens. `cgroup.kill` is written until nothing is populated: a
+  child that joined after one write would survive it.
+- A cgroup that holds this process is never killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Cgroup", "find_base", "find_own", "leftovers"]
+
+_PREFIX = "haft-"
+
+
+def _unescape(field: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+
+
+def _mounts() -> Iterator[tuple[str, str]]:
+    """The (root, mount point) of every cgroup2 hierarchy that is mounted here."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            fields = line.split()
+            if "-" in fields and fields[fields.index("-") + 1] == "cgroup2":
+                yield _unescape(fields[3]), _unescape(fields[4])
+
+
+def _own_path() -> str | None:
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                if line.startswith("0::"):
+                    return line[3:].rstrip("\n")
+    except OSError:
+        pass
+    return None
+
+
+def find_own() -> Path | None:
+    """The folder of this process's own cgroup, or None where it cannot be seen."""
+    own = _own_path()
+    if own is None or own.startswith("/.."):
+        return None
+    for root, point in _mounts():
+        if root == "/" or own == root or own.startswith(root + "/"):
+            inner = own if root == "/" else own[len(root) :]
+            folder = Path(point + inner) if inner not in ("", "/") else Path(point)
+            if (folder / "cgroup.procs").exists():
+                return folder
+    return None
+
+
+def _is_root(folder: Path) -> bool:
+    # cgroup.events and cgroup.kill exist in every cgroup but the root one.
+    return not (folder / "cgroup.events").exists()
+
+
+def _delegated(folder: Path) -> bool:
+    for name in ("user.delegate", "trusted.delegate"):
+        with contextlib.suppress(OSError):
+            if os.getxattr(folder, name) == b"1":
+                return True
+    return False
+
+
+def find_base(setting: str) -> Path | None:
+    """The cgroup below which handles get theirs: `auto`, `off`, or the path of one.
+
+    Raises OSError when a path is set and is no cgroup (version 2) that we may write to.
+    """
+    if setting == "off":
+        return None
+    if setting == "auto":
+        own = find_own()
+        usable = own is not None and not _is_root(own) and _delegated(own)
+        return own if usable and own is not None and os.access(own, os.W_OK) else None
+    base = Path(setting)
+    if not base.is_absolute() or not (base / "cgroup.procs").exists():
+        raise FileNotFoundError(f"{setting} is not a cgroup of version 2")
+    if not any(base.is_relative_to(point) for _, point in _mounts()):
+        raise FileNotFoundError(f"{setting} is not in a cgroup hierarchy of version 2")
+    if not os.access(base, os.W_OK):
+        raise PermissionError(f"{setting} cannot be written to")
+    return base
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """One cgroup of ours, with all below it."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, base: Path, name: str) -> Cgroup:
+        """Make the cgroup `haft-<name>` below `base`. Raises OSError."""
+        path = base / (_PREFIX + name)
+        path.mkdir(mode=0o755)
+        return cls(path)
+
+    def add(self, pid: int) -> None:
+        """Move a process here. Raises OSError, ProcessLookupError when it is gone."""
+        with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
+            file.write(b"%d" % pid)
+
+    def procs(self) -> list[int]:
+        """The processes in here and below, by number; those of other namespaces left out."""
+        found: list[int] = []
+        for folder in self._tree():
+            with contextlib.suppress(OSError):
+                text = (folder / "cgroup.procs").read_bytes()
+                found += [int(line) for line in text.split() if line != b"0"]
+        return found
+
+    def populated(self) -> bool:
+        """Say whether anything lives in here or below. A cgroup that is gone is empty."""
+        try:
+            return b"populated 1" in (self.path / "cgroup.events").read_bytes()
+        except OSError:
+            return False
+
+    def holds_self(self) -> bool:
+        """Say whether this process is in here: then it must not be killed as a whole."""
+        own = find_own()
+        return own is not None and own.is_relative_to(self.path)
+
+    def kill(self) -> None:
+        """Kill all that is in here now, once. Nothing is waited for."""
+        if self.holds_self():
+            raise AssertionError("the cgroup of this very process is never killed")
+        try:
+            (self.path / "cgroup.kill").write_bytes(b"1")
+        except FileNotFoundError:
+            self._kill_each()  # Before Linux 5.14 there is no cgroup.kill.
+        except OSError:
+            self._kill_each()  # A threaded cgroup refuses it.
+
+    def empty(self, timeout_s: float) -> bool:
+        """Kill until nothing is left, for at most that long; blocks. Say whether it is empty."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            events = self._open_events()
+            if events is None:
+                return True
+            try:
+                if not self.populated():
+                    return True
+                self.kill()
+                left = deadline - time.monotonic()
+                if self.populated():
+                    if left <= 0:
+                        return False
+                    poll = select.poll()
+                    poll.register(events, select.POLLPRI)
+                    # A change is told at once; the bound is for a child that joined unseen.
+                    poll.poll(min(left, 0.02) * 1000)
+            finally:
+                os.close(events)
+
+    def remove(self) -> bool:
+        """Remove this cgroup and those below it, which must be empty; say whether it is gone."""
+        for folder in reversed(list(self._tree())):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        return not self.path.exists()
+
+    def _open_events(self) -> int | None:
+        try:
+            fd = os.open(self.path / "cgroup.events", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        os.read(fd, 4096)  # Arms the notification: POLLPRI tells of changes after this.
+        return fd
+
+    def _tree(self) -> Iterator[Path]:
+        """This folder and all below, parents first."""
+        for folder, below, _files in os.walk(self.path):
+            below.sort()
+            yield Path(folder)
+
+    def _kill_each(self) -> None:
+        for pid in self.procs():
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                continue
+            try:
+                # Still in here with the pidfd open: then the pidfd is of a process of ours.
+                if pid in self.procs():
+                    with contextlib.suppress(OSError):
+                        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            finally:
+                os.close(pidfd)
+
+
+def leftovers(base: Path, home: str) -> list[Cgroup]:
+    """The cgroups below `base` that instances of `home` made, whatever became of them."""
+    prefix = f"{_PREFIX}{home}."
+    try:
+        return [Cgroup(path) for path in sorted(base.iterdir()) if path.name.startswith(prefix)]
+    except OSError:
+        return []
