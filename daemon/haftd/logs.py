@@ -1,0 +1,203 @@
+"""The log: structured lines to stderr that nobody can forge, and that never hold up the daemon.
+
+Rules: a terminal gets readable lines, everything else JSON, the journal a `<N>` priority before it.
+A line is one line whatever is in it. A value whose key looks secret, and a token in any text, is
+replaced before it is rendered. A line that cannot be written at once is dropped and counted: a full
+disk or a stopped reader must not stop the daemon. Foreign loggers come in through one handler,
+each limited to one line a second. Who logs what is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import select
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+__all__ = ["LEVELS", "Limited", "Log", "Sink", "configure", "redact"]
+
+Log = structlog.typing.FilteringBoundLogger
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+_PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+_LONGEST = 32_768
+_PIECE = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
+
+_SECRET_KEY = re.compile(
+    r"(token|secret|passw(or)?d|passphrase|authorization|api_?key|credential|cookie)s?$", re.I
+)
+_SECRET_TEXT = re.compile(r"(Bearer\s+|haft\.token\.)[^\s,;\"']+", re.I)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_HIDDEN = "[hidden]"
+
+Event = MutableMapping[str, Any]
+
+
+class Sink:
+    """Write whole lines to a descriptor that may be full, gone or slow; never wait for it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+        self._torn = False
+        self.dropped = 0
+
+    def msg(self, line: str) -> None:
+        """Write one line, or count it as dropped."""
+        data = line.encode("utf-8", "backslashreplace")[:_LONGEST] + b"\n"
+        if self._torn:
+            data = b"\n" + data
+        if self.dropped:
+            data = b"%d log lines were dropped\n" % self.dropped + data
+        view, lost = memoryview(data), self.dropped
+        try:
+            while view:
+                if not any(flags & select.POLLOUT for _, flags in self._poll.poll(0)):
+                    break
+                view = view[os.write(self._fd, view[:_PIECE]) :]
+        except OSError:
+            pass
+        written = len(data) - len(view)
+        if written:
+            self._torn = bool(view)
+            self.dropped -= lost
+        self.dropped += bool(view)
+
+    log = debug = info = warning = warn = error = critical = exception = fatal = msg
+
+
+def redact(value: Any, depth: int = 4) -> Any:
+    """Hide what looks like a secret in `value`: by key in mappings, by form in text."""
+    if isinstance(value, str):
+        return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
+    if depth and isinstance(value, Mapping):
+        return {
+            k: _HIDDEN if _SECRET_KEY.search(str(k)) else redact(v, depth - 1)
+            for k, v in value.items()
+        }
+    if depth and isinstance(value, list | tuple):
+        return [redact(v, depth - 1) for v in value]
+    return value
+
+
+def _redact(_logger: object, _method: str, event: Event) -> Event:
+    hidden: Event = redact(event)
+    return hidden
+
+
+def _one_line(_logger: object, _method: str, event: Event) -> Event:
+    """Escape control characters: JSON does it by itself, a terminal would obey them."""
+    for key, value in event.items():
+        if isinstance(value, str) and _CONTROL.search(value):
+            event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
+    return event
+
+
+def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Processor:
+    """Put the journal's priority before a rendered line."""
+
+    def prefixed(logger: Any, method: str, event: Event) -> str:
+        priority = _PRIORITY.get(str(event.get("level")), 6)
+        return f"<{priority}>{render(logger, method, event)!s}"
+
+    return prefixed
+
+
+class Limited(logging.Handler):
+    """Pass on what libraries log through `logging`: at most one line a second of each logger, with
+    the number of those left out. trio alone logs ten tracebacks a second when descriptors run out."""
+
+    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+        self._clock = clock
+        self._last: dict[str, float] = {}
+        self._left_out: dict[str, int] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log the record's message with the kind of its exception; the traceback stays away."""
+        now = self._clock()
+        if now - self._last.get(record.name, float("-inf")) < 1.0:
+            self._left_out[record.name] = self._left_out.get(record.name, 0) + 1
+            return
+        self._last[record.name] = now
+        try:
+            message = record.getMessage()
+        except Exception:
+            message = str(record.msg)
+        error = record.exc_info[1] if record.exc_info else None
+        self._log.log(
+            record.levelno,
+            "library",
+            logger=record.name,
+            message=message,
+            error=repr(error) if error else None,
+            left_out=self._left_out.pop(record.name, 0),
+        )
+
+
+def _is_journal(fd: int, env: Mapping[str, str]) -> bool:
+    try:
+        stat = os.fstat(fd)
+    except OSError:
+        return False
+    return env.get("JOURNAL_STREAM") == f"{stat.st_dev}:{stat.st_ino}"
+
+
+def configure(
+    level: str,
+    style: Literal["console", "json"] | None,
+    *,
+    env: Mapping[str, str],
+    fd: int = 2,
+) -> Sink:
+    """Set the process's log up; `style` `None` chooses by what `fd` is. Returns the sink, which
+    knows how many lines were dropped."""
+    sink = Sink(fd)
+    journal = _is_journal(fd, env)
+    terminal = os.isatty(fd)
+    processors: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.format_exc_info,
+        _redact,
+    ]
+    if not journal:
+        processors.append(structlog.processors.TimeStamper(fmt="iso", utc=True))
+    if style == "console" or (style is None and terminal):
+        processors.append(_one_line)
+        render: structlog.typing.Processor = structlog.dev.ConsoleRenderer(
+            colors=terminal and "NO_COLOR" not in env, sort_keys=False
+        )
+    else:
+        render = structlog.processors.JSONRenderer(ensure_ascii=True, default=repr)
+    processors.append(_prioritised(render) if journal else render)
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(_number(level)),
+        logger_factory=lambda *_: sink,
+        cache_logger_on_first_use=True,
+    )
+    _adopt_libraries(structlog.get_logger())
+    return sink
+
+
+def _number(level: str) -> int:
+    if level not in LEVELS:
+        raise ValueError(f"There is no log level {level!r}; the levels are {', '.join(LEVELS)}.")
+    return int(getattr(logging, level.upper()))
+
+
+def _adopt_libraries(log: Log) -> None:
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, Limited)]:
+        root.removeHandler(handler)
+    root.addHandler(Limited(log))
+    root.setLevel(logging.WARNING)
+    # Every exception of a verb is logged by the dispatcher, once and under its incident.
+    logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
