@@ -1,0 +1,62 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both make their own .venv first.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 4
+UNITS  ?= $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/systemd/user
+
+.PHONY: help demo run test check lint types contracts bench soak install-service clean
+help:
+	@echo "make demo             watch git add --patch being driven through the daemon"
+	@echo "make test             everything that must hold: lint, types, contracts, tests"
+	@echo "make run              the daemon in the foreground"
+	@echo "make bench            speed, as ratios measured in one run"
+	@echo "make soak             the long forms of the fault tests"
+	@echo "make install-service  haftd as a systemd user service"
+
+$(VENV)/.made: pyproject.toml
+	@echo "making $(VENV) (once)"
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv -q --allow-existing --python $(PYTHON) $(VENV) && uv pip install -q --python $(BIN)/python -e '.[dev]'; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; \
+	fi
+	@touch $@
+
+demo: $(VENV)/.made
+	@$(BIN)/python -m tests.demo
+
+run: $(VENV)/.made
+	@$(BIN)/haftd
+
+test: check
+check: lint types contracts
+	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not soak"
+
+lint: $(VENV)/.made
+	@$(BIN)/ruff check daemon protocol clients tests
+	@$(BIN)/ruff format --check daemon protocol clients tests
+
+types: $(VENV)/.made
+	@$(BIN)/mypy
+
+contracts: $(VENV)/.made
+	@$(BIN)/lint-imports
+
+soak: $(VENV)/.made
+	@$(BIN)/python -m pytest -q -n 0 -m soak
+
+bench: $(VENV)/.made
+	@$(BIN)/python -m tests.bench
+
+install-service: $(VENV)/.made
+	@mkdir -p "$(UNITS)"
+	@sed 's|@HAFTD@|$(abspath $(BIN)/haftd)|g' systemd/haftd.service > "$(UNITS)/haftd.service"
+	@cp systemd/haftd.socket "$(UNITS)/haftd.socket"
+	@systemctl --user daemon-reload
+	@systemctl --user enable --now haftd.socket
+	@echo "haftd listens by socket activation; 'haft status' asks it"
+
+clean:
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,70 @@
+"""Fixtures of all tests, and the rule that CI knows every test that it skips."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.running import RunningDaemon
+
+EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
+
+
+@pytest.fixture
+def short_tmp() -> Iterator[Path]:
+    """A folder with a short path: a Unix socket's path ends at 107 bytes."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def make_daemon(short_tmp: Path) -> Iterator[Callable[..., RunningDaemon]]:
+    """Make daemons in folders of their own; all are ended after the test."""
+    made: list[RunningDaemon] = []
+
+    def make(config: str = "", **options: object) -> RunningDaemon:
+        env = options.get("env")
+        assert env is None or isinstance(env, dict)
+        one = RunningDaemon(short_tmp / str(len(made)), config=config, env=env)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
+    """A daemon of the test's own, with the definitions that tests use."""
+    return make_daemon().start()
+
+
+@pytest.fixture(scope="module")
+def shared_daemon() -> Iterator[RunningDaemon]:
+    """One daemon for a module; each test takes a session of its own name."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder).start()
+    yield one
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """In CI, a test skipped for a reason that nobody expects fails the run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI") != "true" or reporter is None or hasattr(session.config, "workerinput"):
+        return
+    expected = [line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")]
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if not any(known in reason for known in expected):
+            reporter.write_line(f"unexpected skip: {report.nodeid}: {reason}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED

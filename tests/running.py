@@ -1,0 +1,129 @@
+"""A real daemon in a process of its own, in folders of its own, for tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.wire import Framing, Wire
+
+__all__ = ["RunningDaemon"]
+
+
+class RunningDaemon:
+    """Starts `haftd` below `base`, talks to it, kills it, starts it again in the same folders."""
+
+    def __init__(
+        self, base: Path, *, config: str = "", env: Mapping[str, str | None] | None = None
+    ) -> None:
+        self.base = base
+        self.runtime = base / "run"
+        self.state = base / "state"
+        self.config = base / "config"
+        self.home = base / "home"
+        for folder in (self.runtime, self.state, self.config, self.home):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self.config / "haft" / "tools").mkdir(parents=True, exist_ok=True)
+        self.socket = self.runtime / "haft" / "haftd.sock"
+        self.log = base / "haftd.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._env = dict(env or {})
+        if config:
+            (self.config / "haft" / "config.toml").write_text(config)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of the daemon and of clients that shall find it."""
+        env = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("HAFT_", "XDG_", "LISTEN_", "NOTIFY_", "GIT_"))
+        }
+        env |= {
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "XDG_STATE_HOME": str(self.state),
+            "XDG_CONFIG_HOME": str(self.config),
+            "HOME": str(self.home),
+        }
+        for key, value in self._env.items():
+            if value is None:
+                env.pop(key, None)
+            else:
+                env[key] = value
+        return env
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def tools(self, text: str, name: str = "test.toml") -> None:
+        """Write a file of definitions, read at the next start or reload."""
+        (self.config / "haft" / "tools" / name).write_text(text)
+
+    def start(self, *args: str, wait: bool = True) -> RunningDaemon:
+        """Start it; with `wait`, return when it answers."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "haftd", "--log-format", "json", *args],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self.env,
+                cwd="/",
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_until_up()
+        return self
+
+    def wait_until_up(self, timeout: float = 20.0) -> None:
+        """Ask until it answers."""
+        end = time.monotonic() + timeout
+        while True:
+            probe = socket.socket(socket.AF_UNIX)
+            try:
+                probe.connect(str(self.socket))
+            except OSError:
+                assert self.process is not None
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise AssertionError(f"haftd does not answer:\n{self.log_text()}") from None
+                time.sleep(0.01)
+            else:
+                return
+            finally:
+                probe.close()
+
+    def connect(self, framing: Framing = "lines") -> Wire:
+        return Wire(self.socket, framing)
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def kill9(self) -> None:
+        """End it as a crash would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, timeout: float = 20.0) -> int:
+        """Ask it to stop by SIGTERM; returns its exit status."""
+        assert self.process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        """End it whatever its state."""
+        if self.process is not None and self.process.poll() is None:
+            try:
+                self.stop(10)
+            except subprocess.TimeoutExpired:
+                self.kill9()

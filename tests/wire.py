@@ -1,0 +1,113 @@
+"""A client of the wire written from the protocol alone: a blocking socket and JSON, nothing of ours.
+
+Tests that speak of the wire use it, so that a fault of our own codecs cannot hide on both sides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Framing", "Refused", "Wire"]
+
+Framing = Literal["lines", "headers"]
+
+
+class Refused(Exception):
+    """An error reply."""
+
+    def __init__(self, error: dict[str, Any]) -> None:
+        super().__init__(f"{error['code']}: {error['message']}")
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: dict[str, Any] = error.get("data") or {}
+
+
+class Wire:
+    """One connection. `call` sends one request and waits for its reply, keeping others."""
+
+    def __init__(self, path: str | Path, framing: Framing = "lines", timeout: float = 20.0) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(timeout)
+        self.sock.connect(str(path))
+        self.framing = framing
+        self._buffer = bytearray()
+        self._ids = itertools.count(1)
+        self._kept: list[Any] = []
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def send_raw(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def send(self, message: Any) -> None:
+        body = json.dumps(message).encode()
+        if self.framing == "lines":
+            self.send_raw(body + b"\n")
+        else:
+            self.send_raw(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def receive(self) -> Any:
+        """The next message, whoever it is for; raises EOFError when the daemon closed."""
+        while True:
+            message = self._take()
+            if message is not None:
+                return message
+            data = self.sock.recv(1 << 20)
+            if not data:
+                raise EOFError("the daemon closed the connection")
+            self._buffer += data
+
+    def _take(self) -> Any:
+        if self.framing == "lines":
+            line, newline, rest = self._buffer.partition(b"\n")
+            if not newline:
+                return None
+            self._buffer = rest
+            return json.loads(line)
+        head, blank, rest = self._buffer.partition(b"\r\n\r\n")
+        if not blank:
+            return None
+        fields = dict(line.split(b":", 1) for line in head.split(b"\r\n"))
+        length = int(fields[b"Content-Length"])
+        if len(rest) < length:
+            return None
+        self._buffer = rest[length:]
+        return json.loads(bytes(rest[:length]))
+
+    def start(self, method: str, **params: Any) -> int:
+        """Send a request and return its id."""
+        number = next(self._ids)
+        self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return number
+
+    def finish(self, number: int) -> Any:
+        """The result of a request sent before; raises `Refused`."""
+        for at, message in enumerate(self._kept):
+            if message.get("id") == number:
+                return _result(self._kept.pop(at))
+        while True:
+            message = self.receive()
+            if message.get("id") == number:
+                return _result(message)
+            self._kept.append(message)
+
+    def call(self, method: str, **params: Any) -> Any:
+        """One request and its result; raises `Refused`."""
+        return self.finish(self.start(method, **params))
+
+
+def _result(message: dict[str, Any]) -> Any:
+    if "error" in message:
+        raise Refused(message["error"])
+    return message["result"]
