@@ -1,0 +1,175 @@
+"""Names of keys, as tmux has them, and the bytes that a terminal's keyboard sends for them.
+
+Rules:
+
+- A name is a single character, a named key (`Enter`, `Up`, `F5`, …), or either with modifiers in
+  front: `C-`, `M-`, `S-`, in any order; `^x` is `C-x`. Case matters for single characters only.
+- What is no name is refused, never typed as text: text and keys are different inputs.
+- Keys that every terminal in its first state sends alike are encoded here. All others, and all
+  once the program has asked for a keyboard protocol, go to the screen's encoder, which knows the
+  modes the program has set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .base import InputRefused
+
+__all__ = ["KeyPress", "encode", "on_pipe", "read_key"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPress:
+    """One key: `name` of a named key (as in `NAMES`), else the character itself in `char`."""
+
+    name: str = ""
+    char: str = ""
+    ctrl: bool = False
+    meta: bool = False
+    shift: bool = False
+
+
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "Enter": ("Return", "CR"),
+    "Tab": (),
+    "BTab": (),
+    "BSpace": ("Backspace",),
+    "Space": (),
+    "Escape": ("Esc",),
+    "Up": (),
+    "Down": (),
+    "Left": (),
+    "Right": (),
+    "Home": (),
+    "End": (),
+    "PPage": ("PageUp", "PgUp"),
+    "NPage": ("PageDown", "PgDn"),
+    "IC": ("Insert",),
+    "DC": ("Delete",),
+    "KPEnter": (),
+    **{f"F{n}": () for n in range(1, 21)},
+    **{f"KP{sign}": () for sign in "0123456789+-*/."},
+}
+_NAMES: dict[str, str] = {
+    spelling.lower(): name for name, others in _ALIASES.items() for spelling in (name, *others)
+}
+_PLAIN: dict[str, bytes] = {
+    "Enter": b"\r",
+    "Tab": b"\t",
+    "BTab": b"\x1b[Z",
+    "BSpace": b"\x7f",
+    "Space": b" ",
+    "Escape": b"\x1b",
+}
+_SHOWN = "C-c, M-x, S-Tab, Enter, Escape, Tab, BSpace, Space, Up, Home, PPage, DC, F1 to F20"
+_LONGEST = 40
+
+
+def _refuse(name: str) -> InputRefused:
+    shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
+    return InputRefused(
+        f"{shown!a} is not the name of a key. A key is a single character or a name as in "
+        f"{_SHOWN}; to type text, give it as a string or as a line."
+    )
+
+
+def read_key(name: str) -> KeyPress:
+    """Read one name; raises `InputRefused` when it is none."""
+    rest = name
+    modifiers = set()
+    while len(rest) > 1:
+        if len(rest) > 2 and rest[1] == "-" and rest[0] in "CcMmSs":
+            modifiers.add(rest[0].upper())
+            rest = rest[2:]
+        elif rest[0] == "^":
+            modifiers.add("C")
+            rest = rest[1:]
+        else:
+            break
+    ctrl, meta, shift = ("C" in modifiers, "M" in modifiers, "S" in modifiers)
+    if len(rest) == 1:
+        if rest == " ":
+            return KeyPress("Space", "", ctrl, meta, shift)
+        if not rest.isprintable():
+            raise _refuse(name)
+        if shift and rest.isalpha():
+            rest, shift = rest.upper(), False
+        return KeyPress("", rest, ctrl, meta, shift)
+    known = _NAMES.get(rest.lower())
+    if known is None:
+        raise _refuse(name)
+    if known == "Tab" and shift:
+        known, shift = "BTab", False
+    return KeyPress(known, "", ctrl, meta, shift)
+
+
+def _control(char: str) -> bytes | None:
+    """The control character of `char`, None where there is none."""
+    if char == "?":
+        return b"\x7f"
+    if char == "/":
+        return b"\x1f"
+    code = ord(char.upper())
+    return bytes((code & 0x1F,)) if 0x40 <= code <= 0x5F else None
+
+
+def _plain(press: KeyPress) -> bytes | None:
+    """What a terminal in its first state sends, where that is common to all."""
+    data: bytes | None
+    if press.char:
+        data = _control(press.char) if press.ctrl else press.char.encode()
+    elif press.name == "Space" and press.ctrl:
+        data = b"\0"
+    elif press.name == "BSpace" and press.ctrl:
+        data = b"\b"
+    else:
+        # Enter, Tab and Escape have no other form here: control and shift do not change them.
+        data = _PLAIN.get(press.name)
+    if data is None:
+        return None
+    return b"\x1b" + data if press.meta else data
+
+
+def encode(
+    names: Sequence[str], protocol: bool, encoder: Callable[[KeyPress], bytes]
+) -> tuple[bytes, ...]:
+    """Encode each of `names`; raises `InputRefused` before anything is encoded.
+
+    `protocol`: the program has asked for a keyboard protocol of its own, so that `encoder` is
+    asked for every key.
+    """
+    presses = [read_key(name) for name in names]
+    if not presses:
+        raise InputRefused(
+            "There is no key in `keys`; give at least one name, as in " + _SHOWN + "."
+        )
+    encoded = []
+    for name, press in zip(names, presses, strict=True):
+        data = None if protocol else _plain(press)
+        data = encoder(press) if data is None else data
+        if not data:
+            raise InputRefused(f"A terminal sends nothing for the key {name!a}; choose another.")
+        encoded.append(data)
+    return tuple(encoded)
+
+
+def on_pipe(name: str) -> bytes | str:
+    """What a key is where there is no terminal: bytes, or the name of a signal, or `eof`."""
+    press = read_key(name)
+    if press.ctrl and not press.meta:
+        meaning = {"c": "INT", "\\": "QUIT", "z": "TSTP", "d": "eof"}.get(press.char.lower())
+        if meaning is not None:
+            return meaning
+    if not press.ctrl and not press.meta:
+        if press.char:
+            return press.char.encode()
+        if press.name in ("Enter", "KPEnter"):
+            return b"\n"
+        if press.name in ("Tab", "Space", "Escape"):
+            return _PLAIN[press.name]
+    raise InputRefused(
+        f"The key {name!a} needs a terminal and this handle is on a pipe; start it with "
+        "`terminal` true, or use text, C-c for an interrupt, C-d for the end of input."
+    )

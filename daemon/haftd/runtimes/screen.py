@@ -1,0 +1,293 @@
+"""The screen of a terminal: what a person would see, and what its keyboard would send.
+
+Rules:
+
+- The only file that knows the terminal library, which is loaded with the first screen that needs
+  it: `load` takes a quarter of a second and may run in a thread.
+- Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
+  first escape on, every byte is fed at once, because it may be a query and the program waits for
+  the answer.
+- Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
+  pictures or report its title are off: what a program prints must not reach beyond its screen.
+- Rows and columns count from 0; `revision` grows with every byte and every resize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .base import ScreenShot
+from .keys import KeyPress
+
+__all__ = ["Screen", "is_loaded", "load"]
+
+_MOST_WAITING = 65_536
+_SCROLLBACK = 200
+_BRACKETED_PASTE = 2004
+_APPLICATION_CURSOR = 1
+_MARKERS = ("\x1b[200~", "\x1b[201~")
+
+_core: ModuleType | None = None
+
+
+def is_loaded() -> bool:
+    """Say whether a screen can be used without loading anything."""
+    return _core is not None
+
+
+def load() -> ModuleType:
+    """Load the terminal library; blocks a quarter of a second the first time."""
+    global _core
+    if _core is None:
+        import pyghostty.core
+
+        _core = pyghostty.core
+    return _core
+
+
+_KEYS = {
+    "Enter": "ENTER",
+    "Tab": "TAB",
+    "BTab": "TAB",
+    "BSpace": "BACKSPACE",
+    "Space": "SPACE",
+    "Escape": "ESCAPE",
+    "Up": "ARROW_UP",
+    "Down": "ARROW_DOWN",
+    "Left": "ARROW_LEFT",
+    "Right": "ARROW_RIGHT",
+    "Home": "HOME",
+    "End": "END",
+    "PPage": "PAGE_UP",
+    "NPage": "PAGE_DOWN",
+    "IC": "INSERT",
+    "DC": "DELETE",
+    "KPEnter": "NUMPAD_ENTER",
+    "KP+": "NUMPAD_ADD",
+    "KP-": "NUMPAD_SUBTRACT",
+    "KP*": "NUMPAD_MULTIPLY",
+    "KP/": "NUMPAD_DIVIDE",
+    "KP.": "NUMPAD_DECIMAL",
+    **{f"KP{n}": f"NUMPAD_{n}" for n in range(10)},
+    **{f"F{n}": f"F{n}" for n in range(1, 21)},
+}
+_TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
+
+
+class Screen:
+    """One terminal's screen; not before it is looked at or spoken to does it cost anything."""
+
+    __slots__ = (
+        "_bytes",
+        "_cols",
+        "_eager",
+        "_encoder",
+        "_on_reply",
+        "_resizes",
+        "_rows",
+        "_shot",
+        "_terminal",
+        "_waiting",
+        "_waiting_size",
+    )
+
+    def __init__(self, rows: int, cols: int, on_reply: Callable[[bytes], None]) -> None:
+        self._rows = rows
+        self._cols = cols
+        self._on_reply = on_reply
+        self._waiting: list[bytes] = []
+        self._waiting_size = 0
+        self._eager = False
+        self._terminal: Any = None
+        self._encoder: Any = None
+        self._bytes = 0
+        self._resizes = 0
+        self._shot: ScreenShot | None = None
+
+    @property
+    def revision(self) -> int:
+        """Grows with every byte and every resize."""
+        return self._bytes + self._resizes
+
+    @property
+    def must_load(self) -> bool:
+        """Whether bytes wait that want the library, which is not loaded yet.
+
+        Then the owner runs `load` (in a thread, if it likes) and calls `catch_up`.
+        """
+        return self._wants_feeding and not is_loaded()
+
+    @property
+    def _wants_feeding(self) -> bool:
+        return bool(self._waiting) and (self._eager or self._waiting_size >= _MOST_WAITING)
+
+    def feed(self, data: bytes) -> None:
+        """Show what the program printed. Loads nothing; see `must_load`."""
+        self._waiting.append(data)
+        self._waiting_size += len(data)
+        self._bytes += len(data)
+        self._eager = self._eager or b"\x1b" in data
+        if self._wants_feeding and is_loaded():
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Feed all that waits."""
+        terminal = self._open()
+        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
+        for data in waiting:
+            terminal.feed(data)
+
+    def _open(self) -> Any:
+        if self._terminal is None:
+            core = load()
+            self._terminal = core.Terminal(self._cols, self._rows, scrollback=_SCROLLBACK)
+            self._close_doors(core)
+            self._terminal.on_reply(self._on_reply)
+        return self._terminal
+
+    def _close_doors(self, core: Any) -> None:
+        lib, ffi, handle = core.lib, core.ffi, self._terminal._t[0]
+        # Titles are not reported and pictures are not read from files unless that is turned on.
+        option = lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT
+        core.check(lib.ghostty_terminal_set(handle, option, ffi.new("uint64_t*", 0)), "set images")
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Change the size; text flows anew."""
+        self._rows, self._cols = rows, cols
+        self._resizes += 1
+        if self._terminal is not None or self._waiting:
+            self.catch_up()  # What was printed before the resize was printed at the old size.
+            self._terminal.resize(cols, rows)
+
+    def snapshot(self) -> ScreenShot:
+        """Take the plain text of what is shown; each of `lines` is a row, without blanks at its end."""
+        revision = self.revision
+        if self._shot is not None and self._shot.revision == revision:
+            return self._shot
+        self.catch_up()
+        terminal = self._terminal
+        lines = terminal.text().split("\n")
+        lines += [""] * (self._rows - len(lines))
+        col, row = terminal.cursor
+        self._shot = ScreenShot(
+            rows=self._rows,
+            cols=self._cols,
+            cursor=(row, col),
+            alt=terminal.get("active_screen", "GhosttyTerminalScreen") != 0,
+            title=self._title(),
+            lines=tuple(lines[: self._rows]),
+            revision=revision,
+        )
+        return self._shot
+
+    def _title(self) -> str:
+        core = load()
+        title = self._terminal.get("title", "GhosttyString")
+        if not title.len:
+            return ""
+        return bytes(core.ffi.buffer(title.ptr, title.len)).decode("utf-8", "replace")
+
+    @property
+    def bracketed_paste(self) -> bool:
+        """Whether the program asked for pastes between codes."""
+        return self._mode(_BRACKETED_PASTE)
+
+    @property
+    def application_cursor(self) -> bool:
+        """Whether the program asked for the other codes of the cursor keys."""
+        return self._mode(_APPLICATION_CURSOR)
+
+    @property
+    def keyboard_protocol(self) -> bool:
+        """Whether the program asked for a keyboard protocol beyond the common one."""
+        if not self._eager:
+            return False
+        self.catch_up()
+        return bool(self._terminal.get("kitty_keyboard_flags", "uint8_t"))
+
+    def _mode(self, number: int) -> bool:
+        if not self._eager:
+            return False  # No escape yet: every mode is as it was at the start.
+        self.catch_up()
+        return bool(self._terminal.mode(number))
+
+    def encode_paste(self, text: str) -> bytes:
+        """Encode a paste: between codes if the program asked for that, control characters blanked.
+
+        The codes themselves are taken out of `text`, so that nothing in it can end the paste.
+        """
+        bracketed = self.bracketed_paste
+        for marker in _MARKERS:
+            while marker in text:
+                text = text.replace(marker, "")
+        core = load()
+        data = text.encode()
+        room = len(data) + 64
+        out = core.ffi.new("char[]", room)
+        size = core.ffi.new("size_t*")
+        given = core.ffi.new("char[]", data)
+        core.check(
+            core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size), "paste"
+        )
+        return bytes(core.ffi.buffer(out, size[0]))
+
+    def encode_key(self, press: KeyPress) -> bytes:
+        """Encode one key as the program's modes want it; empty when a terminal sends nothing."""
+        self.catch_up()
+        core = load()
+        lib, ffi = core.lib, core.ffi
+        if self._encoder is None:
+            self._encoder = _Encoder(core)
+        encoder, event = self._encoder.encoder, self._encoder.event
+        lib.ghostty_key_encoder_setopt_from_terminal(encoder, self._terminal._t[0])
+        text = press.char or _TEXT_OF.get(press.name, "")
+        if press.char:
+            key, shift = _key_of(lib, press.char), press.shift or press.char.isupper()
+        else:
+            key = getattr(lib, "GHOSTTY_KEY_" + _KEYS[press.name])
+            shift = press.shift or press.name == "BTab"
+        lib.ghostty_key_event_set_action(event, lib.GHOSTTY_KEY_ACTION_PRESS)
+        lib.ghostty_key_event_set_key(event, key)
+        lib.ghostty_key_event_set_mods(event, shift | press.ctrl << 1 | press.meta << 2)
+        lib.ghostty_key_event_set_consumed_mods(event, int(shift and bool(press.char)))
+        # The event borrows the text: it must live until the call that encodes.
+        utf8 = ffi.new("char[]", text.encode() or b"\0")
+        lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
+        lib.ghostty_key_event_set_unshifted_codepoint(event, ord(text.lower()[0]) if text else 0)
+        out, size = ffi.new("char[128]"), ffi.new("size_t*")
+        core.check(lib.ghostty_key_encoder_encode(encoder, event, out, 128, size), "key_encode")
+        return bytes(ffi.buffer(out, size[0]))
+
+    def close(self) -> None:
+        """Give the memory of the terminal back; a snapshot taken last stays readable."""
+        if self._terminal is not None:
+            self.snapshot()
+            self._terminal.close()
+            self._terminal = self._encoder = None
+        self._waiting, self._waiting_size, self._eager = [], 0, False
+
+
+class _Encoder:
+    """The library's key encoder and its event, freed with this object."""
+
+    __slots__ = ("_free_encoder", "_free_event", "encoder", "event")
+
+    def __init__(self, core: Any) -> None:
+        lib, ffi = core.lib, core.ffi
+        encoder, event = ffi.new("GhosttyKeyEncoder*"), ffi.new("GhosttyKeyEvent*")
+        core.check(lib.ghostty_key_encoder_new(ffi.NULL, encoder), "key_encoder_new")
+        self._free_encoder = ffi.gc(encoder[0], lib.ghostty_key_encoder_free)
+        core.check(lib.ghostty_key_event_new(ffi.NULL, event), "key_event_new")
+        self._free_event = ffi.gc(event[0], lib.ghostty_key_event_free)
+        self.encoder, self.event = self._free_encoder, self._free_event
+
+
+def _key_of(lib: Any, char: str) -> int:
+    lower = char.lower()
+    if "a" <= lower <= "z":
+        return int(getattr(lib, f"GHOSTTY_KEY_{lower.upper()}"))
+    if "0" <= lower <= "9":
+        return int(getattr(lib, f"GHOSTTY_KEY_DIGIT_{lower}"))
+    return int(lib.GHOSTTY_KEY_UNIDENTIFIED)

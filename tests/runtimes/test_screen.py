@@ -1,0 +1,169 @@
+"""The screen shows what the program drew, answers its queries, and reaches nowhere else."""
+
+import itertools
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haftd.runtimes.screen import Screen
+
+DRAWN = (
+    b"first line\r\nsecond \xc3\xa9 \xe2\x89\xa4 \x1b[31mred\x1b[0m\r\n\x1b]0;a title\x07"
+    b"\x1b[5;10Hplaced\x1b[6n\x1b[?2004h\x1b[7;1H\x1b[Kdone\x1b[3G"
+)
+
+
+def new(replies: list[bytes] | None = None, rows: int = 8, cols: int = 30) -> Screen:
+    return Screen(rows, cols, (replies if replies is not None else []).append)
+
+
+def test_a_snapshot_has_one_line_a_row() -> None:
+    screen = new()
+    screen.feed(DRAWN)
+    shot = screen.snapshot()
+    assert (shot.rows, shot.cols) == (8, 30)
+    assert shot.lines == (
+        "first line",
+        "second é ≤ red",
+        "",
+        "",
+        "         placed",
+        "",
+        "done",
+        "",
+    )
+    assert shot.cursor == (6, 2)
+    assert shot.title == "a title"
+    assert not shot.alt
+
+
+def test_an_empty_screen_has_empty_lines() -> None:
+    shot = new().snapshot()
+    assert shot.lines == ("",) * 8
+    assert shot.cursor == (0, 0)
+    assert shot.revision == 0
+
+
+@given(st.lists(st.integers(0, len(DRAWN)), max_size=6))
+def test_any_cut_of_the_bytes_draws_the_same(cuts: list[int]) -> None:
+    replies: list[bytes] = []
+    screen = new(replies)
+    places = [0, *sorted(cuts), len(DRAWN)]
+    for start, stop in itertools.pairwise(places):
+        screen.feed(DRAWN[start:stop])
+    whole = new()
+    whole.feed(DRAWN)
+    assert screen.snapshot() == whole.snapshot()
+    assert replies == [b"\x1b[5;16R"]
+    assert screen.bracketed_paste
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_break_it(data: bytes) -> None:
+    screen = new()
+    screen.feed(b"\x1b" + data)
+    shot = screen.snapshot()
+    assert len(shot.lines) == 8
+    screen.resize(5, 20)
+    screen.resize(9, 41)
+    assert len(screen.snapshot().lines) == 9
+
+
+def test_queries_are_answered_at_once_and_only_to_the_program() -> None:
+    replies: list[bytes] = []
+    screen = new(replies)
+    screen.feed(b"ab\x1b[6n")
+    assert replies == [b"\x1b[1;3R"]
+    screen.feed(b"\x1b[")
+    screen.feed(b"c")
+    assert len(replies) == 2
+    assert screen.snapshot().lines[0] == "ab"
+
+
+def test_the_revision_grows_with_output_and_resizes_only() -> None:
+    screen = new()
+    first = screen.snapshot()
+    assert screen.snapshot() is first
+    screen.feed(b"x")
+    second = screen.snapshot()
+    assert second.revision > first.revision
+    screen.resize(10, 40)
+    assert screen.snapshot().revision > second.revision
+    assert (screen.snapshot().rows, screen.snapshot().cols) == (10, 40)
+
+
+def test_the_alternate_screen_is_told() -> None:
+    screen = new()
+    screen.feed(b"below\x1b[?1049h\x1b[Habove")
+    assert screen.snapshot().alt
+    assert screen.snapshot().lines[0] == "above"
+    screen.feed(b"\x1b[?1049l")
+    assert not screen.snapshot().alt
+    assert screen.snapshot().lines[0] == "below"
+
+
+def test_a_paste_is_bracketed_only_when_asked_for() -> None:
+    screen = new()
+    assert screen.encode_paste("a\nb") == b"a\rb"
+    screen.feed(b"\x1b[?2004h")
+    assert screen.encode_paste("a\nb") == b"\x1b[200~a\nb\x1b[201~"
+    screen.feed(b"\x1b[?2004l")
+    assert screen.encode_paste("a\nb") == b"a\rb"
+
+
+def test_nothing_in_a_paste_ends_it() -> None:
+    screen = new()
+    screen.feed(b"\x1b[?2004h")
+    assert screen.encode_paste("a\x1b[201~b") == b"\x1b[200~ab\x1b[201~"
+    nested = screen.encode_paste("a\x1b[20\x1b[201~1~b\x1b\x03")
+    assert nested.startswith(b"\x1b[200~") and nested.endswith(b"\x1b[201~")
+    assert b"\x1b" not in nested[6:-6] and b"\x03" not in nested
+
+
+@given(st.text(st.characters(max_codepoint=0x7FF, codec="utf-8"), max_size=60))
+def test_no_paste_interrupts_ends_or_escapes(text: str) -> None:
+    screen = new()
+    screen.feed(b"\x1b[?2004h")
+    inner = screen.encode_paste(text)[6:-6]
+    assert not set(inner) & set(b"\x00\x03\x04\x08\x1a\x1b\x1c\x7f")
+
+
+def test_queries_that_reach_beyond_the_screen_get_nothing() -> None:
+    replies: list[bytes] = []
+    screen = new(replies)
+    screen.feed(b"\x1b]0;rm -rf x\r\x07\x1b[21t")  # the title, typed back
+    screen.feed(b"\x1b]52;c;?\x07")  # the clipboard
+    screen.feed(b"\x1b_Gi=1,t=f,f=24,s=1,v=1,a=q;L2V0Yy9wYXNzd2Q=\x1b\\")  # a file as a picture
+    screen.feed(b"\x05")
+    assert not any(b"rm -rf" in reply or b"OK" in reply for reply in replies)
+
+
+def test_a_closed_screen_keeps_its_last_picture() -> None:
+    screen = new()
+    screen.feed(b"\x1b[1mlast words\r\n")
+    screen.close()
+    assert screen.snapshot().lines[0] == "last words"
+    screen.close()
+
+
+def test_the_library_is_loaded_with_the_first_need() -> None:
+    program = (
+        "import sys\n"
+        "from haftd.runtimes.screen import Screen, is_loaded, load\n"
+        "screen = Screen(24, 80, print)\n"
+        "screen.feed(b'plain text\\r\\n' * 10)\n"
+        "assert not screen.must_load and not screen.bracketed_paste and not is_loaded()\n"
+        "assert 'pyghostty' not in sys.modules\n"
+        "screen.feed(b'\\x1b[?2004h')\n"
+        "assert screen.must_load and 'pyghostty' not in sys.modules\n"
+        "load()\n"
+        "assert screen.must_load is False\n"
+        "assert screen.bracketed_paste\n"
+        "assert screen.snapshot().lines[9] == 'plain text'\n"
+        "other = Screen(24, 80, print)\n"
+        "other.feed(b'x' * 70_000)\n"
+        "assert not other.must_load\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
