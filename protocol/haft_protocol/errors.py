@@ -6,7 +6,7 @@ escaped; no environment value, token or traceback ever enters one. Section 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = [
@@ -56,12 +56,30 @@ CODES: dict[str, int] = {
     "unsupported_runtime": -32014,
 }
 
+_KINDS = {code: kind for kind, code in CODES.items()}
+
 _LONGEST = 512
+"""Bytes of a message, and of a text in `data`."""
+
+
+def _cut(text: str, limit: int = _LONGEST) -> str:
+    """Escape what is not seen and cut to `limit` bytes of UTF-8, never inside a character."""
+    if len(text) > limit:
+        text = text[: limit + 1]
+    if not text.isprintable():
+        # Control characters, surrogates, and what changes a text without being seen in it.
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode("utf-8", "ignore") + "…"
 
 
 def shown(text: object, limit: int = 120) -> str:
-    """Quote `text` for a message: control characters escaped, cut to `limit` characters."""
-    quoted = ascii(text) if not isinstance(text, str) or not text.isprintable() else repr(text)
+    """Quote `text` for a message: control characters escaped, cut to about `limit` characters."""
+    if isinstance(text, str | bytes) and len(text) > limit:
+        text = text[: limit + 1]
+    quoted = repr(text) if isinstance(text, str) and text.isprintable() else ascii(text)
     return quoted if len(quoted) <= limit else quoted[: limit - 1] + "…"
 
 
@@ -71,9 +89,23 @@ class RpcError(Exception):
     def __init__(self, kind: str, message: str, **data: Any) -> None:
         self.kind = kind
         self.code = CODES[kind]
-        self.message = message if len(message) <= _LONGEST else message[: _LONGEST - 1] + "…"
-        self.data: dict[str, Any] = {"kind": kind, **data}
+        self.message = _cut(message)
+        self.data: dict[str, Any] = {
+            "kind": kind,
+            **{
+                key: _cut(value) if isinstance(value, str) else value for key, value in data.items()
+            },
+        }
         super().__init__(self.message)
+
+    @classmethod
+    def received(cls, code: int, message: str, data: Mapping[str, Any]) -> RpcError:
+        """An error that a peer sent, as it sent it; a code that is not ours keeps its number."""
+        error = cls(_KINDS.get(code, "internal_error"), message)
+        error.code = code
+        error.data.update(data)
+        error.kind = str(error.data["kind"])
+        return error
 
 
 def parse_error(why: str) -> RpcError:
@@ -88,7 +120,9 @@ def invalid_request(why: str) -> RpcError:
 
 def method_not_found(name: str) -> RpcError:
     """No such method."""
-    return RpcError("method_not_found", f"There is no method {shown(name)}; `rpc.discover` lists all methods.")
+    return RpcError(
+        "method_not_found", f"There is no method {shown(name)}; `rpc.discover` lists all methods."
+    )
 
 
 def invalid_params(why: str, **data: Any) -> RpcError:
@@ -98,12 +132,18 @@ def invalid_params(why: str, **data: Any) -> RpcError:
 
 def internal(incident: str) -> RpcError:
     """A fault of ours; `incident` is what the log has it under."""
-    return RpcError("internal_error", f"haftd failed on this request; its log says more under {incident}.", incident=incident)
+    return RpcError(
+        "internal_error",
+        f"haftd failed on this request; its log says more under {incident}.",
+        incident=incident,
+    )
 
 
 def request_cancelled() -> RpcError:
     """The caller cancelled the request."""
-    return RpcError("request_cancelled", "The request was cancelled by `$/cancelRequest`; the handle lives on.")
+    return RpcError(
+        "request_cancelled", "The request was cancelled by `$/cancelRequest`; the handle lives on."
+    )
 
 
 def handle_not_found(handle: str, session: str, *, expired: bool = False) -> RpcError:
@@ -112,12 +152,15 @@ def handle_not_found(handle: str, session: str, *, expired: bool = False) -> Rpc
         return RpcError(
             "handle_not_found",
             f"Handle {shown(handle)} of session {shown(session)} has ended and its result is no longer kept; spawn it again.",
-            id=handle, session=session, expired=True,
+            id=handle,
+            session=session,
+            expired=True,
         )
     return RpcError(
         "handle_not_found",
         f"There is no handle {shown(handle)} in session {shown(session)}; `handles/list` shows those there are.",
-        id=handle, session=session,
+        id=handle,
+        session=session,
     )
 
 
@@ -126,25 +169,39 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
     return RpcError(
         "handle_exists",
         f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or abort it first.",
-        id=handle, session=session, state=state,
+        id=handle,
+        session=session,
+        state=state,
     )
 
 
 def tool_not_found(tool: str, known: Sequence[str]) -> RpcError:
     """No such tool; the message shows those there are."""
     names = ", ".join(sorted(known)[:12]) or "none"
-    return RpcError("tool_not_found", f"There is no tool {shown(tool)}; the tools are: {names}.", tool=tool)
+    return RpcError(
+        "tool_not_found", f"There is no tool {shown(tool)}; the tools are: {names}.", tool=tool
+    )
 
 
 def action_not_supported(tool: str, action: str, why: str) -> RpcError:
     """The tool does not support the action, or not now."""
-    return RpcError("action_not_supported", f"Tool {shown(tool)} does not support {action!r}: {why}.", tool=tool, action=action)
+    return RpcError(
+        "action_not_supported",
+        f"Tool {shown(tool)} does not support {action!r}: {why}.",
+        tool=tool,
+        action=action,
+    )
 
 
 def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError:
     """The tool's arguments are wrong; `problems` is a list of {path, message}, all of them."""
     listed = "; ".join(f"{p['path']}: {p['message']}" for p in problems)
-    return RpcError("invalid_arguments", f"The arguments of {shown(tool)} do not fit: {listed}.", tool=tool, problems=list(problems))
+    return RpcError(
+        "invalid_arguments",
+        f"The arguments of {shown(tool)} do not fit: {listed}.",
+        tool=tool,
+        problems=list(problems),
+    )
 
 
 def not_authorized(why: str) -> RpcError:
@@ -154,17 +211,26 @@ def not_authorized(why: str) -> RpcError:
 
 def handle_stopped(handle: str, state: object) -> RpcError:
     """The handle has ended; its state is in `data.state`."""
-    return RpcError("handle_stopped", f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.", id=handle, state=state)
+    return RpcError(
+        "handle_stopped",
+        f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.",
+        id=handle,
+        state=state,
+    )
 
 
 def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
     """A limit of section 1 was met; the message names it and its value."""
-    return RpcError("limit_exceeded", f"{what}: the limit `{limit}` is {value}.", limit=limit, value=value)
+    return RpcError(
+        "limit_exceeded", f"{what}: the limit `{limit}` is {value}.", limit=limit, value=value
+    )
 
 
 def invalid_answer(why: str) -> RpcError:
     """The answer does not fit the question, which stays."""
-    return RpcError("invalid_answer", f"The answer does not fit: {why}; the question is still open.")
+    return RpcError(
+        "invalid_answer", f"The answer does not fit: {why}; the question is still open."
+    )
 
 
 def spawn_failed(why: str, **data: Any) -> RpcError:
@@ -174,9 +240,16 @@ def spawn_failed(why: str, **data: Any) -> RpcError:
 
 def shutting_down() -> RpcError:
     """The daemon is stopping."""
-    return RpcError("shutting_down", "haftd is shutting down and starts nothing new; try again when it is back.")
+    return RpcError(
+        "shutting_down", "haftd is shutting down and starts nothing new; try again when it is back."
+    )
 
 
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
     """The tool names a runtime that this daemon cannot offer."""
-    return RpcError("unsupported_runtime", f"Tool {shown(tool)} wants the runtime {runtime!r}, which cannot be used here: {why}.", tool=tool, runtime=runtime)
+    return RpcError(
+        "unsupported_runtime",
+        f"Tool {shown(tool)} wants the runtime {runtime!r}, which cannot be used here: {why}.",
+        tool=tool,
+        runtime=runtime,
+    )

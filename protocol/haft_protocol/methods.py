@@ -7,7 +7,6 @@ of 5 and 7 that is served.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -51,10 +50,23 @@ __all__ = [
     "WebSocketInfo",
 ]
 
-Id = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z")]
+Id = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z",
+        description="a name of 1 to 64 letters, digits or `_.:-` that begins with a letter or digit",
+    ),
+]
 """The name of a handle or a session."""
 
-Root = Annotated[str, Meta(pattern=r"^/[^\x00]*\Z", max_length=4096)]
+Root = Annotated[
+    str,
+    Meta(
+        pattern=r"^/[^\x00]*\Z",
+        max_length=4096,
+        description="the absolute path of a folder, at most 4,096 characters",
+    ),
+]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
 MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
 Offset = Annotated[int, Meta(ge=0)]
@@ -63,7 +75,9 @@ Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 View = Literal["delta", "all", "tail", "screen"]
 
 
-class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Params(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What every method takes besides its own. Without `session` it is the one that `initialize`
     named on this connection, else `default`."""
 
@@ -189,10 +203,23 @@ class PingResult(msgspec.Struct, frozen=True):
     pong: bool = True
 
 
-class HandlesListParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+SessionOrAll = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z",
+        description="the name of a session, or `*` for all",
+    ),
+]
+
+
+class HandlesListParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """List the handles of one session, or of all with `*`."""
 
-    session: Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] | UnsetType = UNSET
+    session: (
+        Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] | UnsetType
+    ) = UNSET
     root: Root | UnsetType = UNSET
 
 
@@ -348,8 +375,7 @@ class SessionCloseResult(msgspec.Struct, frozen=True):
     handles: tuple[HandleState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """One method: its wire name, the types of its params and result, and one line about it."""
 
     name: str
@@ -361,22 +387,45 @@ class Method:
 METHODS: dict[str, Method] = {
     m.name: m
     for m in (
-        Method("initialize", InitializeParams, InitializeResult, "Say who connects; answers with the daemon's limits."),
+        Method(
+            "initialize",
+            InitializeParams,
+            InitializeResult,
+            "Say who connects; answers with the daemon's limits.",
+        ),
         Method("ping", Empty, PingResult, "Ask whether the daemon is there."),
-        Method("spawn", SpawnParams, HandleState, "Start a tool under an id of the caller's choice."),
+        Method(
+            "spawn", SpawnParams, HandleState, "Start a tool under an id of the caller's choice."
+        ),
         Method("fetch", FetchParams, HandleState, "Read a handle's state and output."),
-        Method("apply", ApplyParams, HandleState, "Give a handle input, or an answer to its question."),
+        Method(
+            "apply", ApplyParams, HandleState, "Give a handle input, or an answer to its question."
+        ),
         Method("abort", AbortParams, HandleState, "End a handle and everything it started."),
         Method("await", AwaitParams, AwaitResult, "Wait for handles to stop."),
-        Method("handles/list", HandlesListParams, HandlesListResult, "List handles with their processes."),
+        Method(
+            "handles/list",
+            HandlesListParams,
+            HandlesListResult,
+            "List handles with their processes.",
+        ),
         Method("output/search", SearchParams, SearchResult, "Find lines in the output of handles."),
         Method("session/list", Empty, SessionListResult, "List the sessions."),
-        Method("session/close", SessionCloseParams, SessionCloseResult, "Close a session and abort its handles."),
-        Method("tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."),
+        Method(
+            "session/close",
+            SessionCloseParams,
+            SessionCloseResult,
+            "Close a session and abort its handles.",
+        ),
+        Method(
+            "tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."
+        ),
         Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
         Method("daemon/status", Empty, StatusResult, "The daemon's own figures and problems."),
         Method("daemon/reload", Empty, ReloadResult, "Read configuration and definitions again."),
-        Method("daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and everything it holds."),
+        Method(
+            "daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and everything it holds."
+        ),
         Method("rpc.discover", Empty, dict[str, Any], "This protocol as an OpenRPC document."),
     )
 }

@@ -71,7 +71,8 @@ def _read_answer_type(form: object) -> AnswerType:
             return _OLD_NAMES[form]
         case {"Select": {"options": list(options)}}:
             form = {"type": "select", "options": options}
-    return msgspec.convert(form, AnswerType)  # type: ignore[arg-type]
+    answer_type: AnswerType = msgspec.convert(form, AnswerType)
+    return answer_type
 
 
 def read_question(form: object) -> Question:
@@ -81,7 +82,10 @@ def read_question(form: object) -> Question:
     known = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
     if "answer_type" not in form:
         raise msgspec.ValidationError("the question has no `answer_type`")
-    return msgspec.convert({**known, "answer_type": msgspec.to_builtins(_read_answer_type(form["answer_type"]))}, Question)
+    return msgspec.convert(
+        {**known, "answer_type": msgspec.to_builtins(_read_answer_type(form["answer_type"]))},
+        Question,
+    )
 
 
 def _same(one: Answer, other: Answer) -> bool:

@@ -1,0 +1,193 @@
+"""Bytes to messages and back, without I/O: JSON lines, or `Content-Length` blocks.
+
+Rules: the first non-blank byte decides, once a connection. A limit is checked before more is
+buffered, so what is held never passes it by more than one read. Every byte is looked at once:
+nothing is rescanned when more arrives. What is complete before a fault is still handed out; after
+a fault nothing is read. Whether a message is JSON is not known here. Section 1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .errors import RpcError, limit_exceeded, parse_error, shown
+
+__all__ = ["Framer", "encode_headers", "encode_lines"]
+
+_BLANK = b" \t\r\n"
+_LONGEST_HEADERS = 4096
+
+
+def encode_lines(message: bytes) -> bytes:
+    """One message as a line. A line end inside JSON can only be a blank, and becomes one."""
+    if b"\n" in message:
+        message = message.replace(b"\n", b" ")
+    return message + b"\n"
+
+
+def encode_headers(message: bytes) -> bytes:
+    """One message as a `Content-Length` block."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
+
+
+class Framer:
+    """One side of one connection; not to be shared.
+
+    `fault` is None until the stream breaks the framing or passes a limit; then it is the one
+    error to answer with before closing.
+    """
+
+    __slots__ = ("_buffer", "_max", "_missing", "fault", "kind")
+
+    def __init__(self, max_message: int) -> None:
+        self._max = max_message
+        self._buffer = bytearray()
+        self._missing = -1
+        """Header framing: length of the body that is being read, -1 between messages."""
+        self.kind: Literal["unknown", "lines", "headers"] = "unknown"
+        self.fault: RpcError | None = None
+
+    @property
+    def partial(self) -> bool:
+        """Whether a message was begun and is not complete."""
+        return bool(self._buffer) or self._missing >= 0
+
+    def frame(self, message: bytes) -> bytes:
+        """Frame `message` as the peer frames its own; as a line until that is known."""
+        return encode_headers(message) if self.kind == "headers" else encode_lines(message)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
+        """Take what arrived; returns the messages that it completes, in order."""
+        if self.fault is not None:
+            return []
+        if not isinstance(data, bytes):
+            data = bytes(data)
+        if self.kind == "unknown":
+            data = data.lstrip(_BLANK)
+            if not data:
+                return []
+            self._detect(data[0])
+        if self.kind == "lines":
+            return self._lines(data)
+        if self.kind == "headers":
+            return self._headers(data)
+        return []
+
+    def _detect(self, first: int) -> None:
+        if first in b"{[":
+            self.kind = "lines"
+        elif first in b"Cc":
+            self.kind = "headers"
+        else:
+            self.fault = parse_error(
+                f"the stream begins with byte 0x{first:02x}; send JSON lines, "
+                "or blocks that begin with `Content-Length`"
+            )
+
+    def _lines(self, data: bytes) -> list[bytes]:
+        buffer = self._buffer
+        lines = data.split(b"\n")
+        if buffer or len(lines) == 1:
+            # The end of a line that was begun, or another piece of it.
+            if len(buffer) + len(lines[0]) > self._max:
+                return self._too_long("A line")
+            buffer += lines[0]
+            if len(lines) == 1:
+                if len(buffer) == len(data) and data.isspace():
+                    buffer.clear()
+                return []
+            lines[0] = bytes(buffer)
+            buffer.clear()
+        rest = lines.pop()
+        messages: list[bytes] = []
+        for line in lines:
+            if len(line) > self._max:
+                self._too_long("A line")
+                return messages
+            if line and not line.isspace():
+                messages.append(line)
+        if len(rest) > self._max:
+            self._too_long("A line")
+        elif rest and not rest.isspace():
+            buffer += rest
+        return messages
+
+    def _headers(self, data: bytes) -> list[bytes]:
+        messages: list[bytes] = []
+        buffer = self._buffer
+        at = 0
+        while True:
+            if self._missing < 0:
+                if not buffer:
+                    if data[at : at + 1].isspace():
+                        at = len(data) - len(data[at:].lstrip(_BLANK))
+                    if at == len(data):
+                        return messages
+                seen = len(buffer)
+                # The end may lie across the seam of two reads.
+                piece = bytes(buffer[-3:]) + data[at : at + _LONGEST_HEADERS]
+                end = piece.find(b"\r\n\r\n")
+                if end < 0:
+                    if seen + len(data) - at > _LONGEST_HEADERS:
+                        self.fault = parse_error(
+                            f"the header block does not end within {_LONGEST_HEADERS} bytes"
+                        )
+                    else:
+                        buffer += data[at:]
+                        if b"\n\n" in piece:
+                            self.fault = parse_error("header lines end in CR LF")
+                    return messages
+                stop = at + end + 4 - min(seen, 3)
+                block = bytes(buffer) + data[at:stop]
+                buffer.clear()
+                at = stop
+                self._missing = self._length(block)
+                if self.fault is not None:
+                    self._missing = -1
+                    return messages
+            need = self._missing - len(buffer)
+            if len(data) - at < need:
+                buffer += data[at:] if at else data
+                return messages
+            if buffer:
+                buffer += data[at : at + need]
+                messages.append(bytes(buffer))
+                buffer.clear()
+            else:
+                messages.append(data[at : at + need])
+            at += need
+            self._missing = -1
+
+    def _length(self, block: bytes) -> int:
+        """The body's length from a header block, or -1 with `fault` set."""
+        if len(block) > _LONGEST_HEADERS:
+            self.fault = parse_error(f"the header block is longer than {_LONGEST_HEADERS} bytes")
+            return -1
+        length = -1
+        for line in block[:-4].split(b"\r\n"):
+            name, colon, value = line.partition(b":")
+            name, value = name.strip().lower(), value.strip()
+            if not colon or not name or b"\n" in line:
+                self.fault = parse_error(f"{shown(line, 60)[1:]} is not a header line")
+                return -1
+            if name != b"content-length":
+                continue
+            if length >= 0 or not value.isdigit():
+                self.fault = parse_error(
+                    f"`Content-Length` is given once, in digits, not {shown(value, 40)[1:]}"
+                )
+                return -1
+            length = int(value) if len(value) < _LONGEST_DIGITS else 10**_LONGEST_DIGITS
+        if length < 0:
+            self.fault = parse_error("the header block has no `Content-Length`")
+        elif length > self._max:
+            self._too_long("A message")
+        return length
+
+    def _too_long(self, what: str) -> list[bytes]:
+        self._buffer.clear()
+        self.fault = limit_exceeded("max_message", self._max, f"{what} is too long, in bytes")
+        return []
+
+
+_LONGEST_DIGITS = 20

@@ -1,0 +1,134 @@
+"""Where the daemon's files are: the same answer for the daemon and for every client.
+
+Rules: pure. The environment and the uid come in; no file is looked at, no folder made. An empty
+variable counts as absent, a relative XDG folder is ignored (as the XDG specification asks).
+Whoever reads a command line makes its paths absolute first.
+Sections 1 and 11.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+__all__ = [
+    "LONGEST_SOCKET_PATH",
+    "PlaceError",
+    "Runtime",
+    "config_file",
+    "runtime_places",
+    "socket_path",
+    "state_folder",
+    "tools_folder",
+]
+
+LONGEST_SOCKET_PATH = 107
+"""What `sun_path` holds, less its final NUL."""
+
+
+class PlaceError(ValueError):
+    """A place cannot be used; the message says which, why, and what to set."""
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """The runtime folder (0700) and what is in it. `ours`: made by us, not chosen by `HAFT_SOCKET`."""
+
+    folder: str
+    socket: str
+    token: str
+    handles_lock: str
+    daemon_lock: str
+    recover_lock: str
+    ours: bool
+
+
+def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> str:
+    """The daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else /tmp.
+
+    Raises `PlaceError` for a path that was chosen and cannot be bound. One under
+    `XDG_RUNTIME_DIR` that is too long gives way to a short one of the user's under /tmp, which
+    depends on nothing but the uid and that folder.
+    """
+    for name, chosen in (("--socket", socket), ("HAFT_SOCKET", env.get("HAFT_SOCKET"))):
+        if chosen:
+            return _checked(name, chosen)
+    own = f"/tmp/haft-{uid}"
+    base = _folder(env, "XDG_RUNTIME_DIR")
+    if base is None:
+        return f"{own}/haftd.sock"
+    path = f"{base}/haft/haftd.sock"
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        return path
+    from hashlib import sha256  # 2 ms that only a long path costs
+
+    return f"{own}/{sha256(os.fsencode(base)).hexdigest()[:16]}/haftd.sock"
+
+
+def runtime_places(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:
+    """The runtime folder and its files; they sit beside the socket, wherever that is."""
+    path = socket_path(env, uid, socket=socket)
+    folder = _parent(path)
+    base = folder.rstrip("/")
+    return Runtime(
+        folder=folder,
+        socket=path,
+        token=f"{base}/token",
+        handles_lock=f"{base}/handles.lock",
+        daemon_lock=f"{base}/daemon.lock",
+        recover_lock=f"{base}/recover.lock",
+        ours=not (socket or env.get("HAFT_SOCKET")),
+    )
+
+
+def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
+    """The configuration file: `config` (an option), else `haft/config.toml` in the config home."""
+    if config:
+        if not config.startswith("/") or "\0" in config:
+            raise PlaceError(f"--config must be an absolute path, not {config!r}")
+        return config
+    return f"{_home(env, 'XDG_CONFIG_HOME', '.config')}/haft/config.toml"
+
+
+def tools_folder(config: str) -> str:
+    """The folder of further definition files, beside the configuration file."""
+    return f"{_parent(config).rstrip('/')}/tools"
+
+
+def state_folder(env: Mapping[str, str]) -> str:
+    """The folder of spools, trust and the audit log."""
+    return f"{_home(env, 'XDG_STATE_HOME', '.local/state')}/haft"
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
+
+
+def _folder(env: Mapping[str, str], name: str) -> str | None:
+    value = env.get(name, "")
+    return (value.rstrip("/") or "/") if value.startswith("/") and "\0" not in value else None
+
+
+def _home(env: Mapping[str, str], name: str, below: str) -> str:
+    folder = _folder(env, name)
+    if folder is not None:
+        return folder
+    home = _folder(env, "HOME")
+    if home is None:
+        raise PlaceError(f"neither {name} nor HOME names a folder; set one of them")
+    return f"{home}/{below}"
+
+
+def _checked(name: str, path: str) -> str:
+    if "\0" in path:
+        raise PlaceError(f"{name} has a NUL byte in it; an abstract socket is open to every user")
+    if not path.startswith("/") or path.endswith("/"):
+        raise PlaceError(f"{name} must be the absolute path of a socket, not {path!r}")
+    length = len(os.fsencode(path))
+    if length > LONGEST_SOCKET_PATH:
+        raise PlaceError(
+            f"{name} is {path!r}, {length} bytes long; the path of a socket has at most "
+            f"{LONGEST_SOCKET_PATH}"
+        )
+    return path

@@ -1,0 +1,382 @@
+"""JSON-RPC 2.0 envelopes: bytes in, what they are out; replies, requests and batches back to bytes.
+
+Rules: one typed decode a message, and `params`, `id`, `result` and `error` stay as they came
+(`msgspec.Raw`), so nothing is decoded twice and an id is echoed exactly. A fault of a message is a
+value (`ParseFault`, `Invalid`), never an exception; only `read_params` raises. Methods are unknown
+here. Sections 1, 2 and 9 of the protocol.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
+
+__all__ = [
+    "Batch",
+    "Incoming",
+    "Invalid",
+    "Message",
+    "ParseFault",
+    "Request",
+    "Single",
+    "encode_error",
+    "encode_notification",
+    "encode_reply",
+    "encode_request",
+    "join_batch",
+    "nesting",
+    "read_error",
+    "read_message",
+    "read_params",
+]
+
+_T = TypeVar("_T")
+
+NULL = b"null"
+_LONGEST_ID = 256
+_LONGEST_INT = 20
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A request, or a notification when `id` is None; `id` is JSON as it came."""
+
+    method: str
+    params: Raw | None
+    id: bytes | None
+
+
+class Incoming(msgspec.Struct, frozen=True, gc=False):
+    """A response from the peer to a request of ours; it is never answered."""
+
+    id: bytes
+    result: Raw | None
+    error: Raw | None
+
+
+class Invalid(msgspec.Struct, frozen=True):
+    """An element that is no request and is answered with `error`; `id` is null if it was unusable."""
+
+    error: RpcError
+    id: bytes
+
+
+Element = Request | Incoming | Invalid
+
+
+class Single(msgspec.Struct, frozen=True):
+    """A message that is one object."""
+
+    item: Element
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A message that is a list; `items` in its order, at least one."""
+
+    items: tuple[Element, ...]
+
+
+class ParseFault(msgspec.Struct, frozen=True):
+    """A message that is answered as a whole, once, with the id null."""
+
+    error: RpcError
+
+
+Message = Single | Batch | ParseFault
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    jsonrpc: str | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class _LooseEnvelope(msgspec.Struct, gc=False):
+    jsonrpc: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_envelope = msgspec.json.Decoder(_Envelope).decode
+_loose_envelope = msgspec.json.Decoder(_LooseEnvelope).decode
+_anything = msgspec.json.Decoder(Raw).decode
+_text = msgspec.json.Decoder(str).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read_message(message: bytes, *, max_batch: int, max_nesting: int) -> Message:
+    """Read one message; never raises. Nesting is counted from the request object, which is 1."""
+    if not message.isascii():
+        # msgspec passes over what it does not decode, also over bytes that are no UTF-8.
+        try:
+            str(message, "utf-8")
+        except UnicodeDecodeError as fault:
+            return ParseFault(parse_error(f"byte {fault.start} is not UTF-8"))
+    head = message[:1]
+    if head not in (b"{", b"["):
+        message = message.lstrip(b" \t\r\n")
+        head = message[:1]
+    try:
+        if head == b"{":
+            return Single(_read_element(message, max_nesting))
+        if head == b"[":
+            return _read_batch(message, max_batch, max_nesting)
+        _anything(message)
+    except msgspec.DecodeError as fault:
+        return ParseFault(parse_error(_why(fault, message)))
+    except RecursionError:
+        return ParseFault(
+            parse_error(f"it is nested far too deeply, the limit `max_nesting` is {max_nesting}")
+        )
+    except MemoryError:
+        return ParseFault(parse_error("it takes more memory than there is"))
+    return ParseFault(invalid_request("a message is an object, or a list of objects"))
+
+
+def _why(fault: msgspec.DecodeError, message: bytes) -> str:
+    if not message:
+        return "it is empty"
+    if message.startswith(b"\xef\xbb\xbf"):
+        return "it begins with a byte order mark, which JSON on the wire does not have"
+    return str(fault).removeprefix("JSON is malformed: ")
+
+
+@lru_cache(maxsize=8)
+def _batch_decoder(max_batch: int) -> msgspec.json.Decoder[Any]:
+    # An array-like struct refuses the first element too many at once, where a list would first be
+    # filled: 4 million of them in 8 MiB.
+    fields = [(f"m{n}", Raw | UnsetType, UNSET) for n in range(max_batch)]
+    kind = msgspec.defstruct(
+        "_Batch", fields, array_like=True, forbid_unknown_fields=True, gc=False
+    )
+    return msgspec.json.Decoder(kind)
+
+
+def _read_batch(message: bytes, max_batch: int, max_nesting: int) -> Message:
+    try:
+        found = _batch_decoder(max_batch).decode(message)
+    except msgspec.ValidationError:
+        return ParseFault(
+            limit_exceeded("max_batch", max_batch, "The batch has too many requests, none was run")
+        )
+    elements: list[Element] = []
+    for raw in msgspec.structs.astuple(found):
+        if raw is UNSET:
+            break
+        element = bytes(raw)
+        if element.startswith(b"{"):
+            elements.append(_read_element(element, max_nesting))
+        else:
+            elements.append(Invalid(invalid_request("each element of a batch is an object"), NULL))
+    if not elements:
+        return ParseFault(invalid_request("the batch is empty"))
+    return Batch(tuple(elements))
+
+
+def _read_element(message: bytes, max_nesting: int) -> Element:
+    try:
+        envelope = _envelope(message)
+    except msgspec.ValidationError:
+        return _refuse(_loose_envelope(message))
+    raw = envelope.id
+    if raw is UNSET:
+        id_ = None
+    else:
+        id_ = bytes(raw)
+        if not (id_.isdigit() and len(id_) <= _LONGEST_INT) and not _usable(id_):
+            id_ = NULL
+            if envelope.method is not UNSET:
+                return Invalid(invalid_request(_ID_RULE), NULL)
+    deep = (
+        message.count(b"{") + message.count(b"[") > max_nesting and nesting(message) > max_nesting
+    )
+    method = envelope.method
+    if method is UNSET:
+        if envelope.result is UNSET and envelope.error is UNSET:
+            return Invalid(invalid_request("it has no `method`"), NULL if id_ is None else id_)
+        if deep:
+            too_deep = _too_deep(max_nesting)
+            error = {"code": too_deep.code, "message": too_deep.message, "data": too_deep.data}
+            return Incoming(NULL if id_ is None else id_, None, Raw(_encode(error)))
+        return Incoming(
+            NULL if id_ is None else id_,
+            None if envelope.result is UNSET else envelope.result,
+            None if envelope.error is UNSET else envelope.error,
+        )
+    if envelope.jsonrpc != "2.0":
+        return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
+    if deep:
+        return Invalid(_too_deep(max_nesting), NULL if id_ is None else id_)
+    params = envelope.params
+    return Request(method, None if params is UNSET else params, id_)
+
+
+_ID_RULE = (
+    "`id` is an integer of at most 20 digits, a text of at most 256 bytes, or null "
+    "(and left out for a notification)"
+)
+_VERSION_RULE = '`jsonrpc` must be "2.0"'
+
+
+def _usable(id_: bytes) -> bool:
+    """Whether the JSON in `id_` may be an id: an integer (no float), a text, or null."""
+    if id_.startswith(b'"'):
+        if len(id_) - 2 <= _LONGEST_ID:
+            return True
+        return len(id_) <= 6 * _LONGEST_ID + 2 and len(_text(id_).encode()) <= _LONGEST_ID
+    if id_ == NULL:
+        return True
+    digits = id_.removeprefix(b"-")
+    return digits.isdigit() and len(digits) <= _LONGEST_INT
+
+
+def _refuse(loose: _LooseEnvelope) -> Element:
+    """Say what is wrong with an object whose `method` or `jsonrpc` is no text."""
+    id_ = NULL if loose.id is UNSET else bytes(loose.id)
+    if not _usable(id_):
+        id_ = NULL
+    if loose.method is UNSET:
+        if loose.result is not UNSET or loose.error is not UNSET:
+            return Incoming(id_, None, None)
+        return Invalid(invalid_request("it has no `method`"), id_)
+    if not bytes(loose.method).startswith(b'"'):
+        return Invalid(invalid_request("`method` must be a text"), id_)
+    return Invalid(invalid_request(_VERSION_RULE), id_)
+
+
+def _too_deep(max_nesting: int) -> RpcError:
+    return limit_exceeded("max_nesting", max_nesting, "The message is nested too deeply")
+
+
+_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
+
+
+def nesting(message: bytes) -> int:
+    """How deep well-formed JSON is nested: 0 for a scalar. All work is done by whole-buffer calls.
+
+    Strings are taken out first, then the innermost pairs of brackets, a level a round.
+    """
+    if b"\\" in message:
+        # In this order: a run of backslashes pairs up from its left, so an escaped quote is
+        # whatever is left of `\"` after that.
+        message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
+    message = message.translate(_TO_SQUARE, _NOT_STRUCTURE)
+    # Two quotes side by side are an empty string, or the seam of two strings: either way what
+    # follows is as much inside or outside as before.
+    message = message.replace(b'""', b"")
+    if b'"' in message:
+        message = b"".join(message.split(b'"')[::2])
+    depth = 0
+    while message:
+        message = message.replace(b"[]", b"")
+        depth += 1
+    return depth
+
+
+# ── params ───────────────────────────────────────────────────────────────────────────────────────
+
+_decoders: dict[Any, Any] = {}
+
+
+def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
+    """Decode params into `kind`; raises `RpcError` that names the field and what was expected.
+
+    A number that no 64-bit float or 4,300-digit integer holds is a parse error, as it is
+    elsewhere in a message. `method` only makes the sentences better.
+    """
+    decode = _decoders.get(kind)
+    if decode is None:
+        decode = _decoders[kind] = msgspec.json.Decoder(kind).decode
+    try:
+        return decode(b"{}" if raw is None else raw)
+    except msgspec.ValidationError as fault:
+        problem = str(fault)
+    except msgspec.DecodeError as fault:
+        raise parse_error(_why(fault, b"" if raw is None else bytes(raw))) from None
+    except (RecursionError, MemoryError):
+        raise invalid_params("they are nested too deeply or too large") from None
+    from .refusals import explain  # only a wrong call pays for it
+
+    raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
+
+
+# ── out ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _encode_any(value: object) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        # A file name that is no UTF-8, carried by surrogates, must not cost the caller its reply.
+        return _encode(_mend(msgspec.to_builtins(value)))
+
+
+def _mend(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+        case dict():
+            return {_mend(key): _mend(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_mend(item) for item in value]
+        case _:
+            return value
+
+
+def encode_reply(id_: bytes, result: object) -> bytes:
+    """A success reply; `id_` is the JSON of the request's id."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
+
+
+def encode_error(id_: bytes, error: RpcError) -> bytes:
+    """An error reply; `id_` is the JSON of the request's id, `null` where there is none."""
+    body = {"code": error.code, "message": error.message, "data": error.data}
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
+
+
+def encode_notification(method: str, params: object) -> bytes:
+    """A notification; `params` an object or a struct."""
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), _encode_any(params))
+
+
+def encode_request(id_: int | str, method: str, params: object) -> bytes:
+    """A request; `params` an object or a struct."""
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
+        _encode(id_),
+        _encode(method),
+        _encode_any(params),
+    )
+
+
+def join_batch(parts: list[bytes]) -> bytes:
+    """One batch of encoded messages, in their order; at least one."""
+    return b"[%b]" % b",".join(parts)
+
+
+class _ErrorObject(msgspec.Struct, gc=False):
+    code: int
+    message: str
+    data: Any = None
+
+
+_error_object = msgspec.json.Decoder(_ErrorObject).decode
+
+
+def read_error(raw: Raw | bytes) -> RpcError:
+    """The peer's error object as an `RpcError`; one that is malformed still becomes one."""
+    try:
+        found = _error_object(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return RpcError("internal_error", "The peer answered with an error that cannot be read.")
+    data = found.data if isinstance(found.data, dict) else {}
+    return RpcError.received(found.code, found.message, data)
