@@ -1,0 +1,96 @@
+"""The OpenRPC document of the protocol, made from the types that the daemon decodes with.
+
+Rules: nothing is described here that is described there. Made once, on first use.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from .errors import CODES
+from .methods import METHODS, Empty, Method
+
+__all__ = ["OPENRPC", "document"]
+
+OPENRPC = "1.3.2"
+
+_REF = "#/components/schemas/{name}"
+_OWN_ERRORS = {
+    kind: code for kind, code in CODES.items() if code == -32800 or -32099 <= code <= -32000
+}
+
+
+@lru_cache(maxsize=2)
+def document(version: str) -> dict[str, Any]:
+    """The document of a daemon of this `version`; shared, not to be changed."""
+    methods = list(METHODS.values())
+    kinds = [kind for method in methods for kind in (method.params, method.result)]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    components = _portable(components)
+    params, results = schemas[::2], _portable(schemas[1::2])
+    return {
+        "openrpc": OPENRPC,
+        "info": {
+            "title": "haft",
+            "version": version,
+            "description": "Holds running tools for assistants and editors: "
+            "spawn, fetch, apply, abort, await.",
+        },
+        "methods": [
+            {
+                "name": method.name,
+                "summary": method.summary,
+                "description": (method.params.__doc__ or "").strip(),
+                "paramStructure": "by-name",
+                "params": _content_descriptors(components[_name(schema)]),
+                "result": _result(method, result),
+            }
+            for method, schema, result in zip(methods, params, results, strict=True)
+        ],
+        "components": {
+            "schemas": components,
+            "errors": {
+                kind: {"code": code, "message": kind.replace("_", " ")}
+                for kind, code in _OWN_ERRORS.items()
+            },
+        },
+    }
+
+
+def _name(schema: dict[str, Any]) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Required params first, as OpenRPC wants it; by name, so no order is meant."""
+    required = set(schema.get("required", ()))
+    described = [
+        {"name": name, "required": name in required, "schema": form}
+        for name, form in schema.get("properties", {}).items()
+    ]
+    return sorted(described, key=lambda descriptor: not descriptor["required"])
+
+
+def _result(method: Method, schema: dict[str, Any]) -> dict[str, Any]:
+    if method.result is Empty:
+        schema = {"type": "object", "additionalProperties": False}
+    name = _name(schema) if "$ref" in schema else "result"
+    return {"name": name, "schema": schema}
+
+
+def _portable(node: Any) -> Any:
+    r"""Rewrite patterns for the regular expressions of JSON Schema, which have no `\Z`."""
+    if isinstance(node, dict):
+        return {
+            key: re.sub(r"\\Z$", "$", form)
+            if key == "pattern" and isinstance(form, str)
+            else _portable(form)
+            for key, form in node.items()
+        }
+    if isinstance(node, list | tuple):
+        return [_portable(item) for item in node]
+    return node
