@@ -1,0 +1,249 @@
+"""One connection: messages in, each decided where it was read, answers out.
+
+Rules: what arrived together is answered in one write. Only an answer that waits gets a task, inside
+its own cancel scope. Half a hang-up (the peer stops sending) lets what is under way finish and be
+delivered; a whole one cancels it at once. Whatever goes wrong here stays here: `serve_connection`
+raises nothing but the cancellation of its caller. A disconnect never touches a handle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import trio
+
+from haft_protocol.errors import limit_exceeded
+from haft_protocol.methods import LimitsResult
+from haft_protocol.rpc import encode_error
+
+from .dispatch import Batched, Cancel, Dispatcher, Waiting
+from .logs import Log
+from .outbox import Outbox
+from .verbs.base import Caller
+from .wire import Gone, Pace, Wire
+
+__all__ = ["Connection", "Connections", "Rim", "serve_connection", "start_connection", "too_many"]
+
+_BURST = 64  # messages answered before others get their turn: one or two milliseconds
+
+
+class Connections:
+    """The connections there are, of all transports, and who was turned away and why."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[str] = Counter()
+        self._open: set[Connection] = set()
+        self._left = trio.lowlevel.ParkingLot()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def enter(self, connection: Connection) -> None:
+        """A connection is being served."""
+        self._open.add(connection)
+
+    def leave(self, connection: Connection) -> None:
+        """It is not any more; wakes who waits for that."""
+        self._open.discard(connection)
+        self._left.unpark_all()
+
+    async def one_left(self, seconds: float) -> None:
+        """Wait until a connection has gone, at most so long."""
+        with trio.move_on_after(seconds):
+            await self._left.park()
+
+    async def finish(self, seconds: float) -> None:
+        """Let every connection read no more, deliver what is under way, and close; at most so long.
+
+        The nursery that holds them is then to be cancelled."""
+        with trio.move_on_after(seconds):
+            for connection in list(self._open):
+                connection.finish()
+            while self._open:
+                await self._left.park()
+
+
+@dataclass(slots=True)
+class Rim:
+    """What all connections share. `on_close` is called with each caller that has gone."""
+
+    dispatcher: Dispatcher
+    limits: LimitsResult
+    log: Log
+    on_close: Callable[[Caller], None]
+    connections: Connections = field(default_factory=Connections)
+    pace: Pace = field(default_factory=Pace)
+
+
+def start_connection(nursery: trio.Nursery, wire: Wire, caller: Caller, rim: Rim) -> None:
+    """Serve a peer in a task of `nursery`; it counts from this moment."""
+    connection = Connection(wire, caller, rim)
+    rim.connections.enter(connection)
+    nursery.start_soon(_serve, connection, wire, caller, rim)
+
+
+async def serve_connection(wire: Wire, caller: Caller, rim: Rim) -> None:
+    """Serve a peer until it goes, or is sent away; closes the wire. Raises nothing of its own."""
+    connection = Connection(wire, caller, rim)
+    rim.connections.enter(connection)
+    await _serve(connection, wire, caller, rim)
+
+
+async def _serve(connection: Connection, wire: Wire, caller: Caller, rim: Rim) -> None:
+    try:
+        await connection.run()
+    except Exception as error:
+        rim.connections.refused["fault"] += 1
+        rim.log.exception("connection failed", client=caller.label, exc_info=error)
+    finally:
+        try:
+            with trio.CancelScope(shield=True):
+                await wire.close(polite=connection.polite)
+        finally:
+            rim.connections.leave(connection)
+            try:
+                rim.on_close(caller)
+            except Exception as error:
+                rim.log.exception("leaving failed", client=caller.label, exc_info=error)
+
+
+class Connection:
+    """One peer being served. `polite`: it may still read its last reply when we close."""
+
+    def __init__(self, wire: Wire, caller: Caller, rim: Rim) -> None:
+        self.polite = False
+        self._wire = wire
+        self._caller = caller
+        self._rim = rim
+        self._reading = trio.CancelScope()
+        self._in_flight = 0
+        self._scopes: dict[object, list[trio.CancelScope]] = {}
+        self._settled = trio.lowlevel.ParkingLot()
+
+    def finish(self) -> None:
+        """Read no more; deliver what is under way, then close."""
+        self.polite = True
+        self._reading.cancel()
+
+    async def run(self) -> None:
+        """Serve until the peer is done or gone."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._outbox = Outbox(self._wire, nursery, self._rim.limits.max_queued, self._gone)
+            try:
+                with self._reading:
+                    await self._read()
+                await self._deliver()
+            except Gone as why:
+                self._gone(str(why))
+            nursery.cancel_scope.cancel()
+
+    def _gone(self, why: str) -> None:
+        self._rim.log.debug("client gone", client=self._caller.label, why=why)
+        self.polite = False
+        self._nursery.cancel_scope.cancel()
+
+    async def _read(self) -> None:
+        wire, outbox = self._wire, self._outbox
+        frame = wire.frame
+        while (messages := await wire.receive()) is not None:
+            answers: list[bytes] = []
+            for count, message in enumerate(messages, 1):
+                reply = self._decide(message)
+                if reply is not None:
+                    answers.append(frame(reply))
+                if count % _BURST == 0:
+                    if answers:
+                        outbox.send(b"".join(answers))
+                        answers = []
+                    await trio.lowlevel.checkpoint()
+                    await outbox.room()
+            if answers:
+                outbox.send(answers[0] if len(answers) == 1 else b"".join(answers))
+            if wire.fault is not None:
+                self.polite = True
+                self._rim.connections.refused["fault"] += 1
+                outbox.send(frame(encode_error(b"null", wire.fault)))
+                return
+            if not outbox.has_room:
+                await outbox.room()
+
+    def _decide(self, message: bytes) -> bytes | None:
+        """The reply to one message, `None` when there is none, or none yet."""
+        dispatcher = self._rim.dispatcher
+        answer = dispatcher.receive(
+            self._caller, message, self._rim.limits.max_in_flight - self._in_flight
+        )
+        if answer is None or type(answer) is bytes:
+            return answer
+        if isinstance(answer, Waiting):
+            self._start(answer, None)
+        elif isinstance(answer, Batched):
+            for slot in answer.slots:
+                if isinstance(slot, Waiting):
+                    self._start(slot, answer)
+            for cancel in answer.cancels:
+                self._cancel(cancel)
+        elif isinstance(answer, Cancel):
+            self._cancel(answer)
+        return None
+
+    def _cancel(self, cancel: Cancel) -> None:
+        for scope in self._scopes.get(cancel.key, ()):
+            scope.cancel()
+
+    def _start(self, waiting: Waiting, batch: Batched | None) -> None:
+        scope = trio.CancelScope()
+        self._in_flight += 1
+        if waiting.id is not None:
+            self._scopes.setdefault(waiting.key, []).append(scope)
+        self._nursery.start_soon(self._wait, waiting, scope, batch)
+
+    async def _wait(self, waiting: Waiting, scope: trio.CancelScope, batch: Batched | None) -> None:
+        reply: bytes | None = None
+        try:
+            with scope:
+                reply = await self._rim.dispatcher.finish(waiting)
+            if scope.cancelled_caught:
+                reply = waiting.cancelled()
+            if waiting.id is not None:
+                self._forget(waiting.key, scope)
+            if batch is not None:
+                reply = batch.settle(waiting, reply)
+            if reply is not None:
+                await self._outbox.room()
+                self._outbox.send(self._wire.frame(reply))
+        finally:
+            self._in_flight -= 1
+            self._settled.unpark_all()
+
+    def _forget(self, key: object, scope: trio.CancelScope) -> None:
+        scopes = self._scopes[key]
+        scopes.remove(scope)
+        if not scopes:
+            del self._scopes[key]
+
+    async def _deliver(self) -> None:
+        """Wait until what is under way was answered and written, or the peer has gone."""
+        if not self._in_flight and not self._outbox.queued:
+            return
+        async with trio.open_nursery() as watched:
+            watched.start_soon(self._watch)
+            while self._in_flight:
+                await self._settled.park()
+            await self._outbox.empty()
+            watched.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        await self._wire.hung_up()
+        self._gone("hung up")
+
+
+def too_many(limits: LimitsResult) -> bytes:
+    """The one message that a connection over `max_connections` gets."""
+    full = limit_exceeded(
+        "max_connections", limits.max_connections, "haftd serves no more connections now"
+    )
+    return encode_error(b"null", full)

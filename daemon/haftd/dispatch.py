@@ -1,0 +1,339 @@
+"""From a message to its answer: JSON-RPC requests through jsonrpcserver, batches by our own rules.
+
+Rules: everything here is synchronous but `finish`. A verb decides at once, or returns `Later`; which
+of the two it was is all a connection learns. jsonrpcserver's `dispatch_request` gets messages that
+are decoded once: each method carries its own `__signature__`, whose `bind` is the one msgspec
+conversion of its params, and is driven by one `send`, since it never suspends. Errors of ours become
+replies; any other is logged under an incident that the reply names, and nothing more of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from jsonrpcserver.async_dispatcher import dispatch_request
+from jsonrpcserver.request import Request as Call
+from jsonrpcserver.result import ErrorResult, SuccessResult
+from oslash.either import Left, Right
+
+from haft_protocol.errors import (
+    RpcError,
+    internal,
+    invalid_request,
+    limit_exceeded,
+    method_not_found,
+    not_authorized,
+    request_cancelled,
+)
+from haft_protocol.methods import LimitsResult, SpawnParams
+from haft_protocol.rpc import (
+    Batch,
+    Incoming,
+    Invalid,
+    Request,
+    Single,
+    encode_error,
+    encode_reply,
+    join_batch,
+    read_message,
+    read_params,
+)
+
+from .logs import Log
+from .verbs.base import Caller, Later, Verb
+
+__all__ = ["Answer", "Batched", "Cancel", "Dispatcher", "Waiting"]
+
+CANCEL = "$/cancelRequest"
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A request whose answer waits: `id` as it came (`None`: a notification), `key` its value."""
+
+    id: bytes | None
+    key: object
+    method: str
+    later: Later
+
+    def cancelled(self) -> bytes | None:
+        """The reply when the caller cancelled it."""
+        return None if self.id is None else encode_error(self.id, request_cancelled())
+
+
+@dataclass(slots=True)
+class Batched:
+    """A batch with members that wait: replies in request order, `None` where there is none."""
+
+    slots: list[bytes | Waiting | None]
+    cancels: list[Cancel]
+    _left: int = 0
+
+    def __post_init__(self) -> None:
+        self._left = sum(isinstance(slot, Waiting) for slot in self.slots)
+
+    def settle(self, waiting: Waiting, reply: bytes | None) -> bytes | None:
+        """Put one reply in its place; the whole reply, if there is one, after the last."""
+        self.slots[self.slots.index(waiting)] = reply
+        self._left -= 1
+        replies = [slot for slot in self.slots if isinstance(slot, bytes)]
+        return join_batch(replies) if replies and not self._left else None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """The caller no longer wants the answer to the requests with this id."""
+
+    key: object
+
+
+Answer = bytes | Waiting | Batched | Cancel | None
+
+
+class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    id: int | str | None
+
+
+class _Signature(inspect.Signature):
+    """A signature whose `bind` decodes params into the method that it belongs to."""
+
+    __slots__ = ("_method",)
+    _method: _Method
+
+    @classmethod
+    def of(cls, method: _Method) -> _Signature:
+        """The signature of one method."""
+        made = cls()
+        made._method = method
+        return made
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Decode `args[1]`, raw params or a struct that was decoded before, for the call to come.
+
+        Raises `RpcError`, which passes through the library as it is."""
+        method, params = self._method, args[1]
+        method.params = (
+            params if isinstance(params, msgspec.Struct) else read_params(params, method.type)
+        )
+
+
+class _Method:
+    """A verb as jsonrpcserver calls it; between `bind` and the call nothing else runs."""
+
+    def __init__(self, name: str, type_: type[Any], verb: Verb, fail: Callable[..., RpcError]):
+        self.type = type_
+        self.params: object = None
+        self._name = name
+        self._verb = verb
+        self._fail = fail
+        self.__signature__ = _Signature.of(self)
+
+    async def __call__(self, caller: Caller, _params: object) -> Any:
+        try:
+            return Right(SuccessResult(self._verb(caller, self.params)))
+        except RpcError as error:
+            refused = error
+        except Exception as error:
+            refused = self._fail(self._name, error)
+        finally:
+            self.params = None
+        return Left(ErrorResult(refused.code, refused.message, refused.data))
+
+
+class _Methods(dict[str, Callable[..., Any]]):
+    def __missing__(self, name: str) -> _Method:
+        raise method_not_found(name)
+
+
+@dataclass(slots=True)
+class Dispatcher:
+    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
+    `on_reply` gets what a client answers to a request of ours. `counts` is for the curious."""
+
+    verbs: Mapping[str, tuple[type[Any], Verb]]
+    reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
+    limits: LimitsResult
+    log: Log
+    on_reply: Callable[[Caller, Incoming], None] | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    _methods: _Methods = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._methods = _Methods(
+            {
+                name: _Method(name, type_, verb, self._fail)
+                for name, (type_, verb) in self.verbs.items()
+            }
+        )
+
+    def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
+        """Decide a message; `room` is how many more of its requests may wait. Never raises."""
+        limits = self.limits
+        read = read_message(message, max_batch=limits.max_batch, max_nesting=limits.max_nesting)
+        if isinstance(read, Single):
+            item = read.item
+            if isinstance(item, Request):
+                return self._request(caller, item, room)
+            return self._other(caller, item)
+        if isinstance(read, Batch):
+            return self._batch(caller, read, room)
+        self.counts["parse_fault"] += 1
+        return encode_error(b"null", read.error)
+
+    async def finish(self, waiting: Waiting) -> bytes | None:
+        """Wait for the answer of `waiting` and encode it; raises nothing but a cancellation."""
+        error: RpcError | None = None
+        result: object = None
+        try:
+            result = await waiting.later.run()
+        except RpcError as refused:
+            error = refused
+        except Exception as fault:
+            error = self._fail(waiting.method, fault)
+        return self._encode(waiting.id, waiting.method, result, error)
+
+    def _request(
+        self, caller: Caller, request: Request, room: int, params: object = None
+    ) -> bytes | Waiting | Cancel | None:
+        name = request.method
+        if name == CANCEL:
+            return self._cancel(request)
+        error: RpcError | None = None
+        result: object = None
+        try:
+            if caller.transport != "unix" and not caller.initialized and name != "initialize":
+                raise not_authorized("On a WebSocket `initialize` comes first, then anything else.")
+            if room <= 0:
+                self.counts["max_in_flight"] += 1
+                limit = self.limits.max_in_flight
+                raise limit_exceeded(
+                    "max_in_flight", limit, "Too many requests of this connection are unanswered"
+                )
+            result = self._call(caller, name, request.params if params is None else params)
+        except RpcError as refused:
+            error = refused
+        except Exception as fault:
+            error = self._fail(name, fault)
+        if type(result) is Later:
+            key = None if request.id is None else msgspec.json.decode(request.id)
+            return Waiting(request.id, key, name, result)
+        return self._encode(request.id, name, result, error)
+
+    def _call(self, caller: Caller, name: str, params: object) -> object:
+        """Have jsonrpcserver call the verb; returns what it returned, or raises `RpcError`."""
+        work = dispatch_request(self._methods, caller, Call(name, [params], None))
+        try:
+            work.send(None)
+        except StopIteration as done:
+            _, result = done.value
+        else:
+            work.close()
+            raise AssertionError("a verb decides synchronously, so its call never suspends")
+        if isinstance(result, Left):
+            error = result._error
+            raise RpcError.received(error.code, error.message, error.data)
+        return result._value.result
+
+    def _encode(
+        self, id_: bytes | None, name: str, result: object, error: RpcError | None
+    ) -> bytes | None:
+        if id_ is None:
+            self.counts["notification_failed"] += error is not None
+            return None
+        if error is None:
+            try:
+                return encode_reply(id_, result)
+            except Exception as fault:
+                error = self._fail(name, fault)
+        return encode_error(id_, error)
+
+    def _fail(self, name: str, fault: Exception) -> RpcError:
+        incident = secrets.token_hex(6)
+        self.counts["incident"] += 1
+        self.log.error("verb failed", incident=incident, method=name[:64], exc_info=fault)
+        return internal(incident)
+
+    def _cancel(self, request: Request) -> bytes | Cancel | None:
+        try:
+            if request.id is not None:
+                raise invalid_request(f"`{CANCEL}` is a notification, leave its own `id` out")
+            return Cancel(read_params(request.params, _CancelParams, CANCEL).id)
+        except RpcError as error:
+            return self._encode(request.id, CANCEL, None, error)
+
+    def _other(self, caller: Caller, item: Incoming | Invalid) -> bytes | None:
+        if isinstance(item, Invalid):
+            return encode_error(item.id, item.error)
+        self.counts["reply"] += 1
+        if self.on_reply is not None:
+            try:
+                self.on_reply(caller, item)
+            except Exception as fault:
+                self._fail("(a reply)", fault)
+        return None
+
+    def _batch(self, caller: Caller, batch: Batch, room: int) -> bytes | Batched | None:
+        """Spawns take their ids before anything runs; then they start, then all others, in order."""
+        items = batch.items
+        spawns = self._spawns(caller, items)
+        clash = self._clash(caller, spawns)
+        slots: list[bytes | Waiting | None] = [None] * len(items)
+        cancels: list[Cancel] = []
+        first = [at for at in range(len(items)) if at in spawns]
+        for at in first + [at for at in range(len(items)) if at not in spawns]:
+            item = items[at]
+            if not isinstance(item, Request):
+                slots[at] = self._other(caller, item)
+            elif clash is not None:
+                error = clash.get(at) or clash[-1]
+                slots[at] = self._encode(item.id, item.method, None, error)
+            else:
+                answer = self._request(caller, item, room, spawns.get(at))
+                if isinstance(answer, Cancel):
+                    cancels.append(answer)
+                else:
+                    room -= isinstance(answer, Waiting)
+                    slots[at] = answer
+        if cancels or any(isinstance(slot, Waiting) for slot in slots):
+            return Batched(slots, cancels)
+        replies = [slot for slot in slots if isinstance(slot, bytes)]
+        return join_batch(replies) if replies else None
+
+    def _spawns(self, caller: Caller, items: Sequence[object]) -> dict[int, SpawnParams]:
+        """The spawns of a batch whose params are right, by place; a wrong one fails by itself."""
+        found: dict[int, SpawnParams] = {}
+        if caller.transport != "unix" and not caller.initialized:
+            return found
+        for at, item in enumerate(items):
+            if isinstance(item, Request) and item.method == "spawn" and "spawn" in self._methods:
+                try:
+                    found[at] = read_params(item.params, SpawnParams, "spawn")
+                except RpcError:
+                    continue
+        return found
+
+    def _clash(
+        self, caller: Caller, spawns: Mapping[int, SpawnParams]
+    ) -> dict[int, RpcError] | None:
+        """The errors of a batch that must not run, by place; -1 is for all that have none."""
+        if not spawns:
+            return None
+        try:
+            verdicts = self.reserve(caller, list(spawns.values()))
+        except RpcError as error:
+            return {-1: error}
+        except Exception as fault:
+            return {-1: self._fail("spawn", fault)}
+        errors = {at: error for at, error in zip(spawns, verdicts, strict=True) if error}
+        if not errors:
+            return None
+        one = next(iter(errors.values()))
+        data = {key: value for key, value in one.data.items() if key != "kind"}
+        errors[-1] = RpcError(one.kind, f"Nothing of this batch was run: {one.message}", **data)
+        return errors
