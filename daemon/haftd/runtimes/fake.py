@@ -1,0 +1,350 @@
+"""A runtime that plays a script: no process, no clock of its own, the same every time.
+
+Rules:
+
+- It obeys every rule at the head of `base` and is held to them by the same checker as the others.
+- Its only waits are those of the script (`WaitFor`, `TakeInput`, `Ask`) and the grace of an abort
+  that meets `Stubborn`; under a mock clock nothing takes time.
+- Its pids are numbers that no kernel gives out.
+- It is shipped: who tests against the daemon's middle uses it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+import trio
+
+from haft_protocol.questions import Question
+
+from .base import (
+    Call,
+    Ended,
+    Input,
+    InputRefused,
+    LeftOver,
+    Port,
+    ScreenShot,
+    StartFailed,
+    ToolFailed,
+)
+
+__all__ = [
+    "Ask",
+    "CannotStart",
+    "Emit",
+    "Exit",
+    "Fail",
+    "FakeGrip",
+    "FakeRuntime",
+    "LeaveBehind",
+    "Step",
+    "Stubborn",
+    "TakeInput",
+    "Unkillable",
+    "WaitFor",
+]
+
+_FIRST_PID = 1 << 23
+"""Above the highest pid that Linux gives out (2 to the 22nd)."""
+
+_pids = itertools.count(_FIRST_PID)
+
+
+@dataclass(frozen=True, slots=True)
+class CannotStart:
+    """The start fails; only as the first step."""
+
+    message: str
+    reason: str = "program"
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """Print `data`."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask; with `show`, print the answer as JSON and a line end."""
+
+    question: Question
+    show: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TakeInput:
+    """Wait for one input; with `show`, print it. The end of input goes on at once."""
+
+    show: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitFor:
+    """Wait until `event` is set."""
+
+    event: trio.Event = field(default_factory=trio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Stubborn:
+    """Ignore TERM from here on: an abort takes the whole grace, then kills."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unkillable:
+    """Leave a process that no abort can end."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeaveBehind:
+    """Leave a process that lives on after the end until `until` is set, or an abort.
+
+    `holds_output`: it keeps the output open, so that the end comes with incomplete output.
+    """
+
+    until: trio.Event = field(default_factory=trio.Event)
+    command: str = "left-behind"
+    holds_output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """End with the tool's own failure."""
+
+    message: str
+    trace: tuple[str, ...] = ()
+    transient: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """End with a code or by a signal; `result` is what a structured tool says."""
+
+    code: int | None = 0
+    signal: str | None = None
+    result: str | None = None
+
+
+Step = (
+    CannotStart
+    | Emit
+    | Ask
+    | TakeInput
+    | WaitFor
+    | Stubborn
+    | Unkillable
+    | LeaveBehind
+    | Fail
+    | Exit
+)
+
+
+class FakeGrip:
+    """The grip on one play. `given` holds every input, in order."""
+
+    def __init__(self, call: Call, port: Port, kill: Callable[[str], None]) -> None:
+        self.given: list[Input] = []
+        self.alive: dict[int, str] = {next(_pids): call.tool}
+        self._leader = next(iter(self.alive))
+        self._call = call
+        self._port = port
+        self._kill = kill
+        self._queue: deque[tuple[int, Input]] = deque()
+        self._arrived = trio.Event()
+        self._number = 0
+        self._closed = False
+        self._size = (call.rows, call.cols)
+        self._shown = ""
+        self._revision = 0
+
+    @property
+    def pid(self) -> int | None:
+        return self._leader
+
+    @property
+    def command(self) -> str:
+        return self._call.tool
+
+    @property
+    def terminal(self) -> bool:
+        return self._call.terminal
+
+    def write(self, item: Input) -> int:
+        if self._leader not in self.alive:
+            raise InputRefused("The tool has ended; it takes no input.")
+        if item.kind == "signal":
+            self.given.append(item)
+            self._kill(item.signal)
+            return self._number
+        if item.kind == "resize":
+            if not self._call.terminal:
+                raise InputRefused("There is no terminal to resize.")
+            self.given.append(item)
+            self._size = (item.rows, item.cols)
+            self._revision += 1
+            return self._number
+        if self._closed or (self._call.stdin == "null" and not self._call.terminal):
+            raise InputRefused("The input of the tool is closed.")
+        self.given.append(item)
+        self._number += 1
+        self._closed = item.kind == "eof" and not self._call.terminal
+        self._queue.append((self._number, item))
+        self._arrived.set()
+        return self._number
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        if self._leader in self.alive:
+            return ()
+        return tuple(LeftOver(pid, command) for pid, command in self.alive.items())
+
+    def members(self) -> tuple[int, ...]:
+        return tuple(self.alive)
+
+    def screen(self) -> ScreenShot | None:
+        if not self._call.terminal:
+            return None
+        rows, cols = self._size
+        lines = self._shown.split("\n")[-rows:]
+        cursor = (len(lines) - 1, min(len(lines[-1]), cols - 1))
+        lines += [""] * (rows - len(lines))
+        return ScreenShot(rows, cols, cursor, False, "", tuple(lines), self._revision)
+
+    def show(self, data: bytes) -> None:
+        """Print `data` and draw it."""
+        self._shown += data.decode("utf-8", "replace")
+        self._revision += len(data)
+        self._port.emit(data)
+
+    def end_leader(self) -> None:
+        """The process that was started has ended; input still queued is dropped."""
+        self.alive.pop(self._leader, None)
+        if self._queue:
+            self._queue.clear()
+            self._port.written(self._number)
+
+    async def take(self) -> Input:
+        """Wait for the next input."""
+        while not self._queue:
+            self._arrived = trio.Event()
+            await self._arrived.wait()
+        number, item = self._queue.popleft()
+        self._port.written(number)
+        return item
+
+
+class FakeRuntime:
+    """Plays `call.script`."""
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        """Play it. A script without `Exit` or `Fail` ends with code 0."""
+        await trio.lowlevel.checkpoint()
+        steps: deque[Step] = deque(call.script)
+        if steps and isinstance(steps[0], CannotStart):
+            raise StartFailed(steps[0].message, steps[0].reason)
+        return await _Play(call, port, steps).run()
+
+
+class _Play:
+    def __init__(self, call: Call, port: Port, steps: deque[Step]) -> None:
+        self._port = port
+        self._steps = steps
+        self._stubborn = False
+        self._signal: str | None = None
+        self._scope = trio.CancelScope()
+        self._unkillable: list[int] = []
+        self._left: list[LeaveBehind] = []
+        self._grip = FakeGrip(call, port, self._take_signal)
+        self._ended = False
+
+    async def run(self) -> str | None:
+        self._port.started(self._grip)
+        try:
+            end: Exit | Fail = Exit()
+            with self._scope:
+                end = await self._play()
+            if self._scope.cancelled_caught:
+                end = Exit(None, self._signal)
+            return await self._leave(end)
+        except trio.Cancelled:
+            await self._abort()
+            raise
+
+    def _take_signal(self, name: str) -> None:
+        if name == "KILL" or (name in ("INT", "TERM", "HUP", "QUIT") and not self._stubborn):
+            self._signal = name
+            self._scope.cancel()
+
+    async def _play(self) -> Exit | Fail:
+        for step in self._steps:
+            match step:
+                case Emit(data=data):
+                    self._grip.show(data)
+                case Ask(question=question, show=show):
+                    answer = await self._port.ask(question)
+                    if show:
+                        self._grip.show(msgspec.json.encode(answer) + b"\n")
+                case TakeInput(show=show):
+                    item = await self._grip.take()
+                    if show and item.kind in ("text", "line", "paste"):
+                        self._grip.show(item.text.encode() + b"\n" * (item.kind == "line"))
+                    elif show and item.kind == "keys":
+                        self._grip.show(" ".join(item.keys).encode())
+                case WaitFor(event=event):
+                    await event.wait()
+                case Stubborn():
+                    self._stubborn = True
+                case Unkillable(pid=pid):
+                    self._unkillable.append(pid)
+                case LeaveBehind():
+                    self._left.append(step)
+                case Exit() | Fail():
+                    return step
+                case CannotStart():
+                    raise AssertionError("a start fails before anything else")
+        return Exit()
+
+    async def _leave(self, end: Exit | Fail) -> str | None:
+        """Report the end, wait until nothing is left, give the result."""
+        left = {next(_pids): step for step in self._left if not step.until.is_set()}
+        self._grip.alive.update({pid: step.command for pid, step in left.items()})
+        self._grip.end_leader()
+        complete = not any(step.holds_output for step in left.values())
+        failure = None
+        result = None
+        if isinstance(end, Fail):
+            failure = ToolFailed(end.message, end.trace, transient=end.transient)
+            said = Ended(code=1, output_complete=complete, failure=failure)
+        else:
+            result = end.result
+            said = Ended(end.code, end.signal, output_complete=complete, result=result)
+        self._ended = True
+        self._port.ended(said)
+        if not complete:
+            await trio.lowlevel.checkpoint()
+            self._port.completed()
+        for pid, step in left.items():
+            await step.until.wait()
+            del self._grip.alive[pid]
+        if failure is not None:
+            raise failure
+        return result
+
+    async def _abort(self) -> None:
+        with trio.CancelScope(shield=True):
+            if self._stubborn and not self._ended:
+                await trio.sleep(self._port.grace_s)
+        self._grip.end_leader()
+        self._grip.alive.clear()
+        if not self._ended:
+            signal = "KILL" if self._stubborn else "TERM"
+            unconfirmed = tuple(self._unkillable)
+            self._port.ended(Ended(signal=signal, natural=False, unconfirmed=unconfirmed))

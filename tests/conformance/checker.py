@@ -1,0 +1,382 @@
+"""One checker for every runtime: the rules at the head of `haftd.runtimes.base`, held to each.
+
+Rules:
+
+- A `Bench` says how a runtime is made to play a `Part`; None where it cannot play that part.
+- The `Recorder` is a port that refuses what the rules forbid at the moment it happens, so that a
+  breach shows where it was made.
+- Nothing waits for time: every wait is for a fact, bounded by `PATIENCE_S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import trio
+
+from haft_protocol.questions import Boolean, Question, Text, check_answer
+from haftd.runtimes.base import (
+    Call,
+    Ended,
+    Grip,
+    Input,
+    InputRefused,
+    Runtime,
+    StartFailed,
+    ToolFailed,
+)
+
+__all__ = ["PARTS", "Bench", "Part", "Performance", "Recorder", "check_runtime", "perform"]
+
+PATIENCE_S = 20.0
+
+NAME = Question(id="name", text="Which name?", answer_type=Text())
+SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a tool is made to do, in words that every runtime can play in its own way."""
+
+    name: str
+    rule: str
+    text: bytes = b""
+    questions: tuple[Question, ...] = ()
+
+
+PRINTS = Part(
+    "prints", "prints `text` and ends with code 0", b"".join(b"line %d\n" % n for n in range(2000))
+)
+EXITS = Part("exits", "prints `text` and ends with code 7", b"last words\n")
+SIGNALLED = Part("signalled", "prints `text` and is ended by the signal KILL", b"part")
+IDLES = Part("idles", "prints `text`, then waits for nothing until TERM ends it", b"ready\n")
+STUBBORN = Part("stubborn", "ignores TERM, prints `text`, then waits for nothing", b"ready\n")
+ECHOES = Part("echoes", "prints every line of input as it comes, until its end, then ends with 0")
+ASKS = Part(
+    "asks",
+    "asks `questions` in order, then says the answers joined by a blank",
+    questions=(NAME, SURE),
+)
+FAILS = Part("fails", "fails with the message `no luck`, the trace `here`, transient")
+CANNOT = Part("cannot start", "cannot be started: the program is missing")
+LEAVES = Part(
+    "leaves", "prints `text`, ends with code 3, leaves a silent process behind", b"gone\n"
+)
+HOLDS = Part("holds", "as `leaves`, and what is left behind holds the output open", b"gone\n")
+CHATTERS = Part("chatters", "as `holds`, and what is left behind goes on printing", b"gone\n")
+
+PARTS = (
+    PRINTS,
+    EXITS,
+    SIGNALLED,
+    IDLES,
+    STUBBORN,
+    ECHOES,
+    ASKS,
+    FAILS,
+    CANNOT,
+    LEAVES,
+    HOLDS,
+    CHATTERS,
+)
+
+
+class Bench(Protocol):
+    """How one runtime is put under test."""
+
+    def stage(self, part: Part) -> tuple[Runtime, Call] | None:
+        """Make the runtime play `part`; None when this runtime has no such part."""
+
+    def left(self, call: Call) -> Sequence[int]:
+        """The processes of `call` that live, whoever knows of them."""
+
+    def shown(self, text: bytes) -> bytes:
+        """How `text` looks in the output: a terminal ends its lines otherwise."""
+
+
+@dataclass(slots=True, eq=False)
+class Recorder:
+    """A port that writes down what is reported and refuses what the rules forbid."""
+
+    grace_s: float = 2.0
+    answers: dict[str, Any] = field(default_factory=dict)
+    grip: Grip | None = None
+    output: bytearray = field(default_factory=bytearray)
+    end: Ended | None = None
+    is_complete: bool = False
+    number: int = 0
+    asked: list[Question] = field(default_factory=list)
+    after_end: int = 0
+    done: bool = False
+    on_started: Callable[[], None] = lambda: None
+    _changed: trio.Event = field(default_factory=trio.Event)
+
+    def _note(self, *, after_end: bool = False) -> None:
+        assert not self.done, "reported after the coroutine had returned"
+        assert self.grip is not None, "reported before started"
+        assert after_end or self.end is None, "reported after ended"
+        self._changed.set()
+        self._changed = trio.Event()
+
+    def started(self, grip: Grip) -> None:
+        assert self.grip is None, "started twice"
+        self.grip = grip
+        self._note()
+        self.on_started()
+
+    def emit(self, data: bytes) -> None:
+        assert isinstance(data, bytes), "output is bytes"
+        assert data, "empty output was reported"
+        if self.end is not None:
+            assert not self.end.output_complete, "output after it was said to be complete"
+            assert not self.is_complete, "output after completed"
+            self.after_end += len(data)
+        self.output += data
+        self._note(after_end=True)
+
+    def written(self, number: int) -> None:
+        assert number >= self.number, "input was reported out of order"
+        self.number = number
+        self._note(after_end=True)
+
+    def ended(self, end: Ended) -> None:
+        assert self.end is None, "ended twice"
+        self._note()
+        self.end = end
+        assert end.code is None or end.signal is None, "a code and a signal"
+        assert end.result is None or end.failure is None, "a result and a failure"
+
+    def completed(self) -> None:
+        assert self.end is not None and not self.end.output_complete, "completed without need"
+        assert not self.is_complete, "completed twice"
+        self.is_complete = True
+        self._note(after_end=True)
+
+    async def ask(self, question: Question) -> Any:
+        self._note()
+        self.asked.append(question)
+        answer = self.answers[question.id]
+        if isinstance(answer, trio.Event):
+            await answer.wait()
+            answer = self.answers[question.id]
+        await trio.lowlevel.checkpoint()
+        return check_answer(question, answer)
+
+    async def until(self, fact: Callable[[], object]) -> None:
+        """Wait until `fact` holds; looked at after every report."""
+        with trio.fail_after(PATIENCE_S):
+            while not fact():
+                await self._changed.wait()
+
+
+@dataclass(slots=True, eq=False)
+class Performance:
+    """One run of a runtime, and what came of it."""
+
+    call: Call
+    port: Recorder
+    scope: trio.CancelScope
+    result: str | None = None
+    failure: ToolFailed | None = None
+    refused: StartFailed | None = None
+    finished: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def grip(self) -> Grip:
+        """The grip, once it has started."""
+        assert self.port.grip is not None
+        return self.port.grip
+
+    async def finish(self) -> None:
+        """Wait until the coroutine has returned."""
+        with trio.fail_after(PATIENCE_S):
+            await self.finished.wait()
+
+
+async def perform(
+    nursery: trio.Nursery, runtime: Runtime, call: Call, port: Recorder | None = None
+) -> Performance:
+    """Start a run; returns when it has started or could not be."""
+    performance = Performance(call, port or Recorder(), trio.CancelScope())
+
+    async def run(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        performance.port.on_started = task_status.started
+        try:
+            with performance.scope:
+                performance.result = await runtime.run(call, performance.port)
+        except ToolFailed as failure:
+            performance.failure = failure
+        except StartFailed as refused:
+            performance.refused = refused
+        performance.port.done = True
+        performance.finished.set()
+        if performance.port.grip is None:
+            task_status.started()
+
+    with trio.fail_after(PATIENCE_S):
+        await nursery.start(run)
+    return performance
+
+
+async def check_runtime(bench: Bench) -> list[str]:
+    """Hold a runtime to every rule whose part it can play; returns the names of those parts."""
+    played = []
+    for part, check in _CHECKS:
+        staged = bench.stage(part)
+        if staged is None:
+            continue
+        runtime, call = staged
+        played.append(part.name)
+        port = Recorder(answers={"name": trio.Event(), "sure": True})
+        async with trio.open_nursery() as nursery:
+            performance = await perform(nursery, runtime, call, port)
+            try:
+                await check(bench, part, performance)
+                await performance.finish()
+            except BaseException as error:
+                error.add_note(f"in the part {part.name!r}: {part.rule}")
+                raise
+            finally:
+                performance.scope.cancel()
+        assert not bench.left(call), f"{part.name}: something is left"
+        if performance.refused is None:
+            assert port.end is not None, f"{part.name}: the end was not reported"
+            assert port.end.output_complete or port.is_complete, f"{part.name}: never completed"
+    return played
+
+
+async def _check_prints(bench: Bench, part: Part, run: Performance) -> None:
+    await run.finish()
+    assert bytes(run.port.output) == bench.shown(part.text)
+    assert run.port.after_end == 0, "output came after the end that was said to be complete"
+    assert run.port.end == Ended(code=0)
+    assert run.result is None
+
+
+async def _check_exits(bench: Bench, part: Part, run: Performance) -> None:
+    await run.finish()
+    assert bytes(run.port.output) == bench.shown(part.text)
+    assert run.port.end == Ended(code=7)
+
+
+async def _check_signalled(bench: Bench, part: Part, run: Performance) -> None:
+    await run.finish()
+    assert bytes(run.port.output) == bench.shown(part.text)
+    assert run.port.end == Ended(signal="KILL"), "a signal was lost or taken for a code"
+
+
+async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
+    await run.port.until(lambda: bench.shown(part.text) in run.port.output)
+    assert run.grip.members()
+    assert run.grip.left_behind() == ()
+    run.port.grace_s = 10.0
+    with trio.fail_after(5.0):
+        run.scope.cancel()
+        await run.finished.wait()
+    assert run.scope.cancelled_caught, "the cancellation did not pass"
+    assert run.port.end is not None
+    assert (run.port.end.signal, run.port.end.natural) == ("TERM", False)
+    assert run.port.end.unconfirmed == ()
+
+
+async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
+    await run.port.until(lambda: bench.shown(part.text) in run.port.output)
+    run.port.grace_s = 0.3
+    before = trio.current_time()
+    with trio.fail_after(5.0):
+        run.scope.cancel()
+        await run.finished.wait()
+    assert trio.current_time() - before >= 0.25, "killed before the grace was over"
+    assert run.port.end is not None
+    assert (run.port.end.signal, run.port.end.natural) == ("KILL", False)
+
+
+async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
+    lines = [b"%d " % n + bytes((97 + n % 26,)) * (n % 300) for n in range(200)]
+    numbers = [run.grip.write(Input("line", line.decode())) for line in lines]
+    assert numbers == sorted(set(numbers)), "numbers of inputs must grow"
+    await run.port.until(lambda: run.port.number >= numbers[-1])
+    await run.port.until(lambda: lines[-1] in run.port.output)
+    run.grip.write(Input("eof"))
+    await run.finish()
+    assert run.port.end == Ended(code=0)
+    said = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
+    assert said == lines, "input was lost, cut or out of order"
+    try:
+        run.grip.write(Input("line", "late"))
+    except InputRefused as refused:
+        assert str(refused)
+    else:
+        raise AssertionError("input was taken after the end")
+
+
+async def _check_asks(bench: Bench, part: Part, run: Performance) -> None:
+    late = run.port.answers["name"]
+    assert isinstance(late, trio.Event)
+    await run.port.until(lambda: run.port.asked)
+    run.port.answers["name"] = "Ada"
+    late.set()
+    await run.finish()
+    assert [question.id for question in run.port.asked] == ["name", "sure"]
+    said = run.result if run.result is not None else bytes(run.port.output).decode()
+    assert said.split() in (["Ada", "true"], ['"Ada"', "true"]), said
+
+
+async def _check_fails(bench: Bench, part: Part, run: Performance) -> None:
+    await run.finish()
+    assert run.failure is not None
+    assert run.failure.message == "no luck"
+    assert run.failure.trace == ("here",)
+    assert run.failure.transient
+    assert run.port.end is not None
+    assert run.port.end.failure is run.failure
+
+
+async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:
+    await run.finish()
+    assert run.refused is not None
+    assert run.refused.reason == "program"
+    assert run.port.grip is None, "what could not start was said to have started"
+
+
+async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
+    await run.port.until(lambda: run.port.end)
+    assert run.port.end is not None
+    assert run.port.end.code == 3
+    assert run.port.end.output_complete
+    assert bytes(run.port.output) == bench.shown(part.text)
+    left = run.grip.left_behind()
+    assert len(left) == 1 and left[0].command, left
+    assert not run.finished.is_set(), "returned while something of it lives"
+    run.scope.cancel()
+
+
+async def _check_holds(bench: Bench, part: Part, run: Performance) -> None:
+    await run.port.until(lambda: run.port.end)
+    assert run.port.end is not None
+    assert run.port.end.code == 3
+    assert not run.port.end.output_complete
+    assert bytes(run.port.output).startswith(bench.shown(part.text))
+    with trio.fail_after(2.0):
+        await run.port.until(lambda: run.port.is_complete)
+    assert len(run.grip.left_behind()) == 1
+    assert not run.finished.is_set()
+    run.scope.cancel()
+
+
+_CHECKS = (
+    (PRINTS, _check_prints),
+    (EXITS, _check_exits),
+    (SIGNALLED, _check_signalled),
+    (IDLES, _check_idles),
+    (STUBBORN, _check_stubborn),
+    (ECHOES, _check_echoes),
+    (ASKS, _check_asks),
+    (FAILS, _check_fails),
+    (CANNOT, _check_cannot),
+    (LEAVES, _check_leaves),
+    (HOLDS, _check_holds),
+    (CHATTERS, _check_holds),
+)

@@ -1,0 +1,109 @@
+"""The scripted runtime does what its script says, and nothing takes time."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from haft_protocol.questions import Boolean, InvalidAnswer, Question
+from haftd.runtimes.base import Call, Ended, Input, InputRefused
+from haftd.runtimes.fake import (
+    Ask,
+    Emit,
+    Exit,
+    FakeRuntime,
+    LeaveBehind,
+    Step,
+    Stubborn,
+    TakeInput,
+    Unkillable,
+    WaitFor,
+)
+from tests.conformance.checker import Recorder, perform
+
+
+def call(*script: Step, terminal: bool = False) -> Call:
+    return Call("fake", (), "/", {}, "", terminal=terminal, stdin="pipe", script=script)
+
+
+async def test_a_script_without_an_end_ends_with_zero() -> None:
+    port = Recorder()
+    assert await FakeRuntime().run(call(Emit(b"hi")), port) is None
+    assert port.end == Ended(code=0)
+    assert port.output == b"hi"
+
+
+async def test_a_result_is_returned_and_reported() -> None:
+    port = Recorder()
+    assert await FakeRuntime().run(call(Exit(result="done")), port) == "done"
+    assert port.end == Ended(code=0, result="done")
+
+
+async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing.MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        run = await perform(nursery, FakeRuntime(), call(TakeInput(), TakeInput(), WaitFor()))
+        first = run.grip.write(Input("line", "one"))
+        second = run.grip.write(Input("keys", keys=("C-c", "Up")))
+        assert (first, second) == (1, 2)
+        await run.port.until(lambda: run.port.number == 2)
+        assert run.port.output == b"one\nC-c Up"
+        assert run.grip.write(Input("signal", signal="HUP")) == 2
+        await run.finish()
+    assert run.port.end == Ended(signal="HUP")
+    with pytest.raises(InputRefused, match="ended"):
+        run.grip.write(Input("text", "x"))
+
+
+async def test_an_abort_of_the_stubborn_takes_the_grace(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        run = await perform(nursery, FakeRuntime(), call(Stubborn(), Unkillable(77), WaitFor()))
+        await trio.testing.wait_all_tasks_blocked()
+        before = trio.current_time()
+        run.port.grace_s = 3.0
+        run.scope.cancel()
+        await run.finish()
+        assert trio.current_time() - before == pytest.approx(3.0)
+    assert run.port.end == Ended(signal="KILL", natural=False, unconfirmed=(77,))
+
+
+async def test_what_is_left_behind_ends_when_the_script_says(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    left = LeaveBehind(command="server", holds_output=True)
+    async with trio.open_nursery() as nursery:
+        run = await perform(nursery, FakeRuntime(), call(left, Exit(4)))
+        await run.port.until(lambda: run.port.is_complete)
+        assert run.port.end == Ended(code=4, output_complete=False)
+        (over,) = run.grip.left_behind()
+        assert over.command == "server"
+        assert run.grip.members() == (over.pid,)
+        left.until.set()
+        await run.finish()
+    assert run.grip.members() == ()
+
+
+async def test_a_wrong_answer_passes_as_the_port_raises_it() -> None:
+    port = Recorder(answers={"q": "yes"})
+    question = Question(id="q", text="?", answer_type=Boolean())
+    with pytest.raises(InvalidAnswer):
+        await FakeRuntime().run(call(Ask(question)), port)
+
+
+async def test_a_terminal_has_a_screen(autojump_clock: trio.testing.MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        script = (Emit(b"one\ntwo"), WaitFor())
+        run = await perform(nursery, FakeRuntime(), call(*script, terminal=True))
+        await run.port.until(lambda: run.port.output)
+        first = run.grip.screen()
+        assert first is not None
+        assert first.lines[:2] == ("one", "two") and len(first.lines) == 24
+        assert first.cursor == (1, 3)
+        run.grip.write(Input("resize", rows=10, cols=20))
+        second = run.grip.screen()
+        assert second is not None
+        assert (second.rows, second.cols) == (10, 20)
+        assert second.revision > first.revision
+        run.scope.cancel()
