@@ -1,0 +1,61 @@
+"""Whether the spawns of one batch can all take their ids.
+
+Rules: pure; nothing is taken here. A clash with a live handle or within the batch is an error of
+each spawn that is part of it, and the whole batch fails on it before anything runs. A repeated
+call is no clash. Section 5, "Batches".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from haft_protocol.errors import RpcError, handle_exists, shown
+
+from .registry import Registry
+
+__all__ = ["SpawnKey", "admit_batch"]
+
+
+class SpawnKey(msgspec.Struct, frozen=True):
+    """What decides about a clash: the id, and the call if it names itself."""
+
+    session: str
+    id: str
+    tool: str = ""
+    call_id: str | None = None
+    args: Mapping[str, Any] = {}
+
+
+def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
+    """Return for each spawn the clash it is part of, None where there is none."""
+    errors: list[RpcError | None] = [None] * len(spawns)
+    live: dict[str, dict[str, str]] = {}
+    for spawn in spawns:
+        if spawn.session not in live:
+            live[spawn.session] = {h.id: str(h.state) for h in registry.live(spawn.session)}
+    first: dict[tuple[str, str], int] = {}
+    for at, spawn in enumerate(spawns):
+        if registry.known(spawn.session, spawn.call_id, spawn.tool, dict(spawn.args)) is not None:
+            continue
+        state = live[spawn.session].get(spawn.id)
+        if state is not None:
+            errors[at] = handle_exists(spawn.id, spawn.session, state)
+            continue
+        earlier = first.setdefault((spawn.session, spawn.id), at)
+        if earlier != at and not (spawn.call_id is not None and spawns[earlier] == spawn):
+            errors[at] = _twice(spawn)
+            errors[earlier] = errors[earlier] or _twice(spawn)
+    return errors
+
+
+def _twice(spawn: SpawnKey) -> RpcError:
+    return RpcError(
+        "handle_exists",
+        f"Handle {shown(spawn.id)} is spawned more than once in this batch; "
+        "give each spawn an id of its own.",
+        id=spawn.id,
+        session=spawn.session,
+    )

@@ -1,0 +1,428 @@
+"""Which handles there are: ids taken, ids free again, results kept for a while.
+
+Rules: a decision is made in one call and is then a fact. A live handle is never evicted. An id is
+free as soon as its handle is stopped; the new handle takes its place. What leaves the books is
+returned by `sweep` exactly once, for its spool to be closed by the caller. A spawn whose start
+fails is as if it had never been admitted. Section 4, "Stopped handles".
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
+from haft_protocol.states import EndedBy
+
+from .handles import Handle
+from .spool import Budget, Spool
+
+__all__ = ["Admitted", "Registry"]
+
+_REMEMBERED = 10_000
+"""How many used ids are known, so that an expired one is told from one never used."""
+
+_SECOND_LOOK = 5.0
+"""A result first read late stays this long, so that a reader whose reply got lost can ask again."""
+
+_EMPTY = Budget(0)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """A handle. `known`: an earlier call with the same `call_id` made it; nothing is to be started."""
+
+    handle: Handle
+    known: bool = False
+
+
+class _Shelf:
+    """One session's handles."""
+
+    __slots__ = ("calls", "handles", "live", "stopped")
+
+    def __init__(self) -> None:
+        self.handles: dict[str, Handle] = {}
+        """The newest handle of each id."""
+        self.live = 0
+        self.stopped: dict[Handle, None] = {}
+        """Those of them that are stopped, in the order in which they stopped."""
+        self.calls: dict[str, Handle] = {}
+        """By call id."""
+
+
+class Registry:
+    """All handles of the daemon, by session and id."""
+
+    __slots__ = (
+        "_by_session",
+        "_live",
+        "_max_handles",
+        "_max_per_session",
+        "_out",
+        "_replaced",
+        "_retain_all",
+        "_retain_max",
+        "_retain_s",
+        "_stopped",
+        "_used",
+    )
+
+    def __init__(
+        self,
+        max_handles: int = 2048,
+        max_per_session: int = 256,
+        retain_s: float = 600.0,
+        retain_max: int = 256,
+        retain_all: int = 4096,
+    ) -> None:
+        self._max_handles = max_handles
+        self._max_per_session = max_per_session
+        self._retain_s = retain_s
+        self._retain_max = retain_max
+        self._retain_all = retain_all
+        self._by_session: dict[str, _Shelf] = {}
+        self._live = 0
+        self._stopped = 0
+        self._used: dict[tuple[str, str], int] = {}
+        """The last generation of each id, the longest unused first."""
+        self._replaced: dict[Handle, Handle] = {}
+        """What a handle replaced, as long as its start can still fail."""
+        self._out: list[Handle] = []
+        """What has left the books and was not yet returned by `sweep`."""
+
+    @property
+    def live_count(self) -> int:
+        """How many handles are not stopped."""
+        return self._live
+
+    @property
+    def stopped_count(self) -> int:
+        """How many stopped handles can still be read."""
+        return self._stopped
+
+    def counts(self, session: str) -> tuple[int, int]:
+        """Return how many live and how many stopped handles a session has."""
+        shelf = self._by_session.get(session)
+        return (shelf.live, len(shelf.stopped)) if shelf is not None else (0, 0)
+
+    def sessions(self) -> list[str]:
+        """Name the sessions that have handles."""
+        return [name for name, shelf in self._by_session.items() if shelf.handles]
+
+    def reconfigure(
+        self, *, max_handles: int, max_per_session: int, retain_s: float, retain_max: int = 256
+    ) -> None:
+        """Take new limits; they bind from the next decision on."""
+        self._max_handles = max_handles
+        self._max_per_session = max_per_session
+        self._retain_s = retain_s
+        self._retain_max = retain_max
+
+    # --- admission --------------------------------------------------------------------------
+
+    def admit(
+        self,
+        now: float,
+        *,
+        session: str,
+        id: str,
+        tool: str,
+        call_id: str | None,
+        args: dict[str, Any],
+        root: str,
+        make_spool: Callable[[], Spool],
+        wall: float = 0.0,
+    ) -> Admitted:
+        """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
+        known = self.known(session, call_id, tool, args)
+        if known is not None:
+            return Admitted(known, known=True)
+        shelf = self._by_session.get(session)
+        previous = shelf.handles.get(id) if shelf is not None else None
+        if previous is not None and not previous.stopped:
+            raise handle_exists(id, session, previous.state)
+        if shelf is not None and shelf.live >= self._max_per_session:
+            raise limit_exceeded(
+                "max_handles_session",
+                self._max_per_session,
+                "This session has as many live handles as it may have",
+            )
+        if self._live >= self._max_handles:
+            raise limit_exceeded(
+                "max_handles", self._max_handles, "haftd has as many live handles as it may have"
+            )
+        handle = Handle(
+            id=id,
+            tool=tool,
+            session=session,
+            generation=self._used.get((session, id), 0) + 1,
+            spool=make_spool(),
+            now=now,
+            call_id=call_id,
+            args=args,
+            root=root,
+            wall=wall,
+        )
+        if shelf is None:
+            shelf = self._by_session[session] = _Shelf()
+        if previous is not None:
+            self._unshelve(shelf, previous)
+            self._replaced[handle] = previous
+        self._remember(handle)
+        shelf.handles[id] = handle
+        shelf.live += 1
+        self._live += 1
+        if call_id is not None:
+            shelf.calls[call_id] = handle
+        handle.on_stop = self._on_stop
+        return Admitted(handle)
+
+    def known(
+        self, session: str, call_id: str | None, tool: str, args: dict[str, Any]
+    ) -> Handle | None:
+        """Return the handle that a call with this `call_id`, tool and args has made already."""
+        shelf = self._by_session.get(session)
+        if call_id is None or shelf is None:
+            return None
+        handle = shelf.calls.get(call_id)
+        if handle is None or handle.tool != tool or handle.args != args:
+            return None
+        # 1 == True in Python, not on the wire.
+        return handle if _encode(handle.args) == _encode(args) else None
+
+    def withdraw(self, handle: Handle) -> None:
+        """Undo the admission of a handle that did not start; what it replaced is back."""
+        shelf = self._by_session.get(handle.session)
+        if shelf is None or shelf.handles.get(handle.id) is not handle:
+            return
+        handle.on_stop = None
+        del shelf.handles[handle.id]
+        if handle in shelf.stopped:
+            del shelf.stopped[handle]
+            self._stopped -= 1
+        else:
+            shelf.live -= 1
+            self._live -= 1
+        if handle.call_id is not None and shelf.calls.get(handle.call_id) is handle:
+            del shelf.calls[handle.call_id]
+        key = (handle.session, handle.id)
+        if self._used.get(key) == handle.generation:
+            if handle.generation > 1:
+                self._used[key] = handle.generation - 1
+            else:
+                del self._used[key]
+        previous = self._replaced.pop(handle, None)
+        if previous is not None:
+            self._shelve(shelf, previous)
+        elif not shelf.handles:
+            del self._by_session[handle.session]
+
+    def restore_lost(
+        self,
+        now: float,
+        *,
+        session: str,
+        id: str,
+        tool: str,
+        generation: int,
+        command: str = "",
+        call_id: str | None = None,
+        args: dict[str, Any] | None = None,
+        root: str = "/",
+        wall: float = 0.0,
+        unconfirmed: tuple[int, ...] = (),
+    ) -> Handle | None:
+        """Keep a stopped handle for what a daemon before this one ran and lost.
+
+        Of several records of one id the highest generation counts; None if a newer one is there.
+        """
+        shelf = self._by_session.get(session)
+        if self._used.get((session, id), 0) >= generation:
+            return None
+        handle = Handle(
+            id=id,
+            tool=tool,
+            session=session,
+            generation=generation,
+            spool=Spool(0, 0, None, _EMPTY),
+            now=now,
+            call_id=call_id,
+            args=args,
+            root=root,
+            wall=wall,
+        )
+        handle.command = command
+        handle.end(now, by=EndedBy(by="lost"), complete=True, unconfirmed=unconfirmed)
+        if shelf is None:
+            shelf = self._by_session[session] = _Shelf()
+        older = shelf.handles.get(id)
+        if older is not None:
+            self._unshelve(shelf, older)
+            self._out.append(older)
+        self._remember(handle)
+        self._shelve(shelf, handle)
+        return handle
+
+    # --- looking up -------------------------------------------------------------------------
+
+    def find(self, session: str, id: str, now: float) -> Handle:
+        """Return the newest handle of an id; raises `handle_not_found`."""
+        shelf = self._by_session.get(session)
+        handle = shelf.handles.get(id) if shelf is not None else None
+        if shelf is not None and handle is not None and handle.stopped:
+            due = self._due(handle)
+            if due is not None and due <= now:
+                self._let_go(shelf, handle)
+                self._drop_empty(session)
+                handle = None
+        if handle is None:
+            raise handle_not_found(id, session, expired=(session, id) in self._used)
+        return handle
+
+    def list(self, session: str | None = None) -> builtins.list[Handle]:
+        """Return the handles of a session, or all, the longest known first."""
+        if session is not None:
+            shelf = self._by_session.get(session)
+            return list(shelf.handles.values()) if shelf is not None else []
+        return [h for shelf in self._by_session.values() for h in shelf.handles.values()]
+
+    def live(self, session: str | None = None) -> builtins.list[Handle]:
+        """Return those of them that are not stopped."""
+        return [handle for handle in self.list(session) if not handle.stopped]
+
+    # --- leaving ----------------------------------------------------------------------------
+
+    def forget(self, handle: Handle) -> None:
+        """Let a stopped handle go before its time, as a closed session does."""
+        shelf = self._by_session.get(handle.session)
+        if shelf is not None and handle in shelf.stopped:
+            self._let_go(shelf, handle)
+            self._drop_empty(handle.session)
+
+    def sweep(self, now: float) -> builtins.list[Handle]:
+        """Let go what is no longer kept; returns all that has left since the last sweep.
+
+        The caller closes their spools. Read results go after their time, and the oldest, read
+        ones first, when there are too many of them.
+        """
+        for handle in [new for new in self._replaced if new.state != "pending"]:
+            self._out.append(self._replaced.pop(handle))
+        self._expire(now)
+        for session, shelf in list(self._by_session.items()):
+            excess = len(shelf.stopped) - self._retain_max
+            if excess > 0:
+                for handle in _oldest(shelf.stopped, excess):
+                    self._let_go(shelf, handle)
+                self._drop_empty(session)
+        excess = self._stopped - self._retain_all
+        if excess > 0:
+            everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
+            everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
+            for handle in _oldest(dict.fromkeys(everyone), excess):
+                self.forget(handle)
+        out, self._out = self._out, []
+        return out
+
+    def next_expiry(self, now: float) -> float | None:
+        """Return when `sweep` next has something to do (`now` if it has already), None if never."""
+        if self._out or self._stopped > self._retain_all:
+            return now
+        if any(new.state != "pending" for new in self._replaced):
+            return now
+        earliest: float | None = None
+        for shelf in self._by_session.values():
+            if len(shelf.stopped) > self._retain_max:
+                return now
+            for due in self._due_times(shelf):
+                if earliest is None or due < earliest:
+                    earliest = due
+        return earliest if earliest is None or earliest > now else now
+
+    # --- the books --------------------------------------------------------------------------
+
+    def _on_stop(self, handle: Handle) -> None:
+        handle.on_stop = None
+        shelf = self._by_session[handle.session]
+        shelf.live -= 1
+        self._live -= 1
+        shelf.stopped[handle] = None
+        self._stopped += 1
+
+    def _shelve(self, shelf: _Shelf, handle: Handle) -> None:
+        shelf.handles[handle.id] = handle
+        shelf.stopped[handle] = None
+        self._stopped += 1
+        if handle.call_id is not None:
+            shelf.calls.setdefault(handle.call_id, handle)
+
+    def _unshelve(self, shelf: _Shelf, handle: Handle) -> None:
+        del shelf.handles[handle.id]
+        del shelf.stopped[handle]
+        self._stopped -= 1
+        if handle.call_id is not None and shelf.calls.get(handle.call_id) is handle:
+            del shelf.calls[handle.call_id]
+
+    def _let_go(self, shelf: _Shelf, handle: Handle) -> None:
+        self._unshelve(shelf, handle)
+        self._out.append(handle)
+        previous = self._replaced.pop(handle, None)
+        if previous is not None:
+            self._out.append(previous)
+
+    def _drop_empty(self, session: str) -> None:
+        if not self._by_session[session].handles:
+            del self._by_session[session]
+
+    def _due_times(self, shelf: _Shelf) -> Iterator[float]:
+        for handle in shelf.stopped:
+            due = self._due(handle)
+            if due is not None:
+                yield due
+
+    def _due(self, handle: Handle) -> float | None:
+        """Return when a stopped handle may go, None while nobody has read its end."""
+        if handle.read_at is None or handle.stopped_at is None:
+            return None
+        return max(
+            handle.stopped_at + self._retain_s,
+            handle.read_at + min(self._retain_s, _SECOND_LOOK),
+        )
+
+    def _expire(self, now: float) -> None:
+        if not self._stopped:
+            return
+        for session, shelf in list(self._by_session.items()):
+            gone = []
+            for handle in shelf.stopped:
+                if handle.stopped_at is not None and handle.stopped_at + self._retain_s > now:
+                    break
+                due = self._due(handle)
+                if due is not None and due <= now:
+                    gone.append(handle)
+            for handle in gone:
+                self._let_go(shelf, handle)
+            if gone:
+                self._drop_empty(session)
+
+    def _remember(self, handle: Handle) -> None:
+        key = (handle.session, handle.id)
+        self._used.pop(key, None)
+        self._used[key] = handle.generation
+        while len(self._used) > _REMEMBERED:
+            oldest = next(iter(self._used))
+            generation = self._used.pop(oldest)
+            shelf = self._by_session.get(oldest[0])
+            if shelf is not None and oldest[1] in shelf.handles:
+                # Still there: it is not the longest unused.
+                self._used[oldest] = generation
+
+
+def _oldest(stopped: dict[Handle, None], count: int) -> list[Handle]:
+    """Choose `count` handles to let go: the oldest, those read first."""
+    read = [handle for handle in stopped if handle.read_at is not None]
+    unread = [handle for handle in stopped if handle.read_at is None]
+    return (read + unread)[:count]

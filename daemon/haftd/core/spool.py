@@ -1,0 +1,341 @@
+"""The output of one handle: a stream of bytes of which the beginning and the newest part are kept.
+
+Rules: a byte has an offset for ever, counted from the handle's first. Memory holds the newest
+bytes; what it has no room for goes into a ring in a file; what the file has no room for is
+dropped, oldest first, and counted. The very first bytes are then still there as `head`. A disk
+that is full or broken costs old output, never the handle, and is counted in `faults`.
+
+The file is opened at the first overflow and belongs to the spool. The byte at offset `n` stands at
+`n % capacity`. The capacity can shrink to what is written as long as nothing has wrapped, so no
+byte ever moves. Large chunks are kept as they come, small ones are gathered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Budget", "Spool"]
+
+_BLOCK = 65_536
+"""Small chunks are gathered up to this size; a chunk of more than two of it is cut up."""
+
+_LARGE = 4_096
+"""A chunk of this size is kept as it came."""
+
+_HEAD = 32_768
+"""How much of the beginning outlives the ring: half of what a read returns by default."""
+
+_GRAIN = 1_048_576
+"""Disk is taken from the budget in pieces of this size."""
+
+_IDLE = 65_536
+"""How much of a settled spool may stay in memory."""
+
+
+class Budget:
+    """The disk that all spools share, in bytes."""
+
+    __slots__ = ("total", "used")
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+
+    @property
+    def free(self) -> int:
+        """What can still be taken."""
+        return max(0, self.total - self.used)
+
+    def take(self, wanted: int) -> int:
+        """Take up to `wanted` bytes; returns what there was."""
+        granted = min(wanted, self.free)
+        self.used += granted
+        return granted
+
+    def give(self, amount: int) -> None:
+        """Give back what `take` granted."""
+        self.used -= amount
+
+
+class Spool:
+    """One handle's output. `open_file` returns a descriptor that the spool then owns."""
+
+    __slots__ = (
+        "_blocks",
+        "_budget",
+        "_capacity",
+        "_disk_start",
+        "_fd",
+        "_granted",
+        "_memory",
+        "_memory_start",
+        "_open_file",
+        "_room",
+        "_tail",
+        "end",
+        "faults",
+        "head",
+    )
+
+    def __init__(
+        self, memory: int, disk: int, open_file: Callable[[], int] | None, budget: Budget
+    ) -> None:
+        self.end = 0
+        """The offset after the newest byte: how much was ever appended."""
+        self.faults = 0
+        """How often the disk failed."""
+        self.head = b""
+        """The first bytes of the stream, once the kept stretch no longer begins with them."""
+        self._memory = memory
+        self._capacity = disk if open_file is not None else 0
+        self._open_file = open_file
+        self._budget = budget
+        self._granted = 0
+        self._fd = -1
+        # Bytes [_disk_start, _memory_start) are in the file; [_memory_start, end) are in memory,
+        # first _blocks, then _tail, both made when they are needed.
+        self._disk_start = 0
+        self._memory_start = 0
+        self._blocks: deque[bytes] | None = None
+        self._tail: bytearray | None = None
+        self._room = min(_BLOCK, max(memory >> 2, 1))
+
+    @property
+    def start(self) -> int:
+        """The offset of the oldest byte of the kept stretch."""
+        return self._disk_start
+
+    @property
+    def dropped(self) -> int:
+        """How many bytes the kept stretch has lost (`head` still has some of them)."""
+        return self._disk_start
+
+    @property
+    def on_disk(self) -> int:
+        """How many bytes are in the file."""
+        return self._memory_start - self._disk_start
+
+    @property
+    def in_memory(self) -> int:
+        """How many bytes are in memory."""
+        return self.end - self._memory_start + len(self.head)
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether the file is every byte there ever was, in order."""
+        return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
+
+    def append(self, data: bytes) -> None:
+        """Add `data`; a disk that fails is counted, never raised."""
+        size = len(data)
+        if size < _LARGE and size < self._room:
+            tail = self._tail
+            if tail is None:
+                self._tail = bytearray(data)
+            else:
+                tail += data
+                if len(tail) >= self._room:
+                    self._seal(tail)
+            self.end += size
+        elif size <= 2 * _BLOCK:
+            if self._tail is not None:
+                self._seal(self._tail)
+            if self._blocks is None:
+                self._blocks = deque()
+            self._blocks.append(data if type(data) is bytes else bytes(data))
+            self.end += size
+        else:
+            view = memoryview(data)
+            for at in range(0, size, _BLOCK):
+                self.append(bytes(view[at : at + _BLOCK]))
+            return
+        if self.end - self._memory_start > self._memory:
+            self._overflow()
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the kept bytes of [start, stop). If the file fails here, `start` moves up."""
+        start = max(start, self._disk_start)
+        stop = min(stop, self.end)
+        if start >= stop:
+            return b""
+        if start >= self._memory_start:
+            return self._from_memory(start, stop)
+        try:
+            old = self._from_file(start, min(stop, self._memory_start))
+        except OSError:
+            self.faults += 1
+            self._give_up()
+            return self.read(start, stop)
+        return (
+            old + self._from_memory(self._memory_start, stop) if stop > self._memory_start else old
+        )
+
+    def settle(self) -> None:
+        """No more is expected: move memory to the file where that costs no byte and frees some."""
+        if self.end - self._memory_start > _IDLE:
+            self.flush()
+
+    def flush(self) -> bool:
+        """Move what memory holds to the file, if all of it fits; returns `holds_all`."""
+        if self._memory_start == self.end or self.end - self._disk_start > self._capacity:
+            return self.holds_all
+        wanted = min(self.end, self._capacity) - self._granted
+        if wanted > self._budget.free:
+            return False
+        if self._tail is not None:
+            self._seal(self._tail)
+        try:
+            self._open()
+            self._granted += self._budget.take(max(0, wanted))
+            while self._blocks:
+                self._write(memoryview(self._blocks[0]), self._memory_start)
+                self._memory_start += len(self._blocks.popleft())
+        except OSError:
+            self.faults += 1
+            return False
+        self._blocks = None
+        return self.holds_all
+
+    def close(self) -> None:
+        """Drop everything and close the file; offsets stay what they were."""
+        self._capacity = 0
+        self._blocks = self._tail = None
+        self._disk_start = self._memory_start = self.end
+        self.head = b""
+        self._release()
+
+    # --- memory -----------------------------------------------------------------------------
+
+    def _seal(self, tail: bytearray) -> None:
+        if self._blocks is None:
+            self._blocks = deque()
+        self._blocks.append(bytes(tail))
+        self._tail = None
+
+    def _overflow(self) -> None:
+        """Move whole blocks out while the newest `memory` bytes stay."""
+        blocks = self._blocks
+        if blocks is None:
+            return
+        while blocks and self.end - self._memory_start - len(blocks[0]) >= self._memory:
+            if self._capacity > 0:
+                self._to_disk(blocks[0])
+            if self._capacity <= 0:
+                self._drop_before(self._memory_start + len(blocks[0]))
+            self._memory_start += len(blocks.popleft())
+
+    def _from_memory(self, start: int, stop: int) -> bytes:
+        """Walk from the newest block backwards: most reads want the end."""
+        tail = self._tail
+        at = self.end - (len(tail) if tail is not None else 0)
+        if tail is not None and start >= at:
+            return bytes(memoryview(tail)[start - at : stop - at])
+        pieces: list[bytes | memoryview] = []
+        if tail is not None and stop > at:
+            pieces.append(memoryview(tail)[: stop - at])
+        for block in reversed(self._blocks or ()):
+            if at <= start:
+                break
+            at -= len(block)
+            if at >= stop:
+                continue
+            if at >= start and at + len(block) <= stop:
+                pieces.append(block)
+            else:
+                pieces.append(memoryview(block)[max(0, start - at) : stop - at])
+        pieces.reverse()
+        return b"".join(pieces)
+
+    def _drop_before(self, offset: int) -> None:
+        """The stretch begins at `offset` from now on; the beginning is saved first."""
+        if self._disk_start == 0 and not self.head:
+            wanted = min(_HEAD, self._memory, self.end)
+            try:
+                if self._memory_start > 0:
+                    self.head = self._from_file(0, min(wanted, self._memory_start))
+                self.head += self._from_memory(len(self.head), wanted)
+            except OSError:
+                self.faults += 1
+        self._disk_start = offset
+
+    # --- the file ---------------------------------------------------------------------------
+
+    def _to_disk(self, data: bytes) -> None:
+        """Write the bytes that stand at [_memory_start, …) into the ring, or give the disk up."""
+        at = self._memory_start
+        stop = at + len(data)
+        if self._granted < self._capacity and stop > self._granted and not self._grow(stop):
+            return
+        wrapped = stop > self._capacity
+        if stop - self._disk_start > self._capacity:
+            self._drop_before(stop - self._capacity)
+        skip = max(0, len(data) - self._capacity)
+        try:
+            self._write(memoryview(data)[skip:], at + skip)
+        except OSError:
+            self.faults += 1
+            if wrapped or at == 0:
+                self._give_up()
+                return
+            # The file cannot grow, but what it has can be a ring of that size.
+            self._budget.give(self._granted - at)
+            self._capacity = self._granted = at
+            self._to_disk(data)
+
+    def _grow(self, stop: int) -> bool:
+        """Take disk for the offsets below `stop`; nothing has wrapped yet."""
+        try:
+            self._open()
+        except OSError:
+            self.faults += 1
+            self._give_up()
+            return False
+        wanted = min(max(stop, self._granted + _GRAIN), self._capacity)
+        self._granted += self._budget.take(wanted - self._granted)
+        if self._granted < min(stop, self._capacity):
+            self._capacity = self._granted
+            if not self._capacity:
+                self._give_up()
+                return False
+        return True
+
+    def _open(self) -> None:
+        if self._fd < 0:
+            assert self._open_file is not None, "without a file there is no capacity"
+            self._fd = self._open_file()
+
+    def _write(self, view: memoryview, at: int) -> None:
+        while view:
+            place = at % self._capacity
+            done = os.pwrite(self._fd, view[: self._capacity - place], place)
+            if not done:
+                raise OSError("the file takes no more")
+            view = view[done:]
+            at += done
+
+    def _from_file(self, start: int, stop: int) -> bytes:
+        pieces = []
+        while start < stop:
+            place = start % self._capacity
+            piece = os.pread(self._fd, min(stop - start, self._capacity - place), place)
+            if not piece:
+                raise OSError("the file is shorter than it was")
+            pieces.append(piece)
+            start += len(piece)
+        return b"".join(pieces)
+
+    def _give_up(self) -> None:
+        """Go on without a file; what only the file had is dropped."""
+        if self._memory_start > self._disk_start:
+            self._drop_before(self._memory_start)
+        self._capacity = 0
+        self._release()
+
+    def _release(self) -> None:
+        self._budget.give(self._granted)
+        self._granted = 0
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
