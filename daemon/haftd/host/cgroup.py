@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Cgroup", "find_base", "find_own", "leftovers"]
+__all__ = ["Cgroup", "find_base", "find_own", "is_ours", "leftovers"]
 
 _PREFIX = "haft-"
 
@@ -111,6 +111,11 @@ class Cgroup:
         path = base / (_PREFIX + name)
         path.mkdir(mode=0o755)
         return cls(path)
+
+    @property
+    def name(self) -> str:
+        """What it was made for: the name given to `create`."""
+        return self.path.name.removeprefix(_PREFIX)
 
     def add(self, pid: int) -> None:
         """Move a process here. Raises OSError, ProcessLookupError when it is gone."""
@@ -205,6 +210,14 @@ class Cgroup:
                         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             finally:
                 os.close(pidfd)
+
+
+def is_ours(path: Path, home: str) -> bool:
+    """Say whether this is a cgroup that an instance of `home` made, and still there."""
+    named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
+    if not named or ".." in path.parts or not (path / "cgroup.events").exists():
+        return False
+    return any(path.is_relative_to(point) for _, point in _mounts())
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:

@@ -28,6 +28,7 @@ __all__ = [
     "every_pid",
     "has_ended",
     "of_child",
+    "open_pidfd",
     "own_proc",
     "pid_namespace",
     "pidfd_inode",
@@ -104,11 +105,36 @@ def pidfd_inode(pidfd: int) -> int:
     return 0 if inode == _shared_inode() else inode
 
 
+def _is_ours(error: OSError) -> bool:
+    """Say whether the failure is one of this process, which says nothing of the other one."""
+    return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _open(path: str) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if _is_ours(error):
+            raise
+        return None
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Open a pidfd; None when there is no such process. Raises OSError when we may open no more."""
+    try:
+        return os.pidfd_open(pid)
+    except OverflowError:
+        return None
+    except OSError as error:
+        if _is_ours(error):
+            raise
+        return None
+
+
 def read_stat(pid: int) -> Stat | None:
     """Read /proc/<pid>/stat; None when there is no such process."""
-    try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    fd = _open(f"/proc/{pid}/stat")
+    if fd is None:
         return None
     try:
         data = os.read(fd, 4096)
@@ -132,13 +158,15 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def read_environ(pid: int) -> bytes | None:
-    """Read the initial environment of a process; None where it is gone or not ours to read."""
-    try:
-        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    """Read the initial environment of a process of this user; None where there is none to read."""
+    fd = _open(f"/proc/{pid}/environ")
+    if fd is None:
         return None
     data = bytearray()
     try:
+        # For root every process is readable; those of other users are still not ours.
+        if os.fstat(fd).st_uid != os.geteuid():
+            return None
         while len(data) < _MOST_ENVIRON:
             piece = os.read(fd, 1 << 16)
             if not piece:
@@ -206,20 +234,20 @@ def verify(who: Identity) -> int | None:
     """Open a pidfd of exactly this process; None when it is gone or was never here.
 
     The caller closes the descriptor. A process that has exited but is not reaped is still it.
+    Raises OSError where this process lacks the descriptors to look.
     """
     if who.pid <= 1 or who.boot != boot_id() or who.ns != pid_namespace():
         return None
-    try:
-        pidfd = os.pidfd_open(who.pid)
-    except (OSError, OverflowError):
+    pidfd = open_pidfd(who.pid)
+    if pidfd is None:
         return None
+    same = False
     try:
-        if _is_same(who, pidfd):
-            return pidfd
-    except OSError:
-        pass
-    os.close(pidfd)
-    return None
+        same = _is_same(who, pidfd)
+    finally:
+        if not same:
+            os.close(pidfd)
+    return pidfd if same else None
 
 
 def _is_same(who: Identity, pidfd: int) -> bool:

@@ -1,0 +1,227 @@
+"""The runtime folder: who may stand in it, and the socket that is bound there.
+
+Rules:
+
+- The folder is ours, 0700, and no symbolic link. One that others can write to is refused, with a
+  sentence that says why: what is in it could be anybody's.
+- A socket is bound under umask 0177, so that it is never open to others, not even between bind
+  and chmod. A stale one is asked first, then unlinked; the caller holds `daemon.lock`.
+- Socket and lock are watched: at logout the folder vanishes, and whoever no longer has them
+  must leave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import select
+import socket
+import stat as st
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+__all__ = ["LONGEST_PATH", "FolderRefused", "SocketInUse", "bind", "prepare", "watch"]
+
+LONGEST_PATH = 107
+"""Bytes of a socket's path; the kernel's field has 108 with the closing NUL."""
+
+_BACKLOG = 512
+_CHECK_S = 4.0
+
+
+class FolderRefused(Exception):
+    """The folder, or a path in it, cannot be used; the message says why and what to do."""
+
+
+class SocketInUse(Exception):
+    """Somebody answers at the socket's path."""
+
+
+def prepare(folder: Path) -> None:
+    """Make the runtime folder, or check the one that is there. Raises FolderRefused, OSError."""
+    if not folder.is_absolute():
+        raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        pass
+    except NotADirectoryError:
+        raise FolderRefused(f"{folder} cannot be made: a file is in the way") from None
+    facts = folder.lstat()
+    if st.S_ISLNK(facts.st_mode):
+        raise FolderRefused(f"{folder} is a symbolic link; remove it, or name another folder")
+    if not st.S_ISDIR(facts.st_mode):
+        raise FolderRefused(f"{folder} is not a folder; remove it, or name another one")
+    if facts.st_uid != os.geteuid():
+        raise FolderRefused(
+            f"{folder} belongs to user {facts.st_uid}, not to {os.geteuid()}; name another folder"
+        )
+    if facts.st_mode & 0o022:
+        raise FolderRefused(
+            f"{folder} can be written to by others (mode {st.S_IMODE(facts.st_mode):04o}); "
+            f"look at what is in it, then run: chmod 700 {folder}"
+        )
+    _check_parent(folder.parent)
+    if facts.st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _check_parent(parent: Path) -> None:
+    """Whoever can write to the parent can put another folder in the place of ours."""
+    facts = parent.stat()
+    if facts.st_mode & 0o022 and not facts.st_mode & st.S_ISVTX:
+        raise FolderRefused(
+            f"{parent} can be written to by others and is not sticky "
+            f"(mode {st.S_IMODE(facts.st_mode):04o}); name another folder"
+        )
+    if facts.st_uid not in (0, os.geteuid()):
+        raise FolderRefused(f"{parent} belongs to user {facts.st_uid}; name another folder")
+
+
+def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
+    """Bind and listen at `path`, non-blocking; the caller holds `daemon.lock` and owns the socket.
+
+    Raises FolderRefused for a path that cannot be one, SocketInUse when somebody answers there.
+    Changes the umask of the process for the moment: call it before there are threads.
+    """
+    name = os.fsencode(path)
+    if len(name) > LONGEST_PATH:
+        raise FolderRefused(
+            f"the socket path {path} has {len(name)} bytes, {LONGEST_PATH} are the most; "
+            "set HAFT_SOCKET to a shorter one"
+        )
+    _clear(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        umask = os.umask(0o177)
+        try:
+            listener.bind(name)
+        finally:
+            os.umask(umask)
+        listener.listen(backlog)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that nobody serves."""
+    try:
+        facts = path.lstat()
+    except FileNotFoundError:
+        return
+    if not st.S_ISSOCK(facts.st_mode):
+        raise FolderRefused(
+            f"{path} is not a socket; remove it, or set HAFT_SOCKET to another path"
+        )
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        answer = probe.connect_ex(os.fsencode(path))
+    # EAGAIN is a full backlog: somebody listens there, however slowly.
+    if answer in (0, errno.EAGAIN, errno.EINPROGRESS):
+        raise SocketInUse(f"somebody else serves {path}")
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+
+
+async def watch(paths: Sequence[Path]) -> Path:
+    """Wait until one of the paths is gone or leads to another file, and return it.
+
+    What they lead to now is what is remembered. Woken by inotify and by changes of the mount
+    table; where the kernel gives us neither, a look every few seconds takes their place.
+    """
+    known = {path: _facts(path) for path in paths}
+    for path, facts in known.items():
+        if facts is None:
+            return path
+    with contextlib.ExitStack() as stack:
+        bell = _Bell(paths)
+        stack.callback(bell.close)
+        while True:
+            for path, facts in known.items():
+                if _facts(path) != facts:
+                    return path
+            if bell.complete:
+                await trio.lowlevel.wait_readable(bell.fileno())
+            else:
+                with trio.move_on_after(_CHECK_S):
+                    await trio.lowlevel.wait_readable(bell.fileno())
+            bell.clear()
+
+
+def _facts(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+_IN_MOVED_FROM = 0x40
+_IN_MOVED_TO = 0x80
+_IN_CREATE = 0x100
+_IN_DELETE = 0x200
+_IN_DELETE_SELF = 0x400
+_IN_MOVE_SELF = 0x800
+_IN_ONLYDIR = 0x1000000
+_OF_FOLDER = (
+    _IN_MOVED_FROM | _IN_MOVED_TO | _IN_CREATE | _IN_DELETE | _IN_DELETE_SELF | _IN_MOVE_SELF
+)
+_OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
+
+
+class _Bell:
+    """Rings when something near the paths has changed; what, the caller looks up itself.
+
+    One epoll for trio to wait on, with inotify and the mount table below it: the mount table
+    tells of changes by POLLPRI, which trio does not wait for.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._epoll = select.epoll()
+        self._inotify = -1
+        self._mounts = -1
+        self.complete = False
+        with contextlib.suppress(OSError):
+            self._mounts = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+            self._epoll.register(self._mounts, select.EPOLLPRI | select.EPOLLERR)
+        with contextlib.suppress(OSError):
+            self._watch(paths)
+            self.complete = self._mounts >= 0
+
+    def _watch(self, paths: Sequence[Path]) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._inotify = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._inotify < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        self._epoll.register(self._inotify, select.EPOLLIN)
+        wanted: dict[Path, int] = {}
+        for path in paths:
+            folder, *ancestors = path.parents
+            wanted[folder] = _OF_FOLDER
+            for ancestor in ancestors:
+                wanted.setdefault(ancestor, _OF_ANCESTOR)
+        for folder, mask in wanted.items():
+            if libc.inotify_add_watch(self._inotify, os.fsencode(folder), mask | _IN_ONLYDIR) < 0:
+                raise OSError(ctypes.get_errno(), "inotify_add_watch")
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def clear(self) -> None:
+        """Take what has rung, so that the next ring is a new one."""
+        if self._inotify >= 0:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._inotify, 65536):
+                    pass
+        self._epoll.poll(0)
+
+    def close(self) -> None:
+        self._epoll.close()
+        for fd in (self._inotify, self._mounts):
+            if fd >= 0:
+                os.close(fd)

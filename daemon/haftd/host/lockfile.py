@@ -1,0 +1,130 @@
+"""`daemon.lock`: who is the one daemon of a runtime folder.
+
+Rules:
+
+- It is a flock: a POSIX lock would vanish with any close of the file.
+- Its descriptor is close-on-exec: a child that kept it would be the daemon after the daemon.
+- The file is never unlinked: a lock on a file that nobody else opens locks nothing.
+- A holder may be stopped; that is alive, and whoever finds it so leaves and touches nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from haftd.host.identity import Identity, boot_id, of_child, pid_namespace, verify
+
+__all__ = ["DaemonLock", "Held", "holds_daemon_lock"]
+
+
+class Held(Exception):
+    """Another daemon holds the lock; `pid` as it wrote it, None where it could not be read."""
+
+    def __init__(self, path: Path, pid: int | None) -> None:
+        who = "" if pid is None else f" (process {pid})"
+        super().__init__(f"another daemon{who} holds {path}")
+        self.path = path
+        self.pid = pid
+
+
+class DaemonLock:
+    """The lock of the one daemon of a runtime folder, held until `close` or the end."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    @classmethod
+    def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
+        """Take the lock, or raise Held. Other OSErrors are those of opening the file.
+
+        Blocks for `patience_s` at most, and only while the holder that the file names is dead: a
+        child that is between fork and exec holds a dead daemon's descriptors for that moment.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            lock = cls(path, fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder, alive = _read_holder(fd)
+                os.close(fd)
+                if alive or time.monotonic() > deadline:
+                    raise Held(path, holder) from None
+                time.sleep(0.002)
+                continue
+            except BaseException:
+                os.close(fd)
+                raise
+            # Somebody may have replaced the file between open and flock: a lock on a file
+            # that nobody else will open locks nothing.
+            if not lock.still_ours():
+                os.close(fd)
+                continue
+            with contextlib.suppress(OSError):
+                _write_holder(fd)
+            return lock
+
+    def still_ours(self) -> bool:
+        """Say whether the path still leads to the file that is locked."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            return False
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def fileno(self) -> int:
+        """The locked descriptor; it stays ours."""
+        return self._fd
+
+    def close(self) -> None:
+        """Let go of the lock. The file stays."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _write_holder(fd: int) -> None:
+    pidfd = os.pidfd_open(os.getpid())
+    try:
+        line = json.dumps(asdict(of_child(os.getpid(), pidfd))).encode() + b"\n"
+    finally:
+        os.close(pidfd)
+    # In place, because renaming would give the lock away. Blanks cover what was there before.
+    os.pwrite(fd, line.ljust(256), 0)
+
+
+def _read_holder(fd: int) -> tuple[int | None, bool]:
+    """The pid the file names, and whether that daemon may be alive."""
+    try:
+        form = json.loads(os.pread(fd, 256, 0))
+        who = Identity(*(form[key] for key in ("pid", "ticks", "inode", "boot", "ns")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, True
+    if who.ns != pid_namespace() and who.boot == boot_id():
+        return who.pid, True  # its numbers mean nothing here
+    pidfd = verify(who)
+    if pidfd is None:
+        return who.pid, False
+    os.close(pidfd)
+    return who.pid, True
+
+
+def holds_daemon_lock(pid: int) -> bool:
+    """Say whether the process has a `daemon.lock` open, as no child of a daemon has."""
+    folder = f"/proc/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+                if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
+                    return True
+    return False
