@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from haft_protocol.errors import limit_exceeded
+from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.rpc import encode_error
 
@@ -24,7 +24,7 @@ from .outbox import Outbox
 from .verbs.base import Caller
 from .wire import Gone, Pace, Wire
 
-__all__ = ["Connection", "Connections", "Rim", "serve_connection", "start_connection", "too_many"]
+__all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "start_connection"]
 
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds
 
@@ -39,6 +39,13 @@ class Connections:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def refuse(self, kind: str, log: Log, **facts: object) -> None:
+        """Count a peer that was turned away; the log hears of the 1st, 2nd, 4th, 8th …"""
+        self.refused[kind] += 1
+        times = self.refused[kind]
+        if times & (times - 1) == 0:
+            log.warning("refused", kind=kind, times=times, **facts)
 
     def enter(self, connection: Connection) -> None:
         """A connection is being served."""
@@ -164,7 +171,7 @@ class Connection:
                 outbox.send(answers[0] if len(answers) == 1 else b"".join(answers))
             if wire.fault is not None:
                 self.polite = True
-                self._rim.connections.refused["fault"] += 1
+                self._rim.connections.refuse("fault", self._rim.log, why=wire.fault.message)
                 outbox.send(frame(encode_error(b"null", wire.fault)))
                 return
             if not outbox.has_room:
@@ -241,9 +248,8 @@ class Connection:
         self._gone("hung up")
 
 
-def too_many(limits: LimitsResult) -> bytes:
-    """The one message that a connection over `max_connections` gets."""
-    full = limit_exceeded(
+def full(limits: LimitsResult) -> RpcError:
+    """What a connection over `max_connections` is told."""
+    return limit_exceeded(
         "max_connections", limits.max_connections, "haftd serves no more connections now"
     )
-    return encode_error(b"null", full)

@@ -47,7 +47,7 @@ class Wire(Protocol):
     async def receive(self) -> list[bytes] | None:
         """Wait for what arrives; the messages that are whole now, `None` after the last one.
 
-        May return without a checkpoint, but not for ever. Raises `Gone`. Cancelling loses nothing.
+        One at a time where frames must not be joined in one write. May return without a checkpoint, but not for ever. Raises `Gone`. Cancelling loses nothing.
         """
 
     def frame(self, message: bytes) -> bytes:

@@ -30,8 +30,7 @@ def acceptor(listener: socket.socket, rim: Rim) -> Callable[[], Awaitable[socket
     burst = 0
 
     async def full(why: str) -> None:
-        rim.connections.refused["descriptors"] += 1
-        rim.log.warning("out of descriptors, accepting later", why=why)
+        rim.connections.refuse("descriptors", rim.log, why=why)
         await rim.connections.one_left(_PAUSE)
 
     async def accept() -> socket.socket:

@@ -18,7 +18,8 @@ import trio
 
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
-from haftd.connection import Rim, start_connection, too_many
+from haft_protocol.rpc import encode_error
+from haftd.connection import Rim, full, start_connection
 from haftd.transports.accept import acceptor
 from haftd.verbs.base import Caller
 from haftd.wire import Gone, Pace
@@ -155,9 +156,10 @@ async def serve_unix(listener: socket.socket, connections: trio.Nursery, rim: Ri
 
     async def refuse(wire: UnixWire) -> None:
         nonlocal refusing
-        refusing += 1
         try:
             await _refuse(wire, rim)
+        except Exception as error:
+            rim.log.exception("refusing failed", exc_info=error)
         finally:
             refusing -= 1
 
@@ -170,16 +172,16 @@ async def serve_unix(listener: socket.socket, connections: trio.Nursery, rim: Ri
             sock.close()
             continue
         if uid != own:
-            rim.connections.refused["uid"] += 1
-            rim.log.warning("another user's connection refused", uid=uid, pid=pid)
+            rim.connections.refuse("uid", rim.log, uid=uid, pid=pid)
             sock.close()
             continue
         wire = UnixWire(sock, rim.limits.max_message, rim.pace)
         if len(rim.connections) < rim.limits.max_connections:
             start_connection(connections, wire, Caller("unix", pid), rim)
             continue
-        rim.connections.refused["max_connections"] += 1
+        rim.connections.refuse("max_connections", rim.log)
         if refusing < _REFUSALS:
+            refusing += 1
             connections.start_soon(refuse, wire)
         else:
             _tell(wire, rim)
@@ -188,7 +190,7 @@ async def serve_unix(listener: socket.socket, connections: trio.Nursery, rim: Ri
 
 def _tell(wire: UnixWire, rim: Rim) -> None:
     try:
-        wire.write(wire.frame(too_many(rim.limits)))
+        wire.write(wire.frame(encode_error(b"null", full(rim.limits))))
     except Gone:
         pass
 

@@ -1,0 +1,113 @@
+"""Who may open a WebSocket: judged from the request's headers, before anything is answered.
+
+Rules: pure but for the count of failures. The host must be one of ours (no DNS rebinding), an origin
+must be listed (none is by default), the token must be right; the absence of an origin proves nothing.
+The token is compared in constant time and never shown. After ten failures each further one is
+answered a second late, one a second in all, so that guessing over many connections is no faster.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Gatekeeper", "Refusal"]
+
+PROTOCOL = "haft.v1"
+_TOKEN = "haft.token."
+_LONGEST_TOKEN = 256
+_FREE_FAILURES = 10
+_FORGIVEN_AFTER = 60.0
+_LATE = 1.0
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a handshake is refused: HTTP status, the kind that is counted, a sentence, a delay."""
+
+    status: int
+    kind: str
+    message: str
+    delay: float = 0.0
+
+
+class Gatekeeper:
+    """Judge handshakes. `hosts` are names, or `name:port` where the port is not the bound one."""
+
+    def __init__(
+        self,
+        token: str,
+        *,
+        hosts: Sequence[str],
+        origins: Sequence[str],
+        clock: Callable[[], float],
+    ) -> None:
+        self.port = 0
+        """The port that clients reach us at; set once it is bound."""
+        self._token = token.encode()
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._clock = clock
+        self._failures = 0
+        self._last = float("-inf")
+        self._next = float("-inf")
+
+    def judge(self, host: str, headers: Headers, protocols: Sequence[str]) -> Refusal | str | None:
+        """A refusal, or the sub-protocol to answer with, which may be none."""
+        if not self._host_is_ours(host):
+            return Refusal(403, "host", "This host name is not one that haftd serves.")
+        found: dict[bytes, list[bytes]] = {}
+        for name, value in headers:
+            found.setdefault(name.lower(), []).append(value)
+        origins = found.get(b"origin", [])
+        if any(_text(origin).lower() not in self._origins for origin in origins):
+            return Refusal(403, "origin", "Pages of this origin may not connect to haftd.")
+        if not self._token_is_right(found.get(b"authorization", []), protocols):
+            return Refusal(
+                401,
+                "token",
+                "A token is needed: `Authorization: Bearer <token>` from the file beside haftd's "
+                "socket, or the sub-protocol `haft.token.<token>` beside `haft.v1`.",
+                self._failed(),
+            )
+        return PROTOCOL if PROTOCOL in protocols else None
+
+    def _host_is_ours(self, host: str) -> bool:
+        host = host.strip().lower()
+        if host in self._hosts and ":" in host.rpartition("]")[2]:
+            return True
+        name, colon, port = host.rpartition(":")
+        if not colon or port.endswith("]"):
+            name, port = host, "80"
+        named = name in self._hosts or name.strip("[]") in self._hosts
+        return named and port == str(self.port)
+
+    def _token_is_right(self, given: Sequence[bytes], protocols: Sequence[str]) -> bool:
+        shown: list[bytes] = []
+        for value in given:
+            scheme, _, token = value.partition(b" ")
+            if scheme.lower() == b"bearer":
+                shown.append(token.strip())
+        shown += [one.removeprefix(_TOKEN).encode() for one in protocols if one.startswith(_TOKEN)]
+        if len(shown) != 1 or len(shown[0]) > _LONGEST_TOKEN:
+            return False
+        return hmac.compare_digest(shown[0], self._token)
+
+    def _failed(self) -> float:
+        """Count a failure; the seconds that its answer is to be held back."""
+        now = self._clock()
+        if now - self._last > _FORGIVEN_AFTER:
+            self._failures = 0
+        self._failures += 1
+        self._last = now
+        if self._failures <= _FREE_FAILURES:
+            return 0.0
+        self._next = max(self._next, now) + _LATE
+        return self._next - now
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1").strip()
