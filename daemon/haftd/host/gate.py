@@ -1,0 +1,314 @@
+"""The gate: what a child runs until it may run its program.
+
+Rules:
+
+- A child starts as the gate, blocks reading descriptor 3, and executes its program only when it
+  gets one byte. End of file means that the daemon is gone: it exits, and nothing has run.
+- The gate is called with `[…, folder, path, argv0, argv1, …]` and its environment is the
+  program's. It closes 3 and everything from 5 on, sets signals to their defaults, enters
+  `folder`, executes `path`.
+- Descriptor 4 is closed by the execution: end of file on it says that the program runs. What
+  failed is written to it as one int: below zero the errno of the execution, above zero that of
+  entering the folder. The gate then exits with 127.
+- The machine gate is a static program of some 300 bytes in a sealed memfd: it costs no loader and
+  no file. Where that is refused, or on another machine, this interpreter plays the same part
+  (tens of milliseconds). A shell could not: it keeps no argv0, alters the environment, cannot
+  tell why an execution failed, and takes a program without a format for a script.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import signal
+import struct
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+__all__ = ["GATE_FD", "REPORT_FD", "Gate", "best_gate", "interpreter_gate", "machine_gate"]
+
+GATE_FD = 3
+REPORT_FD = 4
+
+# One instruction a line. Linux's calling convention: number in eax, arguments in rdi, rsi, rdx,
+# r10; the result, or an errno below zero, in rax.
+_X86_64 = """
+    4889e3        ;   mov rbx,rsp               argc; argv[i] is at rbx+8+8i
+                  ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
+    31ed          ;   xor ebp,ebp
+    55            ;   push rbp
+    55            ;   push rbp
+    55            ;   push rbp
+    55            ;   push rbp
+                  ; -- read(3, below the stack, 1): waits at the gate
+    488d7424f8    ;   lea rsi,[rsp-0x8]
+    bf03000000    ;   mov edi,0x3
+    ba01000000    ;   mov edx,0x1
+    31c0          ;   xor eax,eax
+    0f05          ;   syscall
+    ffc8          ;   dec eax
+    0f858d000000  ;   jne quit                  not one byte: the gate was closed
+                  ; -- close(3)
+    bf03000000    ;   mov edi,0x3
+    b803000000    ;   mov eax,0x3
+    0f05          ;   syscall
+                  ; -- fcntl(4, F_SETFD, FD_CLOEXEC)
+    bf04000000    ;   mov edi,0x4
+    be02000000    ;   mov esi,0x2
+    ba01000000    ;   mov edx,0x1
+    b848000000    ;   mov eax,0x48
+    0f05          ;   syscall
+                  ; -- close_range(5, ~0, 0): nothing of the daemon's goes in
+    bf05000000    ;   mov edi,0x5
+    beffffffff    ;   mov esi,0xffffffff
+    31d2          ;   xor edx,edx
+    b8b4010000    ;   mov eax,0x1b4
+    0f05          ;   syscall
+                  ; -- rt_sigaction(64…1, SIG_DFL, NULL, 8): all, libc's own two included
+    bd40000000    ;   mov ebp,0x40
+                  ; sig:
+    89ef          ;   mov edi,ebp
+    4889e6        ;   mov rsi,rsp
+    31d2          ;   xor edx,edx
+    41ba08000000  ;   mov r10d,0x8
+    b80d000000    ;   mov eax,0xd
+    0f05          ;   syscall
+    ffcd          ;   dec ebp
+    75e8          ;   jne sig
+                  ; -- chdir(argv[1])
+    488b7b10      ;   mov rdi,[rbx+0x10]
+    b850000000    ;   mov eax,0x50
+    0f05          ;   syscall
+    f7d8          ;   neg eax                   an errno above 0: the folder
+    7517          ;   jne report
+                  ; -- execve(argv[2], argv + 3, envp)
+    488b7b18      ;   mov rdi,[rbx+0x18]
+    488d7320      ;   lea rsi,[rbx+0x20]
+    488b03        ;   mov rax,[rbx]
+    488d54c310    ;   lea rdx,[rbx+rax*8+0x10]
+    b83b000000    ;   mov eax,0x3b
+    0f05          ;   syscall
+                  ; report:
+                  ; -- write(4, errno, 4): below 0, the program; above, the folder
+    50            ;   push rax
+    4889e6        ;   mov rsi,rsp
+    bf04000000    ;   mov edi,0x4
+    ba04000000    ;   mov edx,0x4
+    b801000000    ;   mov eax,0x1
+    0f05          ;   syscall
+                  ; quit:
+                  ; -- exit_group(127)
+    bf7f000000    ;   mov edi,0x7f
+    b8e7000000    ;   mov eax,0xe7
+    0f05          ;   syscall
+"""
+
+# Number in x8, arguments from x0 on, result in x0; the words are little-endian.
+_AARCH64 = """
+    f3030091      ;   mov x19, sp               argc; argv[i] is at x19+8+8i
+                  ; -- 32 zero bytes: a struct sigaction that says SIG_DFL
+    ffc300d1      ;   sub sp, sp, #0x30
+    ff7f00a9      ;   stp xzr, xzr, [sp]
+    ff7f01a9      ;   stp xzr, xzr, [sp, #16]
+                  ; -- read(3, sp + 32, 1): waits at the gate
+    60008052      ;   mov w0, #0x3
+    e1830091      ;   add x1, sp, #0x20
+    22008052      ;   mov w2, #0x1
+    e8078052      ;   mov w8, #0x3f
+    010000d4      ;   svc #0x0
+    1f040071      ;   cmp w0, #0x1
+    21050054      ;   b.ne quit                 not one byte: the gate was closed
+                  ; -- close(3)
+    60008052      ;   mov w0, #0x3
+    28078052      ;   mov w8, #0x39
+    010000d4      ;   svc #0x0
+                  ; -- fcntl(4, F_SETFD, FD_CLOEXEC)
+    80008052      ;   mov w0, #0x4
+    41008052      ;   mov w1, #0x2
+    22008052      ;   mov w2, #0x1
+    28038052      ;   mov w8, #0x19
+    010000d4      ;   svc #0x0
+                  ; -- close_range(5, ~0, 0): nothing of the daemon's goes in
+    a0008052      ;   mov w0, #0x5
+    01008012      ;   mov w1, #0xffffffff
+    e2031f2a      ;   mov w2, wzr
+    88368052      ;   mov w8, #0x1b4
+    010000d4      ;   svc #0x0
+                  ; -- rt_sigaction(64…1, SIG_DFL, NULL, 8): all, libc's own two included
+    14088052      ;   mov w20, #0x40
+                  ; sig:
+    e003142a      ;   mov w0, w20
+    e1030091      ;   mov x1, sp
+    e2031faa      ;   mov x2, xzr
+    03018052      ;   mov w3, #0x8
+    c8108052      ;   mov w8, #0x86
+    010000d4      ;   svc #0x0
+    94060071      ;   subs w20, w20, #0x1
+    21ffff54      ;   b.ne sig
+                  ; -- chdir(argv[1])
+    600a40f9      ;   ldr x0, [x19, #16]
+    28068052      ;   mov w8, #0x31
+    010000d4      ;   svc #0x0
+    e003006b      ;   negs w0, w0               an errno above 0: the folder
+    01010054      ;   b.ne report
+                  ; -- execve(argv[2], argv + 3, envp)
+    600e40f9      ;   ldr x0, [x19, #24]
+    61820091      ;   add x1, x19, #0x20
+    620240f9      ;   ldr x2, [x19]
+    620e028b      ;   add x2, x19, x2, lsl #3
+    42400091      ;   add x2, x2, #0x10
+    a81b8052      ;   mov w8, #0xdd
+    010000d4      ;   svc #0x0
+                  ; report:
+                  ; -- write(4, errno, 4): below 0, the program; above, the folder
+    e02300b9      ;   str w0, [sp, #32]
+    80008052      ;   mov w0, #0x4
+    e1830091      ;   add x1, sp, #0x20
+    82008052      ;   mov w2, #0x4
+    08088052      ;   mov w8, #0x40
+    010000d4      ;   svc #0x0
+                  ; quit:
+                  ; -- exit_group(127)
+    e00f8052      ;   mov w0, #0x7f
+    c80b8052      ;   mov w8, #0x5e
+    010000d4      ;   svc #0x0
+"""
+
+_MACHINES = {"x86_64": (62, _X86_64), "aarch64": (183, _AARCH64)}
+
+# Names: the environment is copied from /proc, for the interpreter may have changed its own.
+_INTERPRETER = """
+import os, sys, _signal
+if os.read(3, 1):
+    os.close(3)
+    os.set_inheritable(4, False)
+    os.closerange(5, 1 << 20)
+    for number in _signal.valid_signals():
+        try:
+            _signal.signal(number, _signal.SIG_DFL)
+        except OSError:
+            pass
+    with open("/proc/self/environ", "rb") as file:
+        env = dict(pair.split(b"=", 1) for pair in file.read().split(b"\\0") if pair)
+    limits, folder, path, *argv = map(os.fsencode, sys.argv[1:])
+    sign = -1
+    try:
+        if limits:
+            import resource
+            for limit in limits.split(b","):
+                which, soft, hard = map(int, limit.split(b":"))
+                resource.setrlimit(which, (soft, hard))
+        sign = 1
+        os.chdir(folder)
+        sign = -1
+        os.execve(path, argv, env)
+    except OSError as error:
+        os.write(4, (sign * error.errno).to_bytes(4, sys.byteorder, signed=True))
+os._exit(127)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One way of waiting at the gate. `program` is what the child runs at first."""
+
+    kind: Literal["machine", "interpreter"]
+    program: str
+    prefix: tuple[str, ...]
+
+    @property
+    def sets_limits(self) -> bool:
+        """Whether the gate must set the limits itself: it is too large to live within them."""
+        return self.kind == "interpreter"
+
+    def words(
+        self, folder: str, path: str, argv: tuple[str, ...], limits: dict[int, tuple[int, int]]
+    ) -> list[str]:
+        """The gate's own argv. `limits` are used only where `sets_limits`."""
+        if not self.sets_limits:
+            return [*self.prefix, folder, path, *argv]
+        text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
+        return [*self.prefix, text, folder, path, *argv]
+
+
+def _image(machine: int, listing: str) -> bytes:
+    """A static ELF program: header, two program headers, code."""
+    code = b"".join(bytes.fromhex(line.split(";")[0]) for line in listing.splitlines())
+    base, headers = 0x400000, 64 + 2 * 56
+    size = headers + len(code)
+    ident = b"\x7fELF" + bytes([2, 1, 1]) + bytes(9)  # 64 bits, little-endian, version 1
+    head = ident + struct.pack(
+        "<HHIQQQIHHHHHH", 2, machine, 1, base + headers, 64, 0, 0, 64, 56, 2, 0, 0, 0
+    )
+    # Readable and executable, never writable; 64 KiB is the largest page there is.
+    load = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x10000)
+    stack = struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16)  # not executable
+    return head + load + stack + code
+
+
+def _seal(image: bytes) -> int:
+    """Put `image` into a sealed, close-on-exec memfd above the descriptors a child uses."""
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        fd = os.memfd_create("haft-gate", flags | 0x10)  # MFD_EXEC, known from Linux 6.3 on
+    except OSError:
+        fd = os.memfd_create("haft-gate", flags)
+    try:
+        os.write(fd, image)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)
+    finally:
+        os.close(fd)
+
+
+@cache
+def machine_gate() -> Gate | None:
+    """The gate in machine code; None where it cannot be run. It is tried once."""
+    if sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        return None
+    known = _MACHINES.get(platform.machine())
+    if known is None:
+        return None
+    try:
+        fd = _seal(_image(*known))
+    except OSError:
+        return None
+    gate = Gate("machine", f"/proc/self/fd/{fd}", ("haft-gate",))
+    if not _works(gate):
+        os.close(fd)
+        return None
+    return gate
+
+
+def _works(gate: Gate) -> bool:
+    """Say whether the gate runs at all: at end of file it exits with 127."""
+    null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
+    try:
+        pid = os.posix_spawn(
+            gate.program,
+            gate.words("/", "/", (), {}),
+            {},
+            file_actions=[null],
+            setsigdef=signal.valid_signals(),
+            setsigmask=(),
+        )
+    except OSError:
+        return False
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 127
+
+
+@cache
+def interpreter_gate() -> Gate:
+    """The gate that this interpreter plays; nothing of the environment changes what it does."""
+    return Gate(
+        "interpreter", sys.executable, (sys.executable, "-I", "-S", "-E", "-c", _INTERPRETER)
+    )
+
+
+def best_gate() -> Gate:
+    """The machine gate where it runs, else the interpreter's."""
+    return machine_gate() or interpreter_gate()

@@ -1,0 +1,475 @@
+"""Starting a program: recorded first, run second.
+
+Rules:
+
+- `launch` decides everything without waiting: descriptors, the child at its gate, its identity,
+  its cgroup and limits, its record; then the gate is opened. Whatever fails before that has run
+  nothing and leaves nothing, neither a process nor a descriptor.
+- `confirm` then waits for the kernel's word that the program runs.
+- A child has descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
+  its own process group, or on a terminal its own session. Umask and limits are the daemon's,
+  less what the plan says.
+- A leader's exit is taken exactly once, by its `reap`, whoever calls that; every other room asks
+  `leaders` before it touches a child of this process.
+- Nothing is done between fork and execution (`preexec_fn`), and no child hangs on the life of a
+  thread (`PR_SET_PDEATHSIG`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import math
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import trio
+
+from haftd.host import pump, tty
+from haftd.host.cgroup import Cgroup
+from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate
+from haftd.host.identity import Identity, every_pid, of_child, read_stat
+from haftd.host.program import (
+    LaunchFailed,
+    Missing,
+    check_folder,
+    check_words,
+    explain,
+    resolve,
+)
+
+__all__ = [
+    "Exit",
+    "LaunchFailed",
+    "Launched",
+    "Missing",
+    "Plan",
+    "launch",
+    "leaders",
+    "signal_name",
+]
+
+PIPE_SIZE = 262_144
+"""Of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""
+
+_PF_EXITING = 0x4
+_SIGNALS = signal.valid_signals()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One program to be started. `env` is all of its environment and finds it on PATH.
+
+    `nofile` is the soft limit of descriptors to give it, for a daemon that has raised its own.
+    Of `limits`, `memory` (bytes of data a process), `cpu_s` (seconds a process) and `processes`
+    become limits of the kernel; others are not this room's.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(repr=False)
+    terminal: bool = False
+    rows: int = 24
+    cols: int = 80
+    stdin: Literal["pipe", "null"] = "null"
+    output: Literal["raw", "outcome", "events"] = "raw"
+    limits: Mapping[str, float] = field(default_factory=dict)
+    nofile: int | None = None
+    cgroup: Cgroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: with `code`, or by `signal` (its name without SIG).
+
+    Both None: something took the status before us.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+
+def signal_name(number: int) -> str:
+    """`TERM` for 15; `RTMIN+n` for those without a name."""
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return f"RTMIN+{number - signal.SIGRTMIN}" if number > 31 else str(number)
+
+
+class Launched:
+    """A started leader, with the descriptors of ours that reach it.
+
+    `stdout` takes standard error too when the output is `raw`; `stderr` is None then. On a
+    terminal there is only `master`, and `slave` is the path of the other end. All of them are
+    closed by `close`.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_exit",
+        "_report",
+        "_turn",
+        "cwd",
+        "identity",
+        "master",
+        "path",
+        "pid",
+        "pidfd",
+        "slave",
+        "stderr",
+        "stdin",
+        "stdout",
+    )
+
+    def __init__(self, path: str, cwd: str, report: int) -> None:
+        self.path = path
+        self.cwd = cwd
+        self.pid = 0
+        self.pidfd = -1
+        self.identity = Identity(0, 0, 0, "", 0)
+        self.stdin: int | None = None
+        self.stdout: int | None = None
+        self.stderr: int | None = None
+        self.master: int | None = None
+        self.slave = ""
+        self._report = report
+        self._exit: Exit | None = None
+        self._closed = False
+        self._turn = trio.Lock()
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, once that was taken."""
+        return self._exit
+
+    async def confirm(self) -> None:
+        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused it.
+
+        After a refusal the gate is gone and everything is closed. Cancelled, it leaves a started
+        process behind: the caller ends it.
+        """
+        answer = b""
+        try:
+            while len(answer) < 4:
+                try:
+                    part = os.read(self._report, 4 - len(answer))
+                except BlockingIOError:
+                    await trio.lowlevel.wait_readable(self._report)
+                    continue
+                if not part:
+                    return
+                answer += part
+        finally:
+            report, self._report = self._report, -1
+            pump.close(report)
+        with trio.CancelScope(shield=True):
+            await self.wait_exit()  # the gate exits by itself, at once
+        self.close()
+        code = int.from_bytes(answer, sys.byteorder, signed=True)
+        if code > 0:
+            check_folder(self.cwd)
+            raise LaunchFailed(
+                f"Cannot start in the folder {self.cwd}: {os.strerror(code).lower()}.", "folder"
+            )
+        raise explain(-code, self.path, self.cwd)
+
+    async def wait_exit(self) -> Exit:
+        """Wait until the leader has ended, and take its status. Any number of tasks may wait."""
+        async with self._turn:  # a descriptor is watched by one task
+            while (exit := self.reap()) is None:
+                await trio.lowlevel.wait_readable(self.pidfd)
+        return exit
+
+    def reap(self) -> Exit | None:
+        """Take the exit status if there is one; None while it lives. The only place to do so."""
+        if self._exit is not None:
+            return self._exit
+        try:
+            info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            self._exit = Exit()
+        else:
+            if info is None:
+                return None
+            if info.si_code == os.CLD_EXITED:
+                self._exit = Exit(code=info.si_status)
+            else:
+                self._exit = Exit(signal=signal_name(info.si_status))
+        if leaders.get(self.pid) is self:
+            del leaders[self.pid]
+        if self._closed:
+            self._close("pidfd")
+        return self._exit
+
+    def exiting(self) -> bool:
+        """Say whether it has ended or is on its way out by now, so that no signal changes how."""
+        if self._exit is not None:
+            return True
+        stat = read_stat(self.pid)
+        if stat is None or not _on_its_way(stat.state, stat.flags):
+            return stat is None
+        # The first thread of a program may end before the others: then it lives on.
+        try:
+            threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
+        except OSError:
+            return True
+        others = (read_stat(int(tid)) for tid in threads if int(tid) != self.pid)
+        return all(other is None or _on_its_way(other.state, other.flags) for other in others)
+
+    def close_stdin(self) -> None:
+        """Close the standard input; a task that waits to write on it is told."""
+        self._close("stdin")
+
+    def close_output(self) -> None:
+        """Close our end of the output, or the terminal: whoever still writes is on its own."""
+        self._close("stdout")
+        self._close("stderr")
+        self._close("master")
+
+    def close(self) -> None:
+        """Close everything. The status of a leader that still lives stays to be taken."""
+        self.close_stdin()
+        self.close_output()
+        self._close("_report")
+        self._closed = True
+        if self._exit is not None:
+            self._close("pidfd")
+
+    def _close(self, name: str) -> None:
+        fd = getattr(self, name)
+        if fd is not None and fd >= 0:
+            setattr(self, name, -1 if name in ("pidfd", "_report") else None)
+            pump.close(fd)
+
+
+leaders: Final[dict[int, Launched]] = {}
+"""The leaders of this process whose status was not taken yet, by pid: as the kernel's table of
+children is one for a process, so is this one."""
+
+
+def _on_its_way(state: str, flags: int) -> bool:
+    return state in "ZX" or bool(flags & _PF_EXITING)
+
+
+class _Ends:
+    """The descriptors of one launch: those of the child, and ours until it is a success."""
+
+    __slots__ = ("actions", "ours", "theirs")
+
+    def __init__(self) -> None:
+        self.ours: list[int] = []
+        self.theirs: list[int] = []
+        self.actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = []
+
+    def own(self, fd: int) -> int:
+        """Take care of a descriptor of ours; it stays clear of the numbers the child uses."""
+        self.ours.append(fd)
+        if fd <= REPORT_FD:
+            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)
+            os.close(fd)
+            self.ours[-1] = fd = high
+        return fd
+
+    def take(self, *targets: int) -> int:
+        """A pipe that the child writes to as `targets`; returns our end, which does not block."""
+        ours, theirs = self._pipe()
+        self._give(theirs, targets)
+        os.set_blocking(ours, False)
+        return ours
+
+    def feed(self, target: int) -> int:
+        """A pipe that the child reads from as `target`; returns our end, which does not block."""
+        theirs, ours = self._pipe()
+        self._give(theirs, (target,))
+        os.set_blocking(ours, False)
+        return ours
+
+    def open(self, target: int, path: str, flags: int) -> None:
+        """Let the child itself open `path` as `target`."""
+        self.actions.append((os.POSIX_SPAWN_OPEN, target, path, flags, 0))
+
+    def copy(self, source: int, target: int) -> None:
+        self.actions.append((os.POSIX_SPAWN_DUP2, source, target))
+
+    def drop(self, fd: int) -> None:
+        self.ours.remove(fd)
+        os.close(fd)
+
+    def close_theirs(self) -> None:
+        while self.theirs:
+            os.close(self.theirs.pop())
+
+    def close(self) -> None:
+        self.close_theirs()
+        while self.ours:
+            os.close(self.ours.pop())
+
+    def _pipe(self) -> tuple[int, int]:
+        read, write = os.pipe2(os.O_CLOEXEC)
+        self.ours += (read, write)
+        if read > REPORT_FD and write > REPORT_FD:
+            return read, write
+        del self.ours[-2:]
+        try:
+            read = self.own(read)
+        finally:
+            write = self.own(write)
+        return read, write
+
+    def _give(self, fd: int, targets: tuple[int, ...]) -> None:
+        self.ours.remove(fd)
+        self.theirs.append(fd)
+        for target in targets:
+            self.copy(fd, target)
+
+
+def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = None) -> Launched:
+    """Start `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for nothing.
+
+    `record` is called when the child is at its gate; what it raises ends the start. An OSError
+    becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
+    (the gate was killed) the record stands, and its process is gone.
+    Raises `LaunchFailed`; nothing of the child is left then.
+    """
+    check_words(plan.argv, plan.env)
+    path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
+    ends = _Ends()
+    pid = 0
+    try:
+        keep_out = ends.feed(GATE_FD)
+        launched = Launched(path, plan.cwd, ends.take(REPORT_FD))
+        _connect(plan, launched, ends)
+        pid = _spawn(plan, path, gate or best_gate(), ends)
+        ends.close_theirs()
+        launched.pid = pid
+        launched.pidfd = ends.own(os.pidfd_open(pid))
+        launched.identity = of_child(pid, launched.pidfd)
+        if plan.cgroup is not None:
+            plan.cgroup.add(pid)
+        if not (gate or best_gate()).sets_limits:
+            for which, bounds in _limits(plan).items():
+                resource.prlimit(pid, which, bounds)
+        _record(record, launched.identity)
+        os.write(keep_out, b"\n")
+        ends.drop(keep_out)
+    except BaseException as error:
+        _undo(pid, ends)
+        if isinstance(error, OSError):
+            raise _no_room(error, path) from error
+        raise
+    leaders[pid] = launched
+    return launched
+
+
+def _connect(plan: Plan, launched: Launched, ends: _Ends) -> None:
+    """Make the child's standard streams, and ours."""
+    if plan.terminal:
+        master, launched.slave = tty.open_terminal(plan.rows, plan.cols)
+        launched.master = ends.own(master)
+        # A session leader that opens a terminal which is nobody's gets it as controlling one.
+        ends.open(0, launched.slave, os.O_RDWR)
+        ends.copy(0, 1)
+        ends.copy(0, 2)
+        return
+    if plan.stdin == "pipe":
+        launched.stdin = ends.feed(0)
+    else:
+        ends.open(0, os.devnull, os.O_RDONLY)
+    if plan.output == "raw":
+        launched.stdout = ends.take(1, 2)
+    else:
+        launched.stdout = ends.take(1)
+        launched.stderr = ends.take(2)
+    try:
+        fcntl.fcntl(launched.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+    except OSError:
+        pass  # the user's share of pipe memory is used up
+
+
+def _spawn(plan: Plan, path: str, gate: Gate, ends: _Ends) -> int:
+    words = gate.words(plan.cwd, path, plan.argv, _limits(plan) if gate.sets_limits else {})
+    if plan.terminal:
+        return os.posix_spawn(
+            gate.program,
+            words,
+            plan.env,
+            file_actions=ends.actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
+    return os.posix_spawn(
+        gate.program,
+        words,
+        plan.env,
+        file_actions=ends.actions,
+        setpgroup=0,
+        setsigmask=(),
+        setsigdef=_SIGNALS,
+    )
+
+
+def _record(record: Callable[[Identity], None], identity: Identity) -> None:
+    try:
+        record(identity)
+    except OSError as error:
+        raise LaunchFailed(
+            f"The start could not be recorded, so nothing was run: {error.strerror}.", "record"
+        ) from error
+
+
+def _undo(pid: int, ends: _Ends) -> None:
+    """End the child, which is at its gate or just through it, and close everything."""
+    if pid:
+        # A child of ours that nobody has reaped: the number is its own.
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    ends.close()
+
+
+def _no_room(error: OSError, path: str) -> LaunchFailed:
+    """Why the daemon could not make what a child needs: seldom the program's fault."""
+    if error.errno == errno.E2BIG:
+        return explain(error.errno, path, "")
+    what = f" ({error.filename})" if error.filename else ""
+    words = os.strerror(error.errno or 0).lower()
+    return LaunchFailed(f"The system cannot start {path} now: {words}{what}.", "resources")
+
+
+def _limits(plan: Plan) -> dict[int, tuple[int, int]]:
+    """The limits to set on the child: resource -> (soft, hard)."""
+    bounds: dict[int, tuple[int, int]] = {}
+
+    def bound(which: int, soft: int, spare: int = 0) -> None:
+        hard = resource.getrlimit(which)[1]
+        most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
+        bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
+
+    if plan.nofile is not None:
+        bound(resource.RLIMIT_NOFILE, plan.nofile)
+    if "memory" in plan.limits:
+        # Data rather than address space: runtimes reserve much more than they use.
+        bound(resource.RLIMIT_DATA, int(plan.limits["memory"]))
+    if "cpu_s" in plan.limits:
+        bound(resource.RLIMIT_CPU, max(1, math.ceil(plan.limits["cpu_s"])), spare=2)
+    if "processes" in plan.limits:
+        # The kernel counts all tasks of the user, not those of one child.
+        bound(resource.RLIMIT_NPROC, _tasks_of_user() + int(plan.limits["processes"]))
+    return bounds
+
+
+def _tasks_of_user() -> int:
+    uid, count = os.getuid(), 0
+    for pid in every_pid():
+        try:
+            if os.stat(f"/proc/{pid}").st_uid == uid:  # noqa: PTH116
+                count += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+        except OSError:
+            continue
+    return count

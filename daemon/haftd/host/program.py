@@ -1,0 +1,265 @@
+"""Which program a command means, and why it could not be run, in words that say what to do.
+
+Rules:
+
+- Before a start only what the daemon itself decides is checked: the search along PATH, the
+  folder, words that no kernel takes. Whether a file can be executed is the kernel's to say;
+  `explain` turns its answer into a sentence afterwards. A check of ours beforehand would refuse
+  what the kernel can run (binfmt_misc), and believe what changes meanwhile.
+- The daemon's own folder never decides what runs: empty, `.` and relative entries of PATH are
+  skipped.
+- A missing program, a missing folder and a missing interpreter are three different sentences.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+__all__ = [
+    "LONGEST_WORD",
+    "LaunchFailed",
+    "Missing",
+    "Reason",
+    "check_words",
+    "explain",
+    "resolve",
+]
+
+Reason = Literal[
+    "program", "folder", "interpreter", "size", "permission", "resources", "record", "format"
+]
+
+LONGEST_WORD = 131_071
+"""Bytes of the longest argument or NAME=value: 32 pages less the final NUL (execve(2))."""
+
+
+class LaunchFailed(Exception):
+    """Nothing was started. `message` is one sentence; it holds no value of the environment."""
+
+    def __init__(self, message: str, reason: Reason) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason: Reason = reason
+
+
+class Missing(LaunchFailed):
+    """The command cannot mean anything that runs: found out before anything was started."""
+
+
+def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Refuse words that no program can be given. Raises `Missing`."""
+    if not argv or not argv[0]:
+        raise Missing("The command is empty: name a program to run.", "program")
+    for number, word in enumerate(argv):
+        size = _size(word, f"Argument {number}")
+        if size > LONGEST_WORD:
+            raise Missing(
+                f"Argument {number} has {size:,} bytes; Linux takes {LONGEST_WORD:,} at most: "
+                "pass it through a file or the standard input.",
+                "size",
+            )
+    for name, value in env.items():
+        if not name or "=" in name:
+            raise Missing(f"{name!r} cannot be the name of an environment variable.", "program")
+        size = _size(name, "The name of an environment variable") + 1
+        size += _size(value, f"The environment variable {name}")
+        if size > LONGEST_WORD:
+            raise Missing(
+                f"The environment variable {name} has {size:,} bytes with its name; "
+                f"Linux takes {LONGEST_WORD:,} at most.",
+                "size",
+            )
+
+
+def _size(word: str, what: str) -> int:
+    """The bytes of a word as the kernel gets it."""
+    if "\0" in word:
+        raise Missing(f"{what} holds a NUL character, which no program can be given.", "program")
+    if word.isascii():
+        return len(word)
+    try:
+        return len(os.fsencode(word))
+    except UnicodeEncodeError:
+        raise Missing(f"{what} holds half a character (a lone surrogate).", "program") from None
+
+
+def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
+    """The absolute path of the program that `argv0` names for a child that starts in `cwd`.
+
+    `env_path` is the child's PATH, None where it has none. Raises `Missing`, with the reason
+    `folder`, `program` or `permission`.
+    """
+    check_folder(cwd)
+    if "/" in argv0:
+        path = os.path.normpath(os.path.join(cwd, argv0))  # noqa: PTH118 - text in, text out
+        problem = _unfit(path)
+        if problem is not None:
+            raise problem
+        return path
+    searched: list[str] = []
+    refused: Missing | None = None
+    for folder in (os.defpath if env_path is None else env_path).split(os.pathsep):
+        if not folder.startswith("/"):
+            continue
+        searched.append(folder)
+        path = f"{folder.rstrip('/')}/{argv0}"
+        problem = _unfit(path)
+        if problem is None:
+            return path
+        if refused is None and problem.reason == "permission":
+            refused = problem
+    if refused is not None:
+        raise refused
+    where = ":".join(searched) or "no absolute folder at all"
+    raise Missing(
+        f"There is no program {argv0!r} on PATH; searched {where}. "
+        "Install it, or name it by its full path.",
+        "program",
+    )
+
+
+def check_folder(cwd: str) -> None:
+    """Raise `Missing` unless a child can start in `cwd`."""
+    if "\0" in cwd:
+        raise Missing("The folder's name holds a NUL character.", "folder")
+    if not cwd.startswith("/"):
+        raise Missing(f"The folder {cwd!r} to start in is not an absolute path.", "folder")
+    try:
+        mode = os.stat(cwd).st_mode  # noqa: PTH116 - half the time of Path.stat
+    except OSError as error:
+        raise Missing(
+            f"Cannot start in the folder {cwd}: {_words(error.errno)}.", "folder"
+        ) from None
+    if not stat.S_ISDIR(mode):
+        raise Missing(f"Cannot start in {cwd}: it is not a folder.", "folder")
+    if not os.access(cwd, os.X_OK):
+        raise Missing(f"Cannot start in the folder {cwd}: it may not be entered.", "folder")
+
+
+def _unfit(path: str) -> Missing | None:
+    """Why `path` cannot be the program, None where it can be."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
+    except PermissionError:
+        return Missing(f"A folder on the way to {path} may not be entered.", "permission")
+    except OSError as error:
+        return Missing(f"There is no program {path}: {_words(error.errno)}.", "program")
+    if stat.S_ISDIR(mode):
+        return Missing(f"{path} is a folder, not a program.", "program")
+    if not stat.S_ISREG(mode):
+        return Missing(f"{path} is not a file that can be run.", "permission")
+    if not os.access(path, os.X_OK):
+        return Missing(f"{path} may not be executed; chmod +x would allow it.", "permission")
+    return None
+
+
+def explain(code: int, path: str, cwd: str) -> LaunchFailed:
+    """Say why the kernel refused to execute `path`, with the errno `code`."""
+    if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
+        return _explain_path(code, path, cwd)
+    if code == errno.ENOEXEC or code == errno.ELIBBAD:
+        return LaunchFailed(
+            f"{path} has no format that this machine runs: it is neither a program built for it, "
+            "nor a script that begins with #!.",
+            "format",
+        )
+    if code == errno.E2BIG:
+        return LaunchFailed(
+            "The arguments and the environment together are larger than Linux takes: "
+            "pass the bulk through a file or the standard input.",
+            "size",
+        )
+    if code == errno.ETXTBSY:
+        return LaunchFailed(f"{path} is open for writing just now; try again.", "program")
+    if code in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC):
+        return LaunchFailed(f"The system cannot start {path} now: {_words(code)}.", "resources")
+    if code == errno.EPERM:
+        return LaunchFailed(f"The system does not permit {path} to be run.", "permission")
+    return LaunchFailed(f"{path} cannot be run: {_words(code)}.", "program")
+
+
+def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
+    problem = _unfit(path)
+    if problem is not None:
+        return LaunchFailed(problem.message, problem.reason)
+    interpreter = _interpreter(path)
+    if interpreter is not None:
+        full = os.path.join(cwd, interpreter)  # noqa: PTH118 - text in, text out
+        problem = _unfit(full)
+        if problem is not None and code != errno.EACCES:
+            hint = " Its lines end in CR LF." if interpreter.endswith("\r") else ""
+            return LaunchFailed(
+                f"{path} needs the interpreter {interpreter!r}, which is not there.{hint}",
+                "interpreter",
+            )
+        if problem is not None:
+            return LaunchFailed(
+                f"{path} needs the interpreter {interpreter!r}, which may not be executed.",
+                "permission",
+            )
+    try:
+        if os.statvfs(path).f_flag & os.ST_NOEXEC:
+            return LaunchFailed(
+                f"{path} is on a file system that is mounted noexec: nothing on it is run.",
+                "permission",
+            )
+    except OSError:
+        pass
+    reason: Reason = "permission" if code == errno.EACCES else "program"
+    return LaunchFailed(f"{path} cannot be run: {_words(code)}.", reason)
+
+
+def _interpreter(path: str) -> str | None:
+    """What `path` says that it is run by: after #!, or the loader that an ELF file names."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(4096)
+            if head.startswith(b"#!"):
+                return os.fsdecode(_first_word(head)) or None
+            if head.startswith(b"\x7fELF") and len(head) >= 64:
+                return _loader(head)
+    except OSError:
+        pass
+    return None
+
+
+def _first_word(head: bytes) -> bytes:
+    # Only blank and tab end the kernel's word: a CR is part of the name, which is what goes wrong.
+    line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
+    return line.replace(b"\t", b" ").split(b" ", 1)[0]
+
+
+def _loader(head: bytes) -> str | None:
+    """PT_INTERP of an ELF file, as far as it lies within its first bytes (in practice always)."""
+    wide = head[4] == 2
+    order = "<" if head[5] == 1 else ">"
+    try:
+        if wide:
+            (offset,) = struct.unpack_from(order + "Q", head, 32)
+            size, count = struct.unpack_from(order + "HH", head, 54)
+        else:
+            (offset,) = struct.unpack_from(order + "I", head, 28)
+            size, count = struct.unpack_from(order + "HH", head, 42)
+        for number in range(min(count, 64)):
+            at = offset + number * size
+            if struct.unpack_from(order + "I", head, at)[0] != 3:
+                continue
+            if wide:
+                (begin,) = struct.unpack_from(order + "Q", head, at + 8)
+                (length,) = struct.unpack_from(order + "Q", head, at + 32)
+            else:
+                begin, _, _, length = struct.unpack_from(order + "IIII", head, at + 4)
+            return os.fsdecode(head[begin : begin + length].rstrip(b"\0")) or None
+    except struct.error:
+        pass
+    return None
+
+
+def _words(code: int | None) -> str:
+    text = os.strerror(code) if code else "unknown error"
+    return text[0].lower() + text[1:]

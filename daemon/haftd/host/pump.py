@@ -1,0 +1,239 @@
+"""Moving bytes: from a tool to whoever keeps its output, and from its inputs to the tool.
+
+Rules:
+
+- Read first, and wait only when nothing is there. A stream that never ends lets others run every
+  few reads.
+- An input is written whole, in order of arrival; what fits at once is written at once, by the
+  caller, and the rest by the writer's task.
+- How descriptors are watched is the secret of this room.
+- Descriptors do not block, and are closed by whoever owns them, through `close` where a task may
+  be waiting on them; that task then gets `trio.ClosedResourceError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+__all__ = ["CHUNK", "Closed", "InputFull", "Writer", "close", "drain", "pump"]
+
+CHUNK = 65_536
+_READS_A_TURN = 8
+_CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
+
+
+class InputFull(Exception):
+    """More input waits than is held for a program that does not read it. Nothing was queued."""
+
+    def __init__(self, waiting: int, limit: int) -> None:
+        super().__init__(
+            f"The program does not read its input: {waiting:,} bytes wait, {limit:,} at most."
+        )
+        self.waiting = waiting
+        self.limit = limit
+
+
+class Closed(Exception):
+    """The program, or the caller before, has closed this input. Nothing was queued."""
+
+
+def close(fd: int) -> None:
+    """Close a descriptor that a task may be waiting on."""
+    try:
+        trio.lowlevel.notify_closing(fd)
+    except RuntimeError:
+        pass  # no loop runs in this thread: nobody waits
+    os.close(fd)
+
+
+def _read(fd: int) -> bytes | None:
+    """What is there now: empty at the end, None when nothing is there yet."""
+    while True:
+        try:
+            return os.read(fd, CHUNK)
+        except BlockingIOError:
+            return None
+        except InterruptedError:
+            continue
+        except OSError as error:
+            if error.errno == errno.EIO:  # how the end of a terminal reads
+                return b""
+            raise
+
+
+async def pump(fd: int, emit: Callable[[bytes], None]) -> None:
+    """Hand everything that comes from `fd` to `emit`, until its end. Closes nothing.
+
+    Cancellation loses nothing: what was read was emitted, the rest is still in the pipe.
+    """
+    reads = 0
+    while True:
+        data = _read(fd)
+        if data is None:
+            reads = 0
+            await trio.lowlevel.wait_readable(fd)
+            continue
+        if not data:
+            return
+        emit(data)
+        reads += 1
+        if reads >= _READS_A_TURN:
+            reads = 0
+            await trio.lowlevel.checkpoint()
+
+
+def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
+    """Hand over what is there now, some `most` bytes; say whether the end was reached."""
+    taken = 0
+    while taken < most:
+        data = _read(fd)
+        if data is None:
+            return False
+        if not data:
+            return True
+        taken += len(data)
+        emit(data)
+    return False
+
+
+class Writer:
+    """The inputs of one program, in order. `fd` stays the caller's to close.
+
+    `on_written(number)` is called when all of that item is with the program, or was dropped
+    because nobody reads any more; numbers only grow. It may be called from within `put`, before
+    that returns. `on_end` is called once, where `end` is reached: it closes the descriptor.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_ending",
+        "_fd",
+        "_held",
+        "_last",
+        "_on_end",
+        "_on_written",
+        "_queue",
+        "_wake",
+        "limit",
+    )
+
+    def __init__(
+        self,
+        fd: int,
+        on_written: Callable[[int], None] = lambda _: None,
+        on_end: Callable[[], None] = lambda: None,
+        limit: int = 1 << 20,
+    ) -> None:
+        self.limit = limit
+        self._fd = fd
+        self._on_written = on_written
+        self._on_end = on_end
+        self._queue: deque[tuple[int, memoryview]] = deque()
+        self._held = 0
+        self._last = 0
+        self._closed = False
+        self._ending = False
+        self._wake = trio.Event()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be written any more: the program closed its end, or `end`."""
+        return self._closed or self._ending
+
+    @property
+    def last(self) -> int:
+        """The number of the last item that was put."""
+        return self._last
+
+    @property
+    def waiting(self) -> int:
+        """The bytes that are not with the program yet."""
+        return self._held
+
+    def put(self, data: bytes) -> int:
+        """Queue `data` behind what is queued; returns its number. Raises InputFull, Closed.
+
+        One item may be larger than the limit when nothing else waits.
+        """
+        if self.closed:
+            raise Closed("The program reads no more input.")
+        if self._held and self._held + len(data) > self.limit:
+            raise InputFull(self._held, self.limit)
+        self._last += 1
+        self._queue.append((self._last, memoryview(data)))
+        self._held += len(data)
+        if len(self._queue) == 1:
+            self._write()
+        if self._queue:
+            self._wake.set()
+        return self._last
+
+    def end(self) -> None:
+        """End the input behind what is queued: `on_end` is called when all of that is written."""
+        if self.closed:
+            return
+        self._ending = True
+        if not self._queue:
+            self._finish()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what does not fit at once; returns when the input is closed."""
+        while not self._closed:
+            if self._queue:
+                try:
+                    await trio.lowlevel.wait_writable(self._fd)
+                except trio.ClosedResourceError:
+                    self._drop()
+                    return
+                except OSError as error:
+                    if error.errno not in _CLOSED:
+                        raise
+                    self._drop()
+                    return
+                self._write()
+            else:
+                self._wake = trio.Event()
+                await self._wake.wait()
+
+    def _write(self) -> None:
+        """Write until it blocks."""
+        while self._queue:
+            number, data = self._queue[0]
+            try:
+                count = os.write(self._fd, data) if data else 0
+            except BlockingIOError:
+                return
+            except InterruptedError:
+                continue
+            except OSError as error:
+                if error.errno not in _CLOSED:
+                    raise
+                self._drop()
+                return
+            self._held -= count
+            if count < len(data):
+                self._queue[0] = (number, data[count:])
+                continue
+            self._queue.popleft()
+            self._on_written(number)
+        if self._ending:
+            self._finish()
+
+    def _drop(self) -> None:
+        """Nobody reads any more: say of everything that it is dealt with."""
+        self._queue.clear()
+        self._held = 0
+        self._closed = True
+        self._wake.set()
+        if self._last:
+            self._on_written(self._last)
+
+    def _finish(self) -> None:
+        self._closed = True
+        self._on_end()

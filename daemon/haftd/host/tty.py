@@ -1,0 +1,141 @@
+"""Pseudo-terminals: making one, its size, its modes, who is in its foreground.
+
+Rules:
+
+- The daemon holds the master only. On Linux the master answers for its terminal: size, modes and
+  foreground group are asked and set through it, and no descriptor of the slave is kept, for then
+  the end of the program would never show.
+- A terminal has its size before anything runs on it: a new one is 0x0.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import termios
+from dataclasses import dataclass
+
+__all__ = [
+    "LONGEST_LINE",
+    "Modes",
+    "foreground",
+    "get_size",
+    "modes",
+    "open_terminal",
+    "session",
+    "set_size",
+]
+
+LONGEST_LINE = 4095
+"""Bytes of a line that a terminal in canonical mode takes; it drops the rest without a word."""
+
+# Not all of these are in Python's termios; the numbers are those of every machine of gate.py,
+# and are wrong on mips, powerpc and sparc, where the names are used.
+_UNLOCK = getattr(termios, "TIOCSPTLCK", 0x40045431)
+_NUMBER = getattr(termios, "TIOCGPTN", 0x80045430)
+_GROUP = termios.TIOCGPGRP
+_SESSION = getattr(termios, "TIOCGSID", 0x5429)
+_IUTF8 = 0o40000
+_INT = struct.Struct("i")
+_SIZE = struct.Struct("HHHH")
+_MOST = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """What the line discipline does now. The characters are empty where they are disabled."""
+
+    canonical: bool
+    """Input is handed over by the line, and edited by the terminal until then."""
+    echo: bool
+    signals: bool
+    """The interrupt, quit and suspend characters send signals."""
+    maps_cr: bool
+    """A carriage return that is typed reaches the program as a newline."""
+    eof: bytes
+    interrupt: bytes
+    quit: bytes
+    suspend: bytes
+    erase: bytes
+
+
+def open_terminal(rows: int, cols: int) -> tuple[int, str]:
+    """Make a terminal of that size; returns its master and the path of its slave.
+
+    The master is close-on-exec, does not block, and is the caller's to close. The slave is to be
+    opened by its path, in the child. Raises OSError.
+    """
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.ioctl(master, _UNLOCK, _INT.pack(0))
+        (number,) = _INT.unpack(fcntl.ioctl(master, _NUMBER, bytes(_INT.size)))
+        set_size(master, rows, cols)
+        attributes = termios.tcgetattr(master)
+        attributes[0] |= _IUTF8  # erase takes a whole character
+        termios.tcsetattr(master, termios.TCSANOW, attributes)
+    except BaseException:
+        os.close(master)
+        raise
+    return master, f"/dev/pts/{number}"
+
+
+def set_size(master: int, rows: int, cols: int) -> None:
+    """Set the size; the foreground group gets WINCH if it changed. Raises ValueError, OSError."""
+    if not (1 <= rows <= _MOST and 1 <= cols <= _MOST):
+        raise ValueError(f"a terminal has 1 to {_MOST} rows and columns, not {rows}x{cols}")
+    fcntl.ioctl(master, termios.TIOCSWINSZ, _SIZE.pack(rows, cols, 0, 0))
+
+
+def get_size(master: int) -> tuple[int, int]:
+    """(rows, columns). Raises OSError."""
+    rows, cols, _, _ = _SIZE.unpack(fcntl.ioctl(master, termios.TIOCGWINSZ, bytes(_SIZE.size)))
+    return rows, cols
+
+
+def modes(master: int) -> Modes:
+    """Read what the line discipline does now. Raises OSError."""
+    try:
+        iflag, _, _, lflag, _, _, chars = termios.tcgetattr(master)
+    except termios.error as error:
+        raise OSError(*error.args) from None
+
+    def char(index: int) -> bytes:
+        value = chars[index]
+        if isinstance(value, int):  # VMIN and VTIME only, while not canonical
+            value = bytes([value])
+        return b"" if value == b"\0" else value
+
+    canonical = bool(lflag & termios.ICANON)
+    return Modes(
+        canonical=canonical,
+        echo=bool(lflag & termios.ECHO),
+        signals=bool(lflag & termios.ISIG),
+        maps_cr=bool(iflag & termios.ICRNL),
+        eof=char(termios.VEOF) if canonical else b"",
+        interrupt=char(termios.VINTR),
+        quit=char(termios.VQUIT),
+        suspend=char(termios.VSUSP),
+        erase=char(termios.VERASE),
+    )
+
+
+def foreground(master: int) -> int | None:
+    """The process group in the foreground; None when there is none (any more)."""
+    return _ask(master, _GROUP)
+
+
+def session(master: int) -> int | None:
+    """The session whose terminal this is; None when it is nobody's (any more)."""
+    return _ask(master, _SESSION)
+
+
+def _ask(master: int, request: int) -> int | None:
+    try:
+        (answer,) = _INT.unpack(fcntl.ioctl(master, request, bytes(_INT.size)))
+    except OSError as error:
+        if error.errno in (errno.ENOTTY, errno.EIO, errno.ESRCH):
+            return None
+        raise
+    return answer if answer > 0 else None
