@@ -6,8 +6,11 @@ A runtime is one coroutine, `async def run(call, port)`. Rules:
 - It calls `port.started(grip)` once, when the tool runs; before that it may raise `StartFailed`.
 - It returns a text (the result), or None (the output is the result); it raises `ToolFailed` for
   the tool's own failure.
-- When the process it started ends while others of it live on, it says `port.ended(...)` at once
-  and returns later, when nothing of it is left: the handle is stopped from `ended` on.
+- One that starts a process says `port.ended(...)` before it returns or raises, with the same
+  result or failure in it: the handle is stopped from there on. All output that is there by then
+  was emitted before. While others of it live on it stays, and returns when nothing of it is left.
+- If something else holds the output when the process ends, `ended` says so; what still comes is
+  emitted for a bounded time, then `port.completed()` is the last of it.
 - Cancellation is abort: within a shielded scope it ends everything it started, taking
   `port.grace_s` seconds at most before it kills, says `port.ended(...)` if it had not, and lets
   the cancellation pass. Nothing it started outlives it but what it names in `unconfirmed`.
@@ -15,9 +18,13 @@ A runtime is one coroutine, `async def run(call, port)`. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from haftd.host.cgroup import Cgroup
+    from haftd.host.identity import Identity
 
 __all__ = [
     "Call",
@@ -31,6 +38,10 @@ __all__ = [
     "StartFailed",
     "ToolFailed",
 ]
+
+
+def _no_record(identity: Identity) -> None:
+    """Nobody keeps records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,22 @@ class Call:
     rows: int = 24
     cols: int = 80
     limits: Mapping[str, float] = field(default_factory=dict)
+    """`memory` (bytes a process), `cpu_s` (a process), `wall_s`, `processes`, `output` (bytes)."""
+
+    nofile: int | None = None
+    """The soft limit of descriptors of the child, where the daemon has raised its own."""
+
+    record: Callable[[Identity], None] = _no_record
+    """Called with each process that is started, before its program runs; what it raises ends
+    the start."""
+
+    cgroup: Cgroup | None = None
+    """Where the child is put before its program runs; made and removed by the caller."""
+
+    again: Callable[[Mapping[str, Any]], Call] | None = None
+    """Resolve the call anew with these answers, for a one-shot tool that asked. Without it the
+    answers are added to `tool.answers` of HAFT_CALL."""
+
     script: tuple[Any, ...] = ()
     """For the `fake` runtime only: the steps it plays."""
 
@@ -87,7 +114,9 @@ class Ended:
 class ToolFailed(Exception):
     """The tool's own failure, in its own words."""
 
-    def __init__(self, message: str, trace: tuple[str, ...] = (), *, transient: bool = False) -> None:
+    def __init__(
+        self, message: str, trace: tuple[str, ...] = (), *, transient: bool = False
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.trace = trace
@@ -139,8 +168,9 @@ class Grip(Protocol):
     def write(self, item: Input) -> int:
         """Queue `item` whole, behind what is queued; returns its number. Raises `InputRefused`.
 
-        Signals and resizes (and C-c on a pipe) act at once and return the last written number.
-        The number is reported through `port.written` when all of it is with the program.
+        Signals and resizes (and C-c on a pipe) act at once and return the last number given.
+        The number is reported through `port.written` when all of it is with the program, which
+        may be before this returns.
         """
 
     def left_behind(self) -> tuple[LeftOver, ...]:
@@ -179,7 +209,7 @@ class Port(Protocol):
         """It printed `data`."""
 
     def written(self, number: int) -> None:
-        """All input up to `number` is with the program, or was dropped because it closed its end."""
+        """All input up to `number` is with the program, or was dropped as nobody will read it."""
 
     def ended(self, end: Ended) -> None:
         """The process that was started has ended. At most once."""
