@@ -1,0 +1,160 @@
+"""Regular expressions from outside, on output that is still coming.
+
+Rules: RE2 only, so that time is linear in the text; what RE2 refuses is the caller's mistake and
+gets a sentence. Linear is not enough, since a large expression still costs microseconds a byte:
+`slice_size` says how much text may be given to one in one go so that nobody else waits long.
+`^` and `$` mean lines, and `$` also the end of what has been printed so far, as a prompt needs it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Protocol, cast
+
+import re2
+
+from haft_protocol.errors import RpcError, invalid_params, shown
+
+from .spool import Spool
+
+__all__ = ["Match", "Pattern", "Watch", "compile_pattern", "slice_size"]
+
+_LARGEST = 4_000
+"""Instructions that an expression may have; 900 of them can be down to 0.2 MB/s."""
+
+_MEMORY = 1_048_576
+_WORK = 4_000_000
+"""Instructions times bytes in one go, 20 ms of the worst there is; at least 4 KiB are taken."""
+
+_MAY_CROSS_LINES = re.compile(
+    r"[\x00-\x1f] | \\[^wdbBAzS.\\\[\](){}*+?|^$/\-'\" :;,=<>@#&%!~`_] | \[\^ | \[: | \(\?[a-zA-Z]*s",
+    re.VERBOSE,
+)
+"""Anything that can match a line end; when in doubt, it does."""
+
+
+class Match(Protocol):
+    """Where an expression matched."""
+
+    def start(self) -> int:
+        """The offset of its first byte."""
+
+    def end(self) -> int:
+        """The offset after its last byte."""
+
+
+class Pattern(Protocol):
+    """A compiled expression, on bytes that are UTF-8 or not."""
+
+    @property
+    def pattern(self) -> str:
+        """Its text."""
+
+    @property
+    def programsize(self) -> int:
+        """How many instructions it has."""
+
+    def search(self, text: bytes, pos: int | None = None) -> Match | None:
+        """Return the first match from `pos` on; what is before it is still looked back at."""
+
+
+def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
+    """Compile an expression; `within_lines`: nothing in it ever matches a line end.
+
+    Raises `invalid_params`.
+    """
+    try:
+        return _compile(text, within_lines)
+    except (re2.error, UnicodeEncodeError) as error:
+        why = error.args[0] if error.args else ""
+        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else "it is no UTF-8"
+        raise _refused(
+            text, f"{why}; RE2 syntax, without look-around and back references"
+        ) from None
+
+
+def slice_size(pattern: Pattern) -> int:
+    """Return how many bytes `pattern` should be given in one go."""
+    return max(4_096, min(262_144, _WORK // max(1, pattern.programsize)))
+
+
+@lru_cache(maxsize=32)
+def _compile(text: str, within_lines: bool) -> Pattern:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    options.never_nl = within_lines
+    pattern = cast(Pattern, re2.compile("(?m)" + text, options))
+    # re2 keeps every expression in a cache of its own, several times the size of ours.
+    re2.purge()
+    if pattern.programsize > _LARGEST:
+        raise _refused(text, "it is too large, use smaller repetition counts")
+    return pattern
+
+
+def _refused(text: str, why: str) -> RpcError:
+    return invalid_params(f"`pattern` {shown(text)} cannot be used: {why}", field="pattern")
+
+
+class Watch:
+    """Finds the first match in output as it comes, in pieces of any size.
+
+    What can still become a match is carried over: the unfinished last line, or a stretch of any
+    lines if the expression can match a line end; 64 KiB or 16 KiB of it at most, less for a
+    large expression. A longer match that comes in pieces is not seen.
+    """
+
+    __slots__ = ("_carried", "_context", "_limit", "_lines", "_pattern", "_size", "found", "offset")
+
+    def __init__(self, pattern: Pattern, start: int = 0, before: bytes = b"") -> None:
+        self.offset = start
+        """The offset in the output after what was looked at."""
+        self.found: tuple[int, int] | None = None
+        """The offsets of the first match."""
+        self._pattern = pattern
+        self._size = slice_size(pattern)
+        self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
+        self._limit = min(65_536 if self._lines else 16_384, self._size)
+        # One byte before what is carried, if there is one, tells `^` and `\b` what they follow.
+        self._carried = before[-1:]
+        self._context = len(self._carried)
+
+    def feed(self, data: bytes) -> bool:
+        """Look at what was printed next; returns whether there is a match by now."""
+        for at in range(0, len(data), self._size):
+            if self.found is not None:
+                break
+            self._look(data if len(data) <= self._size else data[at : at + self._size])
+        return self.found is not None
+
+    def take(self, spool: Spool) -> bool:
+        """Look at one slice of what the spool has behind `offset`; returns as `feed` does.
+
+        Call it until not `behind`, letting others run in between. Dropped output is skipped.
+        """
+        if self.found is not None or not self.behind(spool):
+            return self.found is not None
+        if spool.start > self.offset:
+            self.offset = spool.start
+            self._carried, self._context = b"", 0
+        self._look(spool.read(self.offset, self.offset + self._size))
+        return self.found is not None
+
+    def behind(self, spool: Spool) -> bool:
+        """Whether there is output that was not looked at."""
+        return self.offset < spool.end
+
+    def _look(self, data: bytes) -> None:
+        text = self._carried + data
+        self.offset += len(data)
+        match = self._pattern.search(text, self._context)
+        if match is not None:
+            base = self.offset - len(text)
+            self.found = (base + match.start(), base + match.end())
+            self._carried = b""
+            return
+        keep = text.rfind(b"\n") + 1 if self._lines else 0
+        keep = max(keep, self._context, len(text) - self._limit)
+        self._context = min(keep, 1)
+        self._carried = text[keep - self._context :]

@@ -1,0 +1,127 @@
+"""Finding lines in what a spool still has.
+
+Rules: a line is found when the expression matches within it, never across its end; each line once,
+oldest first. A search is done in steps that are short whatever the expression is; what is
+appended meanwhile is not looked at. A line too long to show is cut around its match.
+"""
+
+from __future__ import annotations
+
+from .patterns import Match, compile_pattern, slice_size
+from .spool import Spool
+
+__all__ = ["Search", "search"]
+
+_LONGEST = 4_096
+"""Bytes of a line that are shown."""
+
+_LARGEST = 4_194_304
+"""Bytes of all lines together: one reply."""
+
+_WORK = 1_000_000_000
+"""Instructions times bytes that `search` spends."""
+
+
+class Search:
+    """One search; call `step` until it returns True, letting others run in between.
+
+    Raises `invalid_params` for a pattern that cannot be used.
+    """
+
+    __slots__ = (
+        "_at",
+        "_left",
+        "_limit",
+        "_line",
+        "_pattern",
+        "_size",
+        "_spool",
+        "_stop",
+        "cost",
+        "matches",
+        "more",
+    )
+
+    def __init__(self, spool: Spool, pattern: str, limit: int) -> None:
+        self.matches: list[tuple[int, str]] = []
+        """The lines found and the offsets at which they begin."""
+        self.more = False
+        """Not all was looked at: there may be others."""
+        self._spool = spool
+        self._pattern = compile_pattern(pattern, within_lines=True)
+        self._size = slice_size(self._pattern)
+        self.cost = self._size * self._pattern.programsize
+        """What a step costs at most, in instructions times bytes."""
+        self._limit = limit
+        self._left = _LARGEST
+        self._at = 0
+        self._line = 0
+        self._stop = spool.end
+
+    def step(self) -> bool:
+        """Look at the next slice; returns whether the search is over."""
+        at, stop = self._at, self._stop
+        if at >= stop or self.more:
+            return True
+        spool = self._spool
+        if at < spool.start:
+            data = spool.head[at : min(spool.start, at + self._size)]
+            if not data:
+                # The stretch begins anew somewhere in the middle of the output.
+                self._at = self._line = spool.start
+                return self._at >= stop
+        else:
+            data = spool.read(at, min(stop, at + self._size))
+            at = min(stop, at + self._size) - len(data)
+        if at + len(data) < stop:
+            data = data[: data.rfind(b"\n") + 1] or data
+        self._at = at + len(data)
+        self._look(data, at)
+        return self._at >= stop or self.more
+
+    def _look(self, data: bytes, at: int) -> None:
+        pos = 0
+        while pos < len(data) and not self.more:
+            match = self._pattern.search(data, pos)
+            if match is None or (match.start() == len(data) and data.endswith(b"\n")):
+                break
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            end = data.find(b"\n", match.start())
+            pos = end + 1 if end >= 0 else len(data) + 1
+            self._found(data[begin : pos - 1], begin, match, at + begin if begin else self._line)
+        last = data.rfind(b"\n")
+        if last >= 0:
+            self._line = at + last + 1
+
+    def _found(self, line: bytes, begin: int, match: Match, cursor: int) -> None:
+        if self.matches and self.matches[-1][0] == cursor:
+            return
+        if len(self.matches) >= self._limit or self._left <= 0:
+            self.more = True
+            return
+        text = _shown(line, match.start() - begin, match.end() - begin)
+        self._left -= len(text)
+        self.matches.append((cursor, text))
+
+
+def search(spool: Spool, pattern: str, limit: int) -> tuple[list[tuple[int, str]], bool]:
+    """Find up to `limit` lines in one go; returns them, and whether there may be more.
+
+    An expression that could take seconds is stopped before it has seen everything.
+    """
+    task = Search(spool, pattern, limit)
+    budget = _WORK
+    while not task.step():
+        budget -= task.cost
+        if budget <= 0:
+            return task.matches, True
+    return task.matches, task.more
+
+
+def _shown(line: bytes, start: int, end: int) -> str:
+    line = line.removesuffix(b"\r")
+    if len(line) <= _LONGEST:
+        return line.decode("utf-8", "replace")
+    begin = 0 if end <= _LONGEST else max(0, min(start - 1_024, len(line) - _LONGEST))
+    piece = line[begin : begin + _LONGEST].decode("utf-8", "replace").strip("\ufffd")
+    return ("…" if begin else "") + piece + ("…" if begin + _LONGEST < len(line) else "")
