@@ -1,0 +1,393 @@
+"""What the daemon was told: where its files are, its limits, its sections of the configuration.
+
+Rules: a wrong value is a problem with file, key and line, and the default stands in for it; an
+unknown key is one as well. Only what the daemon cannot start with raises `ConfigError` (exit 78).
+Nothing is read from the process's own environment: it comes in. Section 11.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from haft_protocol import places
+from haft_protocol.errors import shown
+from haft_protocol.methods import LimitsResult, Problem
+
+from .tools.catalogue import TOOLPACK
+from .tools.document import Document, Unreadable, read
+from .tools.fields import Wrong, read_size
+
+__all__ = [
+    "EXIT_CONFIG",
+    "ConfigError",
+    "DaemonSettings",
+    "InquirySettings",
+    "McpServer",
+    "Options",
+    "Paths",
+    "Settings",
+    "SpoolSettings",
+    "ToolpackSettings",
+    "WebSocketSettings",
+    "find_paths",
+    "load_settings",
+    "read_options",
+]
+
+EXIT_CONFIG = 78
+_MIB = 1024 * 1024
+
+
+class ConfigError(Exception):
+    """The daemon cannot start with this; the message says what to change."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `haftd`."""
+
+    config: str | None = None
+    socket: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] | None = None
+
+
+class Paths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything is. `config_given`: the file was named, so it has to be there."""
+
+    runtime: places.Runtime
+    state: str
+    spool: str
+    config: str
+    tools: str
+    config_given: bool = False
+
+    @property
+    def socket(self) -> str:
+        """The Unix socket."""
+        return self.runtime.socket
+
+    @property
+    def definitions(self) -> tuple[Path, ...]:
+        """The sources of the catalogue, lowest first."""
+        return Path(self.config), Path(self.tools)
+
+
+class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[daemon]`: sizes in bytes, the rest as the names say."""
+
+    max_message: int = 8 * _MIB
+    max_nesting: int = 64
+    max_batch: int = 256
+    max_connections: int = 256
+    max_in_flight: int = 1024
+    max_handles_session: int = 256
+    max_handles: int = 2048
+    max_queued: int = 8 * _MIB
+    retain_stopped_s: float = 600.0
+    retain_stopped_max: int = 256
+    abort_grace_ms: int = 2000
+    approval_timeout_s: float = 600.0
+    secret_env: tuple[str, ...] = ("*_TOKEN", "*_KEY", "*_SECRET", "*PASSWORD*")
+    cgroup: str = "auto"
+
+
+class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[spool]`, in bytes: a handle's newest output in memory, on disk, and all of it."""
+
+    memory: int = _MIB
+    disk: int = 64 * _MIB
+    total: int = 2048 * _MIB
+
+
+class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[websocket]`: on when it has a port (0 = any free one)."""
+
+    port: int
+    host: str = "127.0.0.1"
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp.<name>]`, as written: kept for the room that serves it."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: Mapping[str, str] = {}
+    tools: Literal["all"] | tuple[str, ...] = "all"
+    start: Literal["lazy", "eager"] = "lazy"
+
+
+class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[inquiry]`: who answers questions, in order."""
+
+    backends: tuple[str, ...] = ("client",)
+
+
+class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[toolpack]`: which of the tools that come with the daemon are on."""
+
+    enable: tuple[str, ...] = TOOLPACK
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of the configuration but the definitions of tools."""
+
+    daemon: DaemonSettings = DaemonSettings()
+    spool: SpoolSettings = SpoolSettings()
+    websocket: WebSocketSettings | None = None
+    mcp: Mapping[str, McpServer] = {}
+    inquiry: InquirySettings = InquirySettings()
+    toolpack: ToolpackSettings = ToolpackSettings()
+
+    @property
+    def limits(self) -> LimitsResult:
+        """The limits that `initialize` reports."""
+        return LimitsResult(
+            **{name: getattr(self.daemon, name) for name in LimitsResult.__struct_fields__}
+        )
+
+
+def read_options(argv: Sequence[str]) -> Options:
+    """Read the command line, without the program's name; prints and exits as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="haftd", description="The daemon that holds running tools."
+    )
+    parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
+    parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")
+    parser.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info"
+    )
+    parser.add_argument("--log-format", choices=("json", "console"), default=None)
+    return Options(**vars(parser.parse_args(list(argv))))
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute())
+
+
+def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:
+    """Where the files are; raises `ConfigError` for what cannot be used."""
+    options = options or Options()
+    try:
+        config = places.config_file(env, config=options.config)
+        state = places.state_folder(env)
+        return Paths(
+            runtime=places.runtime_places(env, uid, socket=options.socket),
+            state=state,
+            spool=f"{state}/spool",
+            config=config,
+            tools=places.tools_folder(config),
+            config_given=options.config is not None,
+        )
+    except places.PlaceError as error:
+        raise ConfigError(str(error)) from None
+
+
+def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
+    """Read the sections of all configuration files, later ones over earlier ones.
+
+    A file that cannot be read is named by the catalogue, which reads the same ones; only the
+    configuration file itself is named here. Raises `ConfigError` when a named one is not there.
+    """
+    problems: list[Problem] = []
+    found: dict[str, dict[str, Any]] = {}
+    for path in _files(paths):
+        try:
+            document = read(path)
+        except Unreadable as error:
+            if str(path) == paths.config and paths.config_given and not path.exists():
+                raise ConfigError(
+                    f"the configuration file {path} cannot be read: {error}"
+                ) from None
+            continue
+        for section, values in _sections(document, problems):
+            found.setdefault(section, {}).update(values)
+    return _settings(found, problems), problems
+
+
+def _files(paths: Paths) -> list[Path]:
+    try:
+        return [Path(paths.config), *sorted(Path(paths.tools).glob("*.toml"))]
+    except OSError:
+        return [Path(paths.config)]
+
+
+def _number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
+    def read_number(value: object) -> Any:
+        right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+        if right and low <= value <= high:  # type: ignore[operator]
+            return value
+        kind = "a whole number" if whole else "a number"
+        raise Wrong((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
+
+    return read_number
+
+
+def _bytes(low: int, high: int) -> Callable[[object], int]:
+    def read_bytes(value: object) -> int:
+        size = read_size(value)
+        if low <= size <= high:
+            return size
+        raise Wrong((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
+
+    return read_bytes
+
+
+def _texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
+    def read_texts(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise Wrong((), "it must be a list of texts")
+        for item in value:
+            if allowed and item not in allowed:
+                raise Wrong((), f"{shown(item)} is not one of {', '.join(allowed)}")
+        return tuple(value)
+
+    return read_texts
+
+
+def _cgroup(value: object) -> str:
+    if isinstance(value, str) and (value in ("auto", "off") or value.startswith("/")):
+        return value
+    raise Wrong((), f'it is {shown(value)}; it must be "auto", "off" or an absolute path')
+
+
+def _host(value: object) -> str:
+    if value == "localhost":
+        return "localhost"
+    try:
+        if isinstance(value, str) and ipaddress.ip_address(value).is_loopback:
+            return value
+    except ValueError:
+        pass
+    raise Wrong((), f"it is {shown(value)}; the WebSocket listens on a loopback address only")
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
+
+
+def _hosts(value: object) -> tuple[str, ...]:
+    names = _texts()(value)
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise Wrong((), f"{shown(name)} is not the name of a host")
+    return names
+
+
+_MANY = 1_000_000
+_KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
+    "daemon": {
+        "max_message": _bytes(1024, 1024 * _MIB),
+        "max_nesting": _number(4, 512),
+        "max_batch": _number(1, _MANY),
+        "max_connections": _number(1, _MANY),
+        "max_in_flight": _number(1, _MANY),
+        "max_handles_session": _number(1, _MANY),
+        "max_handles": _number(1, _MANY),
+        "max_queued": _bytes(64 * 1024, 1024 * _MIB),
+        "retain_stopped_s": _number(0, 31_536_000, whole=False),
+        "retain_stopped_max": _number(0, _MANY),
+        "abort_grace_ms": _number(0, 600_000),
+        "approval_timeout_s": _number(0, 31_536_000, whole=False),
+        "secret_env": _texts(),
+        "cgroup": _cgroup,
+    },
+    "spool": {
+        "memory": _bytes(4096, 1024 * _MIB),
+        "disk": _bytes(0, 2**50),
+        "total": _bytes(0, 2**60),
+    },
+    "websocket": {
+        "port": _number(0, 65535),
+        "host": _host,
+        "origins": _texts(),
+        "hosts": _hosts,
+    },
+    "inquiry": {"backends": _texts("client")},
+    "toolpack": {"enable": _texts(*TOOLPACK)},
+}
+_ELSEWHERE = ("tools", "conversation", "mcp")
+
+
+def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
+    """The sections of a file, their right values only."""
+    foreign = "conversation" in document.data
+    found = []
+    for section, values in document.data.items():
+        if section == "mcp":
+            found.append((section, _mcp(document, values, problems)))
+        elif section in _KEYS:
+            found.append((section, _values(document, section, values, problems)))
+        elif section not in _ELSEWHERE and not foreign:
+            problems.append(
+                document.problem((section,), _unknown(section, (*_KEYS, *_ELSEWHERE), "section"))
+            )
+    return found
+
+
+def _unknown(name: str, known: Sequence[str], what: str) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean `{near[0]}`?" if near else ""
+    return f"there is no such {what}{hint}"
+
+
+def _values(
+    document: Document, section: str, values: object, problems: list[Problem]
+) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        problems.append(document.problem((section,), "it must be a table"))
+        return {}
+    readers = _KEYS[section]
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in readers:
+            problems.append(document.problem((section, key), _unknown(key, tuple(readers), "key")))
+            continue
+        try:
+            found[key] = readers[key](value)
+        except Wrong as wrong:
+            problems.append(
+                document.problem((section, key), f"{wrong.message}; the default is used")
+            )
+            if (section, key) in (("websocket", "host"), ("websocket", "port")):
+                found["off"] = True  # never on another address than the one that was meant
+    return found
+
+
+def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        problems.append(document.problem(("mcp",), "it must be a table of servers"))
+        return {}
+    found: dict[str, Any] = {}
+    for name, form in values.items():
+        try:
+            server = msgspec.convert(form, McpServer)
+            if unknown := [key for key in form if key not in McpServer.__struct_fields__]:
+                raise msgspec.ValidationError(f"there is no such key: {unknown[0]}")
+            if bool(server.command) == bool(server.url):
+                raise msgspec.ValidationError("give either `command` or `url`")
+            found[name] = server
+        except msgspec.ValidationError as error:
+            problems.append(document.problem(("mcp", name), str(error)))
+    return found
+
+
+def _settings(found: dict[str, dict[str, Any]], problems: list[Problem]) -> Settings:
+    websocket = dict(found.get("websocket", {}))
+    off = websocket.pop("off", False)
+    return Settings(
+        daemon=DaemonSettings(**found.get("daemon", {})),
+        spool=SpoolSettings(**found.get("spool", {})),
+        websocket=WebSocketSettings(**websocket) if "port" in websocket and not off else None,
+        mcp=found.get("mcp", {}),
+        inquiry=InquirySettings(**found.get("inquiry", {})),
+        toolpack=ToolpackSettings(**found.get("toolpack", {})),
+    )

@@ -1,0 +1,121 @@
+"""A tool's definition, read and checked: what the other files of this room work on.
+
+Rules: frozen; nothing here touches a file or a process. Fields that only later rooms act on
+(`questions`, `options`, `access`, `run`, `result`, `style`, `on_turn_end`, `size_threshold`) are
+kept as they were written and have no effect here. Sections 5, 6, 10 and 11 of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jsonschema_rs
+import msgspec
+
+__all__ = [
+    "ACTIONS",
+    "Action",
+    "Command",
+    "Each",
+    "QuestionPolicy",
+    "RunMode",
+    "Tool",
+    "compile_schema",
+]
+
+Action = Literal["spawn", "fetch", "apply", "abort"]
+ACTIONS: tuple[Action, ...] = ("spawn", "fetch", "apply", "abort")
+RunMode = Literal["ask", "unattended", "edit", "skip"]
+
+
+class Each(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`{ each = "expression" }`: every item of the list is one argument."""
+
+    each: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to run. Without `shell` every word is one template and one argument (an `Each` is many);
+    with it the words are one script for that shell, in which each value stands as a variable."""
+
+    words: tuple[str | Each, ...]
+    shell: str | None = None
+
+
+class QuestionPolicy(msgspec.Struct, frozen=True):
+    """Who answers a question of the tool: a fixed `answer`, or a `target`."""
+
+    target: Literal["assistant", "user"] | dict[str, Any] | None = None
+    answer: Any = msgspec.UNSET
+
+
+def _refuse_to_retrieve(uri: str) -> Any:
+    raise ValueError(f"a schema may not refer to {uri}")
+
+
+def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+    """Compile a JSON Schema; raises ValueError with a sentence. Nothing is fetched from anywhere."""
+    try:
+        return jsonschema_rs.validator_for(dict(schema), retriever=_refuse_to_retrieve)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
+
+
+def _no_parameters() -> dict[str, Any]:
+    return {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """One tool. `parameters` is a JSON Schema; `rows`, `cols`, `runtime`, `cwd` and the values of
+    `env` and `limits` may be templates. In `env`, True hands a name of the caller's environment on
+    although it is secret, False takes it away. `limits` are bytes, seconds and counts.
+    `parameters_given` is false when the definition left them to the tool's own schema."""
+
+    name: str
+    file: str
+    line: int | None = None
+    summary: str = ""
+    description: str = ""
+    examples: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=_no_parameters)
+    parameters_given: bool = False
+    stateful: bool = False
+    actions: tuple[Action, ...] = ()
+    source: str = "local"
+    runtime: str = "stdio"
+    command: Command | None = None
+    output: Literal["raw", "outcome", "events"] = "outcome"
+    env: Mapping[str, str | bool] = field(default_factory=dict)
+    cwd: str = "."
+    rows: int | str = 24
+    cols: int | str = 80
+    limits: Mapping[str, float | str] = field(default_factory=dict)
+    enable: Literal["on", "off", "explicit"] = "on"
+    on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
+    on_disconnect: Literal["keep", "abort"] = "keep"
+    size_threshold: int | None = None
+    questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    access: Mapping[str, Any] | None = None
+    run: RunMode | Mapping[str, RunMode] | None = None
+    result: RunMode | None = None
+    style: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of older definitions that have no meaning here, as they were written."""
+    validator: jsonschema_rs.Validator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "validator", compile_schema(self.parameters))
+
+    @property
+    def unserved(self) -> str:
+        """Why this daemon cannot run the tool; empty when it can."""
+        if self.source != "local":
+            return f"tools whose source is {self.source!r} are not served by this version"
+        if self.runtime in ("vfs", "wasm"):
+            return "this version runs `stdio` and `pty` only"
+        return ""

@@ -1,0 +1,127 @@
+"""A TOML file as data, with the lines its keys stand on.
+
+Rules: reading never raises anything but `Unreadable`; a line is a help, not a promise (None where
+it is not known). Settings and definitions are both read here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from haft_protocol.methods import Problem
+
+__all__ = ["LARGEST_FILE", "Document", "Unreadable", "problem", "read"]
+
+LARGEST_FILE = 4 * 1024 * 1024
+"""A configuration file above this is not read: it is surely not one."""
+
+_AT = re.compile(r" \(at line (\d+), column \d+\)$")
+_TRIPLE = re.compile(r'"""|\'\'\'')
+
+
+class Unreadable(Exception):
+    """The file cannot be read or is no TOML; `line` is the place if it is known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says. `lines` maps key paths to line numbers from 1."""
+
+    file: str
+    data: dict[str, Any]
+    lines: dict[tuple[str, ...], int] = field(repr=False)
+
+    def line(self, path: Sequence[str]) -> int | None:
+        """The line of the key, or of the nearest table around it; None when neither is known."""
+        for length in range(len(path), 0, -1):
+            if (found := self.lines.get(tuple(path[:length]))) is not None:
+                return found
+        return None
+
+    def problem(self, path: Sequence[str], message: str) -> Problem:
+        """Say what is wrong with a key of this file."""
+        return problem(self.file, ".".join(path), message, self.line(path))
+
+
+def problem(file: str, key: str, message: str, line: int | None = None) -> Problem:
+    """A problem with its line, if there is one."""
+    return Problem(file=file, key=key, message=message, line=UNSET if line is None else line)
+
+
+def read(path: Path) -> Document:
+    """Read a TOML file; raises `Unreadable`."""
+    try:
+        if not path.is_file():
+            raise Unreadable("it is no regular file" if path.exists() else "there is no such file")
+        if path.stat().st_size > LARGEST_FILE:
+            raise Unreadable(f"it is larger than {LARGEST_FILE} bytes")
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise Unreadable(error.strerror or "it cannot be read") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, file: str) -> Document:
+    """Read TOML text that came from `file`; raises `Unreadable`."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        said = str(error)
+        found = _AT.search(said)
+        line = int(found[1]) if found else None
+        raise Unreadable(f"it is not TOML: {_AT.sub('', said)}", line) from None
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
+    return Document(file, data, dict(_places(text)))
+
+
+def _path_of(text: str) -> tuple[str, ...] | None:
+    """The key path that a table header or the left side of an assignment names."""
+    try:
+        tree: Any = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    path: list[str] = []
+    while True:
+        if isinstance(tree, list) and len(tree) == 1:
+            tree = tree[0]
+        if not isinstance(tree, dict) or len(tree) != 1:
+            return tuple(path)
+        ((key, tree),) = tree.items()
+        path.append(key)
+
+
+def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    table: tuple[str, ...] = ()
+    inside = ""  # the delimiter of a text over several lines that we are in
+    for number, line in enumerate(text.splitlines(), 1):
+        quotes = _TRIPLE.findall(line)
+        was_inside = bool(inside)
+        for quote in quotes:
+            inside = quote if not inside else ("" if quote == inside else inside)
+        stripped = line.strip()
+        if was_inside or not stripped or stripped.startswith("#"):
+            continue
+        if stripped.startswith("["):
+            path = _path_of(stripped)
+            if path:
+                table = path
+                yield path, number
+        elif "=" in stripped:
+            left = stripped.partition("=")[0]
+            if path := _path_of(f"{left} = 0"):
+                yield (*table, *path), number

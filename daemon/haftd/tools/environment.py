@@ -1,0 +1,132 @@
+"""The environment of a tool's process.
+
+Rules: pure. Order, later wins: the client's (with a few names of the daemon's where it is silent) or
+the daemon's; less what is secret, what lets a process out of our hands and what speaks of another
+terminal; then our defaults; then the definition; HAFT_CALL and HAFT_HANDLE last. Section 10.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import translate
+from functools import lru_cache
+
+__all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
+
+LONGEST_CALL = 64 * 1024
+"""A call's JSON above this is handed over in a file."""
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+_FILLED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
+"""Taken from the daemon's environment when a client's does not mention them."""
+
+_REMOVED = frozenset(
+    # The user manager: a process that reaches it can start others that are not ours.
+    "DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE"
+    " XDG_RUNTIME_DIR"
+    # What systemd told the daemon, and nobody else.
+    " NOTIFY_SOCKET LISTEN_FDS LISTEN_PID LISTEN_FDNAMES LISTEN_PIDFDID WATCHDOG_USEC WATCHDOG_PID"
+    " INVOCATION_ID JOURNAL_STREAM MAINPID MANAGERPID SYSTEMD_EXEC_PID MEMORY_PRESSURE_WATCH"
+    " MEMORY_PRESSURE_WRITE CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY STATE_DIRECTORY"
+    # Of another terminal, folder or shell.
+    " COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM VTE_VERSION WINDOWID GPG_TTY"
+    " SSH_TTY PWD OLDPWD SHLVL _".split()
+)
+_FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
+_NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
+_FOR_TERMINALS = {"TERM": "xterm-256color"}
+_EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=16)
+def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
+    """One expression for names that match any of the shell patterns, in either case."""
+    return re.compile(
+        "|".join(translate(pattern) for pattern in patterns) or r"(?!)", re.IGNORECASE
+    )
+
+
+def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> dict[str, str]:
+    if client is None:
+        return dict(base)
+    env = {name: value for name, value in client.items() if value is not None}
+    for name in _FILLED:
+        if name not in client and name in base:
+            env[name] = base[name]
+    return env
+
+
+def _path(value: str | None) -> str:
+    """PATH without what depends on the working folder: empty entries, `.`, relative ones."""
+    kept = [folder for folder in (value or "").split(os.pathsep) if folder.startswith("/")]
+    return os.pathsep.join(kept) or DEFAULT_PATH
+
+
+def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
+    """The PATH that a tool of this client gets, unless its definition says otherwise."""
+    return _path(_source(base, client).get("PATH"))
+
+
+def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
+    """HAFT_CALL's value: the JSON, or the path of the file that `write` put a long one into."""
+    data = call_json.encode()
+    if len(data) <= LONGEST_CALL or write is None:
+        return call_json
+    return write(data)
+
+
+def build(
+    base: Mapping[str, str],
+    *,
+    client: Mapping[str, str | None] | None = None,
+    secret_env: Sequence[str] = (),
+    overlay: Mapping[str, str | bool | None] | None = None,
+    terminal: bool = False,
+    mark: str,
+    call: str,
+) -> dict[str, str]:
+    """The whole environment of a tool's process. `call`: what `call_value` returned."""
+    source = _source(base, client)
+    secret = secret_pattern(tuple(secret_env))
+    env = {
+        name: value
+        for name, value in source.items()
+        if name not in _REMOVED
+        and not name.startswith("HAFT_")
+        and not secret.match(name)
+        and _sound(name, value)
+    }
+    if terminal:
+        env.update(_FOR_TERMINALS)
+    else:
+        for name in _NOT_FOR_PIPES:
+            env.pop(name, None)
+        env.update(_FOR_PIPES)
+    env.update(_EVERYWHERE)
+    if not _UTF8.search(env.get("LANG", "")):
+        env["LANG"] = "C.UTF-8"
+    for name in ("LC_ALL", "LC_CTYPE"):  # they win over LANG
+        if env.get(name) and not _UTF8.search(env[name]):
+            env[name] = "C.UTF-8"
+    env["PATH"] = _path(env.get("PATH"))
+    for name, change in (overlay or {}).items():
+        if change is True:
+            if name in source:
+                env[name] = source[name]
+        elif isinstance(change, str):
+            env[name] = change
+        else:
+            env.pop(name, None)
+    env["HAFT_CALL"] = call
+    env.pop("HAFT_HANDLE", None)
+    env["HAFT_HANDLE"] = mark
+    return env
+
+
+def _sound(name: str, value: str) -> bool:
+    """Whether the kernel and a shell can take it; a client's names are not ours to trust."""
+    return bool(name) and "=" not in name and "\0" not in name and "\0" not in value

@@ -1,0 +1,382 @@
+"""The fields of a definition: how each is read, and how they make a tool.
+
+Rules: a reader takes the TOML value and returns what the tool keeps, or raises `Wrong` with the path
+inside the field and a sentence that says what would be right. Nothing is guessed: where a text and
+a template are both possible, the template is checked as far as it can be before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from haft_protocol.errors import shown
+
+from . import shelltext, template, words
+from .definition import ACTIONS, Command, Each, QuestionPolicy, Tool
+from .parameters import Wrong, read_parameters
+
+__all__ = [
+    "NAME",
+    "READERS",
+    "RESERVED",
+    "SHARED",
+    "WHOLE",
+    "Wrong",
+    "assemble",
+    "read_size",
+    "remarks",
+]
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+RESERVED = frozenset({"await"})
+SHARED = frozenset(
+    {
+        "enable",
+        "run",
+        "format",
+        "result",
+        "cancellation_response",
+        "style",
+        "on_turn_end",
+        "on_disconnect",
+    }
+)
+WHOLE = frozenset({"command"})
+
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SIZE = re.compile(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "kB": 10**3,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+}
+_MODES = ("ask", "unattended", "edit", "skip")
+_SIZES = frozenset({"memory", "output"})
+_LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+
+
+def _wrong(message: str, *path: str) -> Wrong:
+    return Wrong(path, message)
+
+
+def read_size(value: object) -> int:
+    """A number of bytes: an integer, or a text like "64 MiB"; raises `Wrong`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (found := _SIZE.fullmatch(value.strip())):
+        return int(found[1]) * _UNITS[found[2]]
+    raise _wrong(f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"')
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise _wrong("it must be a text")
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _wrong("it must be true or false")
+
+
+def _table(value: object) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise _wrong("it must be a table")
+
+
+def _one_of(*allowed: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in allowed:
+            return value
+        raise _wrong(f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
+
+    return read
+
+
+def _template(value: object, *path: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong("it must be a text", *path)
+    if "\0" in value:
+        raise _wrong("it contains a NUL byte", *path)
+    try:
+        template.check(value)
+    except template.BadTemplate as error:
+        hint = "; put quotes around a word that has {% … %} in it" if "{%" in value else ""
+        raise _wrong(f"its template {shown(value)} is wrong: {error}{hint}", *path) from None
+    return value
+
+
+def _word(value: object, *path: str) -> str | Each:
+    if isinstance(value, dict):
+        if set(value) != {"each"} or not isinstance(value["each"], str):
+            raise _wrong('a table in a command is { each = "expression" }', *path)
+        try:
+            template.check_expression(value["each"])
+        except template.BadTemplate as error:
+            raise _wrong(
+                f"its expression {shown(value['each'])} is wrong: {error}", *path
+            ) from None
+        return Each(value["each"])
+    return _template(value, *path)
+
+
+def _split(value: str, *path: str) -> tuple[str, ...]:
+    try:
+        return (
+            tuple(_template(word, *path) for word in words.split(value))
+            if "\0" not in value
+            else ()
+        )
+    except words.BadWords as error:
+        raise _wrong(f"it cannot be split into words: {error}", *path) from None
+
+
+def _read_command(value: object) -> Command:
+    match value:
+        case str():
+            found: tuple[str | Each, ...] = _split(value)
+        case list():
+            found = tuple(_word(item, str(at)) for at, item in enumerate(value))
+        case dict():
+            return _command_table(value)
+        case _:
+            raise _wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
+    if not found or found[0] == "":
+        raise _wrong("it names no program")
+    return Command(found)
+
+
+def _command_table(value: dict[str, Any]) -> Command:
+    if unknown := sorted(set(value) - {"program", "args", "shell"}):
+        raise _wrong("a command has `program`, `args` and `shell`", unknown[0])
+    program = value.get("program")
+    if not isinstance(program, str) or not program.strip():
+        raise _wrong("it must name a program", "program")
+    args = value.get("args", [])
+    if not isinstance(args, list):
+        raise _wrong("it must be a list", "args")
+    tail = tuple(_word(item, "args", str(at)) for at, item in enumerate(args))
+    shell = value.get("shell", False)
+    if shell is False:
+        return Command((_template(program, "program"), *tail))
+    if shell is not True and shell not in _SHELLS:
+        raise _wrong(f"it must be true, false, or one of {', '.join(_SHELLS)}", "shell")
+    command = Command((_template(program, "program"), *tail), "sh" if shell is True else shell)
+    _check_script(command)
+    return command
+
+
+def _check_script(command: Command) -> None:
+    """Find templates at places where no value can stand, as far as that shows before a call."""
+    try:
+        pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
+        marked, spans = words.mark_spans(" ".join(pieces))
+        for number, span in enumerate(spans):
+            if not span.startswith("{{"):
+                marked = marked.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
+        shelltext.place(marked)
+    except (words.BadWords, shelltext.BadScript) as error:
+        raise _wrong(f"its script cannot be used: {error}", "program") from None
+
+
+def _read_source(value: object) -> str:
+    text = _text(value)
+    kind, _, rest = text.partition(".")
+    if (
+        text == "builtin"
+        or kind == "local"
+        or (kind == "builtin" and rest)
+        or (kind == "mcp" and rest)
+    ):
+        return "local" if kind == "local" else text
+    raise _wrong(f"it is {shown(text)}; it must be builtin, local or mcp.<server>[.<tool>]")
+
+
+def _read_runtime(value: object) -> str:
+    text = _template(value)
+    return text if "{" in text else _one_of("stdio", "pty", "vfs", "wasm")(text)
+
+
+def _read_extent(value: object) -> int | str:
+    if isinstance(value, str):
+        return _template(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1000:
+        return value
+    raise _wrong(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
+
+
+def _read_env(value: object) -> dict[str, str | bool]:
+    found: dict[str, str | bool] = {}
+    for name, item in _table(value).items():
+        if not _ENV_NAME.fullmatch(name) or name in ("HAFT_HANDLE", "HAFT_CALL"):
+            raise _wrong("this name cannot be set", name)
+        if isinstance(item, bool):
+            found[name] = item
+        elif isinstance(item, int | float):
+            found[name] = str(item)
+        else:
+            found[name] = _template(item, name)
+    return found
+
+
+def _read_limits(value: object) -> dict[str, float | str]:
+    found: dict[str, float | str] = {}
+    for name, item in _table(value).items():
+        if name not in _LIMITS:
+            raise _wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
+        if isinstance(item, str) and "{" in item:
+            found[name] = _template(item, name)
+            continue
+        found[name] = read_limit(name, item)
+    return found
+
+
+def read_limit(name: str, value: object) -> float:
+    """The value of a limit: bytes, seconds or a count, more than nothing; raises `Wrong`."""
+    if name in _SIZES:
+        try:
+            number: float = read_size(value)
+        except Wrong as wrong:
+            raise Wrong((name,), wrong.message) from None
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = value
+    else:
+        raise _wrong(f"it is {shown(value)}; it must be a number", name)
+    if not 0 < number < 2**63:
+        raise _wrong(f"it is {shown(value)}; it must be more than nothing", name)
+    if name == "processes" and number != int(number):
+        raise _wrong(f"it is {shown(value)}; it must be a whole number", name)
+    return number
+
+
+def _read_actions(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or any(item not in ACTIONS for item in value):
+        raise _wrong(f"it must be a list of {', '.join(ACTIONS)}")
+    if "spawn" not in value:
+        raise _wrong("it must have spawn: without it nothing can be started")
+    return tuple(action for action in ACTIONS if action in value)
+
+
+def _read_enable(value: object) -> str:
+    match value:
+        case bool():
+            return "on" if value else "off"
+        case "on" | "always":
+            return "on"
+        case "off" | "explicit":
+            return str(value)
+        case {"state": bool() as state}:
+            return "on" if state else "off"
+    raise _wrong("it must be true, false, on, off, explicit, always, or { state = … }")
+
+
+def _read_run(value: object) -> str | dict[str, str]:
+    if isinstance(value, dict):
+        for action, mode in value.items():
+            if action not in (*ACTIONS, "call") or mode not in _MODES:
+                raise _wrong(f"it maps actions to one of {', '.join(_MODES)}", action)
+        return value
+    return _one_of(*_MODES)(value)
+
+
+def _read_questions(value: object) -> dict[str, QuestionPolicy]:
+    found = {}
+    for name, item in _table(value).items():
+        if not isinstance(item, dict):
+            raise _wrong("it must be a table of `target` or `answer`", name)
+        target = item.get("target")
+        if (
+            target is not None
+            and target not in ("assistant", "user")
+            and not isinstance(target, dict)
+        ):
+            raise _wrong("it must be assistant or user", name, "target")
+        found[name] = QuestionPolicy(target, **{k: v for k, v in item.items() if k == "answer"})
+    return found
+
+
+def _any(value: object) -> Any:
+    return value
+
+
+READERS: dict[str, Callable[[object], Any]] = {
+    "source": _read_source,
+    "command": _read_command,
+    "runtime": _read_runtime,
+    "summary": _text,
+    "description": _text,
+    "examples": _text,
+    "parameters": read_parameters,
+    "stateful": _flag,
+    "actions": _read_actions,
+    "output": _one_of("raw", "outcome", "events"),
+    "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
+    "on_disconnect": _one_of("keep", "abort"),
+    "size_threshold": read_size,
+    "env": _read_env,
+    "cwd": _template,
+    "rows": _read_extent,
+    "cols": _read_extent,
+    "limits": _read_limits,
+    "enable": _read_enable,
+    "run": _read_run,
+    "result": _one_of(*_MODES),
+    "questions": _read_questions,
+    "options": _table,
+    "access": _table,
+    "style": _table,
+    "format": _any,
+    "cancellation_response": _any,
+}
+_KEPT = ("format", "cancellation_response")
+
+
+def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) -> Tool:
+    """Make a tool of the fields that were read; raises `Wrong` where they do not go together."""
+    values = {key: value for key, value in read.items() if key not in _KEPT}
+    source = values.get("source", "local")
+    if source == "local" and "command" not in values:
+        raise _wrong("a local tool needs a `command`", "command")
+    command: Command | None = values.get("command")
+    if source != "local":
+        values.pop("runtime", None)
+    elif "runtime" not in values and command and str(command.words[0]).endswith(".wasm"):
+        values["runtime"] = "wasm"
+    stateful = values.get("stateful", "actions" in values)
+    if "actions" in values and not stateful:
+        raise _wrong("only a tool with stateful = true has actions", "actions")
+    if stateful:
+        values.setdefault("actions", ACTIONS)
+    plain = stateful or values.get("runtime", "stdio") != "stdio"
+    values.setdefault("output", "raw" if plain else "outcome")
+    if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
+        raise _wrong("what a terminal shows is always raw", "output")
+    values["stateful"] = stateful
+    values["parameters_given"] = "parameters" in values
+    kept = {key: read[key] for key in _KEPT if key in read}
+    try:
+        return Tool(name=name, file=file, line=line, kept=kept, **values)
+    except ValueError as error:
+        raise _wrong(f"they make no schema: {error}", "parameters") from None
+
+
+def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What should be said about a tool that is kept all the same."""
+    if tool.source != "local" and "runtime" in read:
+        yield ("runtime",), "it is ignored: only local tools have a runtime"
+    if tool.enable != "off" and (why := tool.unserved):
+        yield (
+            ("source" if tool.source != "local" else "runtime",),
+            f"the tool cannot be called: {why}",
+        )

@@ -1,0 +1,141 @@
+"""From TOML files to tools: layers merged field by field, wrong ones left out and named.
+
+Rules: a later file's field wins over an earlier one's; tables are merged key by key, a `command` is
+replaced whole. A definition with a wrong field is left out of the merge, and the layers below it
+go on working. `[conversation.tools.<name>]` belongs to another program's files: a field we do not
+know is named there and passed over, while in `[tools.<name>]` it makes the definition wrong (a
+misspelt limit must not be no limit). `'*'` as a name holds defaults for the tools of its form.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from haft_protocol.errors import shown
+from haft_protocol.methods import Problem
+
+from . import fields
+from .definition import Tool
+from .document import Document
+
+__all__ = ["Layer", "layers_of", "tools_of"]
+
+_FORMS = (("tools",), ("conversation", "tools"))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file says about one tool, each field checked. `lines` gives a field's place."""
+
+    name: str
+    form: tuple[str, ...]
+    document: Document = field(repr=False)
+    values: Mapping[str, Any]
+
+    def problem(self, path: Iterable[str], message: str) -> Problem:
+        """Say what is wrong with a field of this definition."""
+        return self.document.problem((*self.form, self.name, *path), message)
+
+
+def layers_of(document: Document, problems: list[Problem]) -> Iterator[Layer]:
+    """The definitions of a file; what is wrong goes to `problems`."""
+    for form in _FORMS:
+        table: Any = document.data
+        for key in form:
+            table = table.get(key, {}) if isinstance(table, dict) else None
+        if not isinstance(table, dict):
+            problems.append(document.problem(form, "it must be a table of tools"))
+            continue
+        for name, values in table.items():
+            layer = Layer(name, form, document, values)
+            found = list(_faults(layer, strict=form == ("tools",)))
+            problems.extend(problem for problem, _ in found)
+            if not any(fatal for _, fatal in found):
+                known = {key: value for key, value in values.items() if key in fields.READERS}
+                yield Layer(name, form, document, known)
+
+
+def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
+    """What is wrong with a layer, and whether it has to be left out for that."""
+    if layer.name != "*" and not fields.NAME.fullmatch(layer.name):
+        yield (
+            layer.problem(
+                (),
+                f"{shown(layer.name)} is no name for a tool: letters, digits, `_`, `-`, `.`; at most 64",
+            ),
+            True,
+        )
+        return
+    if layer.name in fields.RESERVED:
+        yield layer.problem((), f"the name {layer.name!r} is taken by the daemon itself"), True
+        return
+    if not isinstance(layer.values, dict):
+        yield layer.problem((), "a definition is a table"), True
+        return
+    for key, value in layer.values.items():
+        reader = fields.READERS.get(key)
+        if reader is None:
+            near = difflib.get_close_matches(key, fields.READERS, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            yield layer.problem((key,), f"a definition has no field {shown(key)}{hint}"), strict
+            continue
+        if layer.name == "*" and key not in fields.SHARED:
+            yield layer.problem((key,), "it cannot be set for all tools at once"), True
+            continue
+        try:
+            reader(value)
+        except fields.Wrong as wrong:
+            yield layer.problem((key, *wrong.path), wrong.message), True
+
+
+def _merge(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        merged = dict(below)
+        for key, value in above.items():
+            merged[key] = _merge(below[key], value) if key in below else value
+        return merged
+    return above
+
+
+def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
+    """Merge layers, lowest first, into tools by name; what is wrong goes to `problems`."""
+    named: dict[str, list[Layer]] = {}
+    shared: dict[tuple[str, ...], list[Layer]] = {}
+    for layer in layers:
+        if layer.name == "*":
+            shared.setdefault(layer.form, []).append(layer)
+        else:
+            named.setdefault(layer.name, []).append(layer)
+    tools = {}
+    for name, own in named.items():
+        forms = dict.fromkeys(layer.form for layer in own)
+        under = [layer for form in forms for layer in shared.get(form, ())]
+        if (tool := _build(name, under, own, problems)) is not None:
+            tools[name] = tool
+    return tools
+
+
+def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
+    values: dict[str, Any] = {}
+    said_by: dict[str, Layer] = {}
+    for layer in (*under, *own):
+        for key, value in layer.values.items():
+            values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
+            said_by[key] = layer
+    last = own[-1]
+    try:
+        known = {key: fields.READERS[key](value) for key, value in values.items()}
+        tool = fields.assemble(
+            name, last.document.file, last.document.line((*last.form, last.name)), known
+        )
+    except fields.Wrong as wrong:
+        layer = said_by.get(wrong.path[0], last) if wrong.path else last
+        layer = layer if layer.name != "*" else last
+        problems.append(layer.problem(wrong.path, wrong.message))
+        return None
+    for path, message in fields.remarks(tool, known):
+        problems.append(said_by.get(path[0], last).problem(path, message))
+    return tool

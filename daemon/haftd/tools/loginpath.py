@@ -1,0 +1,84 @@
+"""The PATH that the user's login shell has, for a daemon that was started with a bare one.
+
+Rules: asked once, from a thread, never twice at a time; bounded by `timeout_s`, after which nothing of
+the shell is left; whatever goes wrong, the answer is None and the bare PATH stays. The shell gets no
+terminal and no input, and only the environment that is handed in.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+
+__all__ = ["is_bare", "learn", "merged"]
+
+_BARE = frozenset(
+    [
+        "/usr/local/sbin",
+        "/usr/local/bin",
+        "/usr/sbin",
+        "/usr/bin",
+        "/sbin",
+        "/bin",
+        "/usr/games",
+        "/usr/local/games",
+        "/snap/bin",
+        "/var/lib/snapd/snap/bin",
+        "/usr/lib/wsl/lib",
+    ]
+)
+_BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
+# Inside single quotes every login shell hands this to sh as it is, and sh prints what was exported.
+_ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
+_NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
+_MOST = 256 * 1024
+
+
+def is_bare(path: str | None) -> bool:
+    """Whether the PATH has nothing but what a system gives to everybody."""
+    return all(folder in _BARE for folder in (path or "").split(":") if folder)
+
+
+def merged(learnt: str, own: str | None) -> str:
+    """The learnt PATH, and behind it what only our own has; no relative entry."""
+    folders = [*learnt.split(":"), *(own or "").split(":")]
+    return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
+
+
+def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
+    """Ask the login shell `shell` for its PATH and merge ours behind it; blocks up to `timeout_s`."""
+    if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
+        return None
+    try:
+        process = subprocess.Popen(
+            [shell, "-l", "-c", _ASK],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(env),
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    output = b""
+    try:
+        output, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        try:
+            # The shell may have ended; what its start-up files left running has not.
+            os.killpg(process.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    text = output[-_MOST:].decode(errors="replace")
+    begin, end = text.rfind(_BEGIN), text.rfind(_END)
+    if begin < 0 or end < begin:
+        return None
+    return merged(text[begin + len(_BEGIN) : end], env.get("PATH")) or None

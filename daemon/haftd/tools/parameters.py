@@ -1,0 +1,171 @@
+"""The parameters of a definition, as a JSON Schema.
+
+Rules: two forms are read. A table of parameters, each with `type`, `required`, `default`, `summary`,
+`description`, `enum`, `items`, `properties` and any other word of JSON Schema; `required` may be
+true or false here, also in nested ones. Or a whole schema (`type = "object"` and `properties`),
+kept as it is. Either way an object that names its properties takes no others, unless it says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haft_protocol.errors import shown
+
+__all__ = ["Wrong", "read_parameters"]
+
+_WORDS = frozenset(
+    [
+        "type",
+        "default",
+        "enum",
+        "const",
+        "items",
+        "prefixItems",
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "minItems",
+        "maxItems",
+        "uniqueItems",
+        "contains",
+        "minContains",
+        "maxContains",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "format",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+        "else",
+        "dependentRequired",
+        "dependentSchemas",
+        "title",
+        "description",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "nullable",
+        "$ref",
+        "$defs",
+        "definitions",
+        "$schema",
+        "$id",
+        "$comment",
+        "summary",
+    ]
+)
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_ONE = ("items", "not", "if", "then", "else", "contains", "additionalProperties", "propertyNames")
+_NAMED = ("$defs", "definitions", "patternProperties", "dependentSchemas")
+_DEEPEST = 32
+
+
+class Wrong(ValueError):
+    """A field is wrong: the path inside of it, and what would be right."""
+
+    def __init__(self, path: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.message = message
+
+
+def read_parameters(value: object) -> dict[str, Any]:
+    """Read either form; raises `Wrong`."""
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table of parameters")
+    if value.get("type") == "object":
+        return _schema(value, (), 0)
+    for name, parameter in value.items():
+        if not isinstance(parameter, dict):
+            raise Wrong((name,), "a parameter is a table")
+    return _schema({"type": "object", "properties": value}, (), 0)
+
+
+def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
+    texts = []
+    for key in ("summary", "description"):
+        text = form.get(key)
+        if text is not None and not isinstance(text, str):
+            raise Wrong((*path, key), "it must be a text")
+        if text and text.strip() not in texts:
+            texts.append(text.strip())
+    return "\n\n".join(texts) or None
+
+
+def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+    if not isinstance(form, dict):
+        raise Wrong(path, "it must be a table")
+    if depth > _DEEPEST:
+        raise Wrong(path, f"it is nested deeper than {_DEEPEST}")
+    schema: dict[str, Any] = {}
+    for key, value in form.items():
+        if key not in _WORDS and not key.startswith("x-"):
+            raise Wrong((*path, key), f"{shown(key)} is no word of a parameter")
+        if key in ("summary", "description", "properties", "required"):
+            continue
+        if key in _LISTS and isinstance(value, list):
+            schema[key] = [
+                _branch(item, (*path, key, str(at)), depth) for at, item in enumerate(value)
+            ]
+        elif key in _ONE and isinstance(value, dict):
+            schema[key] = _schema(value, (*path, key), depth + 1)
+        elif key in _NAMED and isinstance(value, dict):
+            schema[key] = {
+                name: _schema(item, (*path, key, name), depth + 1) for name, item in value.items()
+            }
+        else:
+            schema[key] = value
+    if (text := _described(form, path)) is not None:
+        schema["description"] = text
+    required = form.get("required")
+    names = list(required) if isinstance(required, list) else []
+    if required is not None and not isinstance(required, list | bool):
+        raise Wrong((*path, "required"), "it must be true, false, or a list of names")
+    if (properties := form.get("properties")) is not None:
+        if not isinstance(properties, dict):
+            raise Wrong((*path, "properties"), "it must be a table")
+        schema["properties"] = {}
+        for name, item in properties.items():
+            # In the short form the parameter's name is the path; `properties` was not written.
+            inner = (
+                (*path, name)
+                if depth == 0 and "type" in form and len(form) == 2
+                else (*path, "properties", name)
+            )
+            schema["properties"][name] = _schema(item, inner, depth + 1)
+            if isinstance(item, dict) and item.get("required") is True:
+                names.append(name)
+        schema.setdefault("additionalProperties", False)
+    if names:
+        schema["required"] = list(dict.fromkeys(names))
+    return schema
+
+
+def _branch(item: object, path: tuple[str, ...], depth: int) -> Any:
+    """A branch of a choice; it does not close its object, for its siblings' names count as well."""
+    if isinstance(item, bool):
+        return item
+    branch = _schema(item, path, depth + 1)
+    if (
+        isinstance(item, dict)
+        and "properties" in item
+        and "additionalProperties" not in item
+        and "type" not in item
+    ):
+        del branch["additionalProperties"]
+    return branch

@@ -1,0 +1,253 @@
+"""From a tool and its checked arguments to what is to be run.
+
+Rules: nothing is looked up after this but the program. Every word of the command is one argument,
+whatever its value is; what cannot be an argument (a NUL byte, more than the kernel takes) is refused
+here, with a sentence. A relative program in a definition is meant from the root, a relative `cwd` as
+well; a relative program that an argument names is meant from the `cwd`, as in a shell.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from haft_protocol.errors import (
+    RpcError,
+    invalid_arguments,
+    limit_exceeded,
+    shown,
+    spawn_failed,
+    unsupported_runtime,
+)
+
+from . import shelltext, template
+from .definition import Each, Tool
+from .fields import Wrong, read_limit
+
+__all__ = ["CallContext", "Invocation", "resolve"]
+
+_VALUE = "HAFT_VALUE_{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """One call: who asks for what, where. `path` is the PATH to look programs up on."""
+
+    root: str
+    session: str
+    handle: str
+    action: str = "run"
+    path: str = "/usr/local/bin:/usr/bin:/bin"
+    answers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A tool that is ready to run. `env_overlay`: texts to set, None to take away, True to hand a
+    name of the caller's environment on although it is secret. `context_json`: HAFT_CALL's."""
+
+    argv: tuple[str, ...]
+    shell: bool
+    cwd: str
+    env_overlay: Mapping[str, str | bool | None] = field(repr=False)
+    terminal: bool
+    rows: int
+    cols: int
+    output: Literal["raw", "outcome", "events"]
+    limits: Mapping[str, float]
+    context_json: str = field(repr=False)
+    stdin: Literal["pipe", "null"]
+
+
+def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
+    """Fill the tool's templates in. `args` come from `arguments.check`; raises `RpcError`."""
+    if tool.unserved or tool.command is None:
+        runtime = tool.runtime if tool.source == "local" else tool.source
+        raise unsupported_runtime(tool.name, runtime, tool.unserved or "it has no command")
+    call: dict[str, dict[str, Any]] = {
+        "tool": {
+            "name": tool.name,
+            "arguments": dict(args),
+            "answers": dict(context.answers),
+            "options": dict(tool.options),
+        },
+        "context": {
+            "action": context.action,
+            "root": context.root,
+            "session": context.session,
+            "handle": context.handle,
+            "access": tool.access,
+        },
+    }
+    filler = _Filler(tool, args, template.Scope(call["tool"], call["context"], context.path))
+    runtime = filler.text("runtime", tool.runtime)
+    if runtime not in ("stdio", "pty"):
+        raise unsupported_runtime(tool.name, runtime, "this version runs `stdio` and `pty` only")
+    terminal = runtime == "pty"
+    output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
+    argv, values = filler.command(context.root)
+    folder = filler.text("cwd", tool.cwd)
+    filler.sized("cwd", folder)
+    overlay: dict[str, str | bool | None] = dict(values)
+    for name, value in tool.env.items():
+        if isinstance(value, bool):
+            overlay[name] = value or None
+            continue
+        overlay[name] = filler.sized(f"env.{name}", filler.text(f"env.{name}", value))
+    return Invocation(
+        argv=argv,
+        shell=tool.command.shell is not None,
+        cwd=os.path.normpath(os.path.join(context.root, folder or ".")),  # noqa: PTH118
+        env_overlay=overlay,
+        terminal=terminal,
+        rows=filler.extent("rows", tool.rows, 24),
+        cols=filler.extent("cols", tool.cols, 80),
+        output=output,
+        limits=filler.limits(),
+        context_json=msgspec.json.encode(call).decode(),
+        stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
+    )
+
+
+class _Filler:
+    """Fills templates of one call in and turns what goes wrong into errors of the wire."""
+
+    def __init__(self, tool: Tool, args: Mapping[str, Any], scope: template.Scope) -> None:
+        self.tool = tool
+        self.args = args
+        self.scope = scope
+
+    def _refused(self, key: str, message: str) -> RpcError:
+        return invalid_arguments(self.tool.name, [{"path": key, "message": message}])
+
+    def _broken(self, key: str, error: Exception) -> RpcError:
+        return spawn_failed(
+            f"`{key}` of the definition of {shown(self.tool.name)} is wrong: {error}"
+        )
+
+    def text(self, key: str, source: str) -> str:
+        try:
+            return template.render(source, self.scope)
+        except template.Refused as error:
+            raise self._refused(key, str(error)) from None
+        except template.BadTemplate as error:
+            raise self._broken(key, error) from None
+
+    def sized(self, key: str, text: str) -> str:
+        """The text, if the kernel takes it as one argument."""
+        if "\0" in text:
+            raise self._refused(
+                _holder(self.args, "\0") or key,
+                "it contains a NUL byte, which no argument can have",
+            )
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            raise self._refused(key, "it contains half a character (a lone surrogate)") from None
+        if size > template.MAX_ARGUMENT:
+            raise limit_exceeded(
+                "argument_bytes", template.MAX_ARGUMENT, f"`{key}` has {size} bytes"
+            )
+        return text
+
+    def command(self, root: str) -> tuple[tuple[str, ...], dict[str, str]]:
+        command = self.tool.command
+        if command is None:
+            raise AssertionError("checked before")
+        if command.shell is not None:
+            return self._script(command.words, command.shell)
+        argv: list[str] = []
+        for word in command.words:
+            argv.extend(
+                self._each(word.each) if isinstance(word, Each) else [self.text("command", word)]
+            )
+        if not argv or not argv[0]:
+            raise self._refused("command", "it names no program")
+        for at, argument in enumerate(argv):
+            self.sized(f"argument {at}", argument)
+        if "/" in argv[0] and not argv[0].startswith("/") and isinstance(command.words[0], str):
+            argv[0] = os.path.normpath(os.path.join(root, argv[0]))  # noqa: PTH118
+        return tuple(argv), {}
+
+    def _each(self, expression: str) -> list[str]:
+        try:
+            return template.spread(expression, self.scope)
+        except template.Refused as error:
+            raise self._refused("command", str(error)) from None
+        except template.BadTemplate as error:
+            raise self._broken("command", error) from None
+
+    def _script(
+        self, words: tuple[str | Each, ...], shell: str
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        pieces: list[str] = []
+        values: list[str] = []
+        try:
+            for word in words:
+                if isinstance(word, Each):
+                    items = self._each(word.each)
+                    marks = range(len(values), len(values) + len(items))
+                    pieces.extend(f"{template.OPEN}{at}{template.CLOSE}" for at in marks)
+                    values.extend(items)
+                    continue
+                text, found = template.render_script(word, self.scope, len(values))
+                pieces.append(text)
+                values.extend(found)
+            script = shelltext.place(" ".join(pieces), _VALUE)
+        except template.Refused as error:
+            raise self._refused("command", str(error)) from None
+        except (template.BadTemplate, shelltext.BadScript) as error:
+            raise self._broken("command", error) from None
+        self.sized("command", script)
+        overlay = {
+            _VALUE.format(at): self.sized(f"value {at}", value) for at, value in enumerate(values)
+        }
+        return (shell, "-c", script, self.tool.name), overlay
+
+    def extent(self, key: str, value: int | str, default: int) -> int:
+        if isinstance(value, int):
+            return value
+        text = self.text(key, value)
+        if text in ("", "null"):
+            return default
+        if text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
+            return int(text)
+        raise self._refused(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
+
+    def limits(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for name, value in self.tool.limits.items():
+            if not isinstance(value, str):
+                found[name] = value
+                continue
+            text = self.text(f"limits.{name}", value)
+            if text in ("", "null"):
+                continue
+            try:
+                number: object = msgspec.json.decode(text)
+            except msgspec.DecodeError:
+                number = text
+            try:
+                found[name] = read_limit(name, number)
+            except Wrong as wrong:
+                raise self._refused(f"limits.{name}", wrong.message) from None
+        return found
+
+
+def _holder(value: Any, needle: str, path: str = "") -> str:
+    """The path of the argument that holds `needle`; empty when none does."""
+    if isinstance(value, str):
+        return path if needle in value else ""
+    items: Any = ()
+    if isinstance(value, Mapping):
+        items = ((f"{path}.{key}" if path else str(key), item) for key, item in value.items())
+    elif isinstance(value, list):
+        items = ((f"{path}[{at}]", item) for at, item in enumerate(value))
+    for inner, item in items:
+        if found := _holder(item, needle, inner):
+            return found
+    return ""

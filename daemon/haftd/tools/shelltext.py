@@ -1,0 +1,208 @@
+"""Put variables into a shell script where values belong, so that no value ever is script text.
+
+Rules: a value reaches the shell in its environment and nowhere else; what stands in the script is
+a reference to it, written for the quotes that the author has it in: `"${V}"` bare, `${V}` between
+double quotes, `'"${V}"'` between single ones. A mistake of this reader can split a value into words
+or show the reference; it cannot run the value. Where the shell itself would evaluate what it
+expands (arithmetic, array subscripts, back quotes) or could not expand at all (a quoted
+here-document), the script is refused.
+
+What a command does with its own arguments is that command's affair: `eval`, `sh -c`, `ssh`, `let`
+and `[[ … -eq … ]]` evaluate what they are given, a value as well.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .words import CLOSE, OPEN
+
+__all__ = ["BadScript", "place"]
+
+_MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
+_HEREDOC = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
+_SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[\Z")
+
+_REFERENCE = {
+    "plain": '"${{{}}}"',
+    "double": "${{{}}}",
+    "here": "${{{}}}",
+    "single": "'\"${{{}}}\"'",
+    "ansi": "'\"${{{}}}\"$'",
+    "comment": "",
+}
+_REFUSED = {
+    "backquote": "inside back quotes; write $(…) instead",
+    "arithmetic": "inside an arithmetic expression, which the shell would evaluate",
+    "brace": "inside ${…}; give it to a variable first",
+    "quoted here-document": "inside a here-document with a quoted delimiter, where nothing is expanded",
+}
+
+
+class BadScript(ValueError):
+    """A value stands where it cannot be given safely; the message says where."""
+
+
+def place(script: str, name: str = "HAFT_VALUE_{}") -> str:
+    """Replace the marks (see `words`) of `script` by references to the variables `name`."""
+    return _Reader(script, name).read("plain")
+
+
+class _Reader:
+    def __init__(self, script: str, name: str) -> None:
+        self.text = script
+        self.name = name
+        self.at = 0
+        self.out: list[str] = []
+        self.heredocs: list[tuple[str, bool, bool]] = []
+
+    def read(self, mode: str) -> str:
+        stack: list[list[str | int]] = [[mode, 0]]  # the mode, and how many brackets are open in it
+        while self.at < len(self.text):
+            here = str(stack[-1][0])
+            if mark := _MARK.match(self.text, self.at):
+                self._mark(here, mark[1])
+                self.at = mark.end()
+            elif not self._step(stack, here):
+                self.out.append(self.text[self.at])
+                self.at += 1
+        return "".join(self.out)
+
+    def _mark(self, mode: str, number: str) -> None:
+        if mode in _REFUSED:
+            raise BadScript(f"a template stands {_REFUSED[mode]}")
+        if mode == "plain" and _SUBSCRIPT.search("".join(self.out[-64:])):
+            raise BadScript(
+                "a template stands in an array subscript, which the shell would evaluate"
+            )
+        self.out.append(_REFERENCE[mode].format(self.name.format(number)))
+
+    def _take(self, length: int) -> bool:
+        self.out.append(self.text[self.at : self.at + length])
+        self.at += length
+        return True
+
+    def _step(self, stack: list[list[str | int]], mode: str) -> bool:
+        """Take what changes the mode; False when the next character is an ordinary one."""
+        text, at = self.text, self.at
+        char = text[at]
+        if mode == "single":
+            if char == "'":
+                stack.pop()
+            return False
+        if mode == "comment":
+            if char == "\n":
+                stack.pop()
+                return self._step(stack, "plain")
+            return False
+        if char in "\\$" and _MARK.match(text, at + 1):
+            # An escaped value is the value; a dollar before one is a dollar.
+            self.out.append("" if char == "\\" else "\\$")
+            self.at += 1
+            return True
+        if char == "\\":
+            return self._take(2)
+        if mode == "ansi":
+            if char == "'":
+                stack.pop()
+            return False
+        if char == "`":
+            if mode == "backquote":
+                stack.pop()
+            else:
+                stack.append(["backquote", 0])
+            return False
+        if mode == "backquote":
+            return False
+        if char == "$":
+            return self._dollar(stack, mode)
+        if mode in ("double", "here"):
+            if char == '"' and mode == "double":
+                stack.pop()
+            return False
+        return self._unquoted(stack, mode, char)
+
+    def _dollar(self, stack: list[list[str | int]], mode: str) -> bool:
+        rest = self.text[self.at + 1 : self.at + 3]
+        if rest == "((":
+            stack.append(["arithmetic", 2])
+            return self._take(3)
+        if rest[:1] == "(":
+            stack.append(["plain", 1])
+            return self._take(2)
+        if rest[:1] == "[":
+            stack.append(["arithmetic", 1])
+            return self._take(2)
+        if rest[:1] == "{":
+            stack.append(["brace", 1])
+            return self._take(2)
+        if rest[:1] == "'" and mode in ("plain", "brace"):
+            stack.append(["ansi", 0])
+            return self._take(2)
+        return False
+
+    def _unquoted(self, stack: list[list[str | int]], mode: str, char: str) -> bool:
+        text, at = self.text, self.at
+        if char == '"':
+            stack.append(["double", 0])
+            return self._take(1)
+        if char == "'" and mode != "arithmetic":
+            stack.append(["single", 0])
+            return self._take(1)
+        level = stack[-1]
+        opened = int(level[1])
+        if mode == "arithmetic":
+            if char in "([":
+                level[1] = opened + 1
+            elif char in ")]":
+                level[1] = opened - 1
+                if opened == 1:
+                    stack.pop()
+            return False
+        if mode == "brace":
+            if char == "}":
+                stack.pop()
+            return False
+        if char == "#" and (at == 0 or text[at - 1] in " \t\n;&|("):
+            stack.append(["comment", 0])
+            return False
+        if text.startswith("((", at):
+            stack.append(["arithmetic", 2])
+            return self._take(2)
+        if char == "(" and opened:
+            level[1] = opened + 1
+        elif char == ")" and opened:
+            level[1] = opened - 1
+            if opened == 1:
+                stack.pop()
+        elif char == "<" and (found := _HEREDOC.match(text, at)):
+            if text.startswith("<<<", at):
+                return self._take(3)
+            word = found[2]
+            bare = re.sub(r"\\(.)|['\"]", r"\1", word)
+            self.heredocs.append((bare, found[1] == "-", bare != word))
+            return self._take(found.end() - at)
+        elif char == "\n" and self.heredocs:
+            self._take(1)
+            self._bodies()
+            return True
+        return False
+
+    def _bodies(self) -> None:
+        """Take the here-documents that begin on this line, each up to its delimiter."""
+        for delimiter, stripped, quoted in self.heredocs:
+            begin = self.at
+            while self.at < len(self.text):
+                end = self.text.find("\n", self.at)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.at : end]
+                if (line.lstrip("\t") if stripped else line) == delimiter:
+                    break
+                self.at = min(end + 1, len(self.text))
+            body = self.text[begin : self.at]
+            if quoted and _MARK.search(body):
+                raise BadScript(f"a template stands {_REFUSED['quoted here-document']}")
+            self.out.append(body if quoted else _Reader(body, self.name).read("here"))
+            end = self.text.find("\n", self.at)
+            self._take((len(self.text) if end < 0 else end) - self.at)
+        self.heredocs = []

@@ -1,0 +1,214 @@
+"""Templates of definitions: minijinja, with values written as tools expect them.
+
+Rules: a scalar is written plainly, a list or table as JSON, what is not there as `null`; nothing is
+escaped and nothing is ever split: one template is one argument, whatever is in it. A template knows
+`tool` and `context`, and these functions:
+
+- `split(text)`: the words of a text, as a shell would cut it; nothing is expanded.
+- `script(text)`: the arguments that run a text by bash, or by sh where there is no bash; a text
+  longer than one argument may be is handed over in parts.
+- `which(name, …)`: the path of the first of these programs that there is.
+
+No message of this room shows a value.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import minijinja
+import msgspec
+
+from .words import CLOSE, OPEN
+
+__all__ = [
+    "CLOSE",
+    "MAX_ARGUMENT",
+    "OPEN",
+    "BadTemplate",
+    "Refused",
+    "Scope",
+    "check",
+    "check_expression",
+    "render",
+    "render_script",
+    "spread",
+    "text_of",
+]
+
+MAX_ARGUMENT = 131_071
+"""The longest single argument or environment value in bytes (MAX_ARG_STRLEN less the NUL)."""
+
+_PART = 100_000
+_JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HAFT_SCRIPT"'
+"""Joins the parts and runs them. The first line of the script stays the first line."""
+
+_FUEL = 20_000_000
+_KNOWN = frozenset({"tool", "context", "split", "script", "which", "range", "dict", "namespace"})
+
+
+class BadTemplate(ValueError):
+    """The template itself is wrong; the message says how, without any value."""
+
+
+class Refused(ValueError):
+    """A function of a template cannot take what it was given; the message says why."""
+
+
+def text_of(value: object) -> str:
+    """A value as a template writes it."""
+    match value:
+        case None:
+            return "null"
+        case True:
+            return "true"
+        case False:
+            return "false"
+        case str():
+            return str(value)
+        case int() | float():
+            return msgspec.json.encode(value).decode()
+        case _:
+            return msgspec.json.encode(value).decode()
+
+
+def _environment(finalizer: Callable[[Any], str]) -> minijinja.Environment:
+    return minijinja.Environment(
+        finalizer=finalizer,
+        undefined_behavior="chainable",
+        auto_escape_callback=lambda _name: False,
+        keep_trailing_newline=True,
+        debug=False,
+        fuel=_FUEL,
+    )
+
+
+_PLAIN = _environment(text_of)
+
+
+def _split(text: object) -> list[str]:
+    if not isinstance(text, str):
+        raise Refused("`split` takes a text")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Refused(f"the text cannot be split into words: {str(error).lower()}") from None
+
+
+def _parts(text: str) -> list[str]:
+    """Cut a text into pieces of less than one argument's length, never inside a character."""
+    if text.isascii():
+        return [text[at : at + _PART] for at in range(0, len(text), _PART)]
+    width = _PART // 4
+    return [text[at : at + width] for at in range(0, len(text), width)]
+
+
+class Scope:
+    """What a template sees in one call: `tool`, `context`, and programs as found on `path`."""
+
+    def __init__(self, tool: Mapping[str, Any], context: Mapping[str, Any], path: str) -> None:
+        self.path = path
+        self.variables: dict[str, Any] = {
+            "tool": dict(tool),
+            "context": dict(context),
+            "split": _split,
+            "script": self._script,
+            "which": self._which,
+        }
+
+    def _find(self, name: str) -> str | None:
+        for folder in self.path.split(os.pathsep):
+            if not folder.startswith("/"):
+                continue  # an empty entry or `.` would be the working folder: never
+            candidate = f"{folder}/{name}"
+            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
+                return candidate
+        return None
+
+    def _which(self, *names: str) -> str:
+        for name in names:
+            if (found := self._find(str(name))) is not None:
+                return found
+        raise Refused(
+            f"none of these programs is installed: {', '.join(map(str, names))} (PATH is {self.path!r})"
+        )
+
+    def _script(self, text: object) -> list[str]:
+        if not isinstance(text, str):
+            raise Refused("`script` takes a text")
+        shell = self._find("bash") or "sh"
+        if len(text.encode(errors="surrogatepass")) <= MAX_ARGUMENT:
+            return [shell, "-c", text]
+        return [shell, "-c", _JOIN, shell, *_parts(text)]
+
+
+def _said(error: minijinja.TemplateError) -> str:
+    return (error.detail or error.kind or "it cannot be rendered")[:200]
+
+
+def render(source: str, scope: Scope) -> str:
+    """Fill a template in; raises `BadTemplate`, `Refused`."""
+    if "{" not in source:
+        return source
+    try:
+        return _PLAIN.render_str(source, **scope.variables)
+    except minijinja.TemplateError as error:
+        raise BadTemplate(_said(error)) from None
+
+
+def spread(expression: str, scope: Scope) -> list[str]:
+    """The items of a list, each as text; nothing for what is not there, one for a scalar."""
+    try:
+        value = _PLAIN.eval_expr(expression, **scope.variables)
+    except minijinja.TemplateError as error:
+        raise BadTemplate(_said(error)) from None
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        raise Refused(f"`each = {expression!r}` is a table; it takes a list")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [text_of(item) for item in value]
+    return [text_of(value)]
+
+
+def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[str]]:
+    """Fill a script in, with marks in place of values; returns it and the values in their order.
+
+    The numbers of the marks begin with `first`. See `shelltext` for what becomes of them.
+    """
+    values: list[str] = []
+
+    def keep(value: object) -> str:
+        text = text_of(value)
+        for number, earlier in enumerate(values):  # a captured block holds marks itself
+            text = text.replace(f"{OPEN}{first + number}{CLOSE}", earlier)
+        values.append(text)
+        return f"{OPEN}{first + len(values) - 1}{CLOSE}"
+
+    try:
+        return _environment(keep).render_str(source, **scope.variables), values
+    except minijinja.TemplateError as error:
+        raise BadTemplate(_said(error)) from None
+
+
+@lru_cache(maxsize=4096)
+def check(source: str) -> None:
+    """Raise `BadTemplate` when the template cannot be parsed or names what it cannot know."""
+    if "{" not in source:
+        return
+    try:
+        names = _PLAIN.undeclared_variables_in_str(source)
+        minijinja.Environment().add_template("it", source)
+    except minijinja.TemplateError as error:
+        raise BadTemplate(_said(error)) from None
+    if unknown := sorted(names - _KNOWN):
+        raise BadTemplate(f"it names `{unknown[0]}`; a template knows `tool` and `context`")
+
+
+def check_expression(expression: str) -> None:
+    """Raise `BadTemplate` when the expression of an `each` cannot be parsed."""
+    check("{{ " + expression + " }}")

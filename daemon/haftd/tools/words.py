@@ -1,0 +1,77 @@
+"""Split a command text into words as a shell would, with templates left whole.
+
+Rules: pure. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is one piece of one word, whatever
+blanks and quotes are in it; it is found before the text is split and filled in long after.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+__all__ = ["CLOSE", "OPEN", "BadWords", "mark_spans", "split"]
+
+OPEN, CLOSE = "\ue000", "\ue001"
+"""Around the number of a piece that stands for something else: private-use characters, which a
+command text may not contain itself."""
+
+_MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
+_ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
+
+
+class BadWords(ValueError):
+    """The text cannot be split; the message says why."""
+
+
+def _end_of(source: str, start: int, closing: str) -> int:
+    """The offset behind `closing`, which does not count inside a string or an inner bracket."""
+    if closing == "#}":
+        found = source.find(closing, start)
+        return found + 2 if found >= 0 else -1
+    at, depth = start, 0
+    while at < len(source):
+        char = source[at]
+        if char in "'\"":
+            at += 1
+            while at < len(source) and source[at] != char:
+                at += 2 if source[at] == "\\" else 1
+        elif depth == 0 and source.startswith(closing, at):
+            return at + 2
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth = max(0, depth - 1)
+        at += 1
+    return -1
+
+
+def mark_spans(source: str) -> tuple[str, list[str]]:
+    """Put a numbered mark in place of each template span; returns the text and the spans."""
+    if OPEN in source or CLOSE in source:
+        raise BadWords("it contains a private-use character (U+E000 or U+E001)")
+    out: list[str] = []
+    spans: list[str] = []
+    at = 0
+    while at < len(source):
+        opening = source[at : at + 2]
+        if opening not in _ENDS:
+            out.append(source[at])
+            at += 1
+            continue
+        end = _end_of(source, at + 2, _ENDS[opening])
+        if end < 0:
+            raise BadWords(f"a template that begins with {opening} is not closed")
+        out.append(f"{OPEN}{len(spans)}{CLOSE}")
+        spans.append(source[at:end])
+        at = end
+    return "".join(out), spans
+
+
+def split(source: str) -> list[str]:
+    """Split into words; each is a template of its own. Raises `BadWords`."""
+    marked, spans = mark_spans(source)
+    try:
+        words = shlex.split(marked)
+    except ValueError as error:
+        raise BadWords(f"{str(error).lower()} in it") from None
+    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in words]
