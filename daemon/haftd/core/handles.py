@@ -34,7 +34,7 @@ from haft_protocol.states import (
 from .lifecycle import Event, State, step
 from .outcomes import failure_of
 from .spool import Spool
-from .text import Slice, cut, cut_text
+from .text import Slice, cut, cut_text, unfinished
 
 __all__ = ["Handle", "Listener"]
 
@@ -153,6 +153,26 @@ class Handle:
     def listeners(self) -> tuple[Listener, ...]:
         """Who is woken at a change."""
         return self._listeners
+
+    @property
+    def started_at(self) -> float:
+        """When its id was taken, in seconds since the epoch."""
+        return self.started_at_wall
+
+    @property
+    def last_output_at(self) -> float | None:
+        """When it last printed something, in seconds since the epoch; None if never."""
+        if self.last_output is None:
+            return None
+        return self.started_at_wall + self.last_output - self.born
+
+    def readable_end(self) -> int:
+        """Return the offset up to which a read would show output now: a character that has not
+        arrived whole is not there yet."""
+        spool = self.spool
+        if self._state is State.STOPPED and self.output_complete:
+            return spool.end
+        return spool.end - unfinished(spool.read(spool.end - 3, spool.end))
 
     # --- events -----------------------------------------------------------------------------
 

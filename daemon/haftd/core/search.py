@@ -7,7 +7,7 @@ appended meanwhile is not looked at. A line too long to show is cut around its m
 
 from __future__ import annotations
 
-from .patterns import Match, compile_pattern, slice_size
+from .patterns import Match, Pattern, compile_pattern, slice_size
 from .spool import Spool
 
 __all__ = ["Search", "search"]
@@ -42,13 +42,14 @@ class Search:
         "more",
     )
 
-    def __init__(self, spool: Spool, pattern: str, limit: int) -> None:
+    def __init__(self, spool: Spool, pattern: str | Pattern, limit: int) -> None:
         self.matches: list[tuple[int, str]] = []
         """The lines found and the offsets at which they begin."""
         self.more = False
         """Not all was looked at: there may be others."""
         self._spool = spool
-        self._pattern = compile_pattern(pattern, within_lines=True)
+        text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
+        self._pattern = compile_pattern(text, within_lines=True)
         self._size = slice_size(self._pattern)
         self.cost = self._size * self._pattern.programsize
         """What a step costs at most, in instructions times bytes."""
@@ -104,7 +105,7 @@ class Search:
         self.matches.append((cursor, text))
 
 
-def search(spool: Spool, pattern: str, limit: int) -> tuple[list[tuple[int, str]], bool]:
+def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple[int, str]], bool]:
     """Find up to `limit` lines in one go; returns them, and whether there may be more.
 
     An expression that could take seconds is stopped before it has seen everything.

@@ -14,7 +14,7 @@ import msgspec
 
 from .spool import Budget, Spool
 
-__all__ = ["Slice", "cut", "cut_text", "left_out"]
+__all__ = ["Slice", "cut", "cut_text", "left_out", "unfinished"]
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
@@ -50,7 +50,7 @@ def cut(
             cursor = stop - len(data) + used
             return Slice(text, cursor, cursor - start - used)
     if max_bytes <= 0:
-        cursor = stop if final else stop - _unfinished(spool.read(max(start, stop - 3), stop))
+        cursor = stop if final else stop - unfinished(spool.read(max(start, stop - 3), stop))
         return Slice("", cursor, cursor - start)
     if tail:
         data = _rear(spool, start, stop, max_bytes)
@@ -125,7 +125,7 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
 
 def _inside(before: bytes, data: bytes) -> int:
     """Count the bytes at the start of `data` that belong to a character begun in `before`."""
-    begun = _unfinished(before)
+    begun = unfinished(before)
     if not begun:
         return 0
     lead = before[-begun:]
@@ -141,8 +141,8 @@ def _inside(before: bytes, data: bytes) -> int:
     return count
 
 
-def _unfinished(data: bytes) -> int:
-    """Count the bytes at the end of `data` that are a character not yet whole."""
+def unfinished(data: bytes) -> int:
+    """Count the bytes at the end of `data` that are a character not yet whole; three are enough."""
     for size in range(1, min(3, len(data)) + 1):
         byte = data[-size]
         if byte >= 0xC0:
