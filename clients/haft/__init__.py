@@ -1,1 +1,42 @@
-"""haft: the client side, plain and on trio, and the command line."""
+"""haft: the client side, plain and on trio, and the command line.
+
+Rules: importing the package costs nothing; each name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .client import Haft
+    from .errors import (
+        ConnectionLost,
+        HaftError,
+        NotRunning,
+        ProtocolFault,
+        RemoteError,
+        ReplyTimeout,
+        StartFailed,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConnectionLost",
+    "Haft",
+    "HaftError",
+    "NotRunning",
+    "ProtocolFault",
+    "RemoteError",
+    "ReplyTimeout",
+    "StartFailed",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(".client" if name == "Haft" else ".errors", __name__), name)

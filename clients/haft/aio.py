@@ -1,0 +1,358 @@
+"""The client on trio: one connection, any number of tasks.
+
+Rules: a call belongs to the task that makes it; cancelling the task (`trio.move_on_after`) cancels
+the request at the daemon and harms neither the handle nor the connection. Timeouts are trio's.
+A frame is never cut by a cancellation: what is to be sent goes through one buffer.
+
+    async with haft.aio.connect(autostart=True) as haft:
+        await haft.spawn("run", "build", {"argv": ["make"]})
+        await haft.await_(all=["build"])
+"""
+
+from __future__ import annotations
+
+import os
+import socket as sockets
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Unpack
+
+import trio
+from msgspec import Raw
+
+from haft_protocol.methods import (
+    AwaitResult,
+    HandleInfo,
+    InitializeResult,
+    PingResult,
+    ReloadResult,
+    SearchResult,
+    SessionCloseResult,
+    SessionListResult,
+    StatusResult,
+    ToolsListResult,
+)
+from haft_protocol.states import HandleState
+
+from .connecting import find_socket, open_socket
+from .errors import ConnectionLost, HaftError, RemoteError
+from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
+from .wire import Conversation
+
+__all__ = ["Haft", "connect"]
+
+_CHUNK = 1 << 18
+
+
+@asynccontextmanager
+async def connect(
+    socket: str | None = None,
+    autostart: bool = False,
+    *,
+    session: str | None = None,
+    root: str | None = None,
+    name: str = "haft-trio",
+    timeout: float = 5.0,
+    hear: Callable[[str, Raw], None] | None = None,
+) -> AsyncIterator[Haft]:
+    """Connect for the length of an `async with` block; see `haft.Haft.connect`.
+
+    `hear` is called with each notification of the daemon; it must not block.
+    """
+    path = find_socket(socket)
+    if autostart:
+        from .autostart import connect_or_start
+
+        connected = await trio.to_thread.run_sync(lambda: connect_or_start(path, timeout=timeout))
+    else:
+        connected = open_socket(path, timeout)
+    haft = Haft(connected, session=session, root=root, name=name, hear=hear)
+    fault: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(haft._read)
+            nursery.start_soon(haft._write)
+            try:
+                yield haft
+            except (trio.Cancelled, GeneratorExit):
+                raise
+            except BaseException as raised:
+                # Kept out of the nursery, which would wrap it into a group: it is the caller's.
+                fault = raised
+            nursery.cancel_scope.cancel()
+    finally:
+        haft._close()
+    if fault is not None:
+        raise fault
+
+
+class Haft:
+    """A connection; made by `connect`."""
+
+    def __init__(
+        self,
+        connected: sockets.socket,
+        *,
+        session: str | None,
+        root: str | None,
+        name: str,
+        hear: Callable[[str, Raw], None] | None,
+    ) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._wire = Conversation(hear)
+        self._session = session
+        self._root = root
+        self._bells: dict[int, trio.Event] = {}
+        self._more = trio.Event()
+        self._lost: HaftError | None = None
+        self._hello = self._wire.request("initialize", hello(name, session))
+        self._server: InitializeResult | None = None
+
+    # ── any method ──────────────────────────────────────────────────────────────────────────
+
+    async def call(self, method: str, /, **params: object) -> Any:
+        """Call a method by its wire name and return its typed result; raises `RemoteError`."""
+        self._check()
+        number = self._wire.request(
+            method, with_defaults(method, params, self._session, self._root)
+        )
+        return decode(method, await self._answer(number))
+
+    async def batch(self, calls: Sequence[tuple[str, Mapping[str, object]]]) -> list[Any]:
+        """Send calls as one batch; return a result or a `RemoteError` for each, in order."""
+        self._check()
+        numbers = self._wire.batch(
+            (method, with_defaults(method, params, self._session, self._root))
+            for method, params in calls
+        )
+        results: list[Any] = []
+        try:
+            for number, (method, _) in zip(numbers, calls, strict=True):
+                try:
+                    results.append(decode(method, await self._answer(number)))
+                except RemoteError as refused:
+                    if refused is self._wire.fault:
+                        raise
+                    results.append(refused)
+        finally:
+            for number in numbers[len(results) :]:
+                self._wire.forget(number)
+            self._flush()
+        return results
+
+    # ── the five verbs ──────────────────────────────────────────────────────────────────────
+
+    async def spawn(
+        self,
+        tool: str,
+        id: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        state: HandleState = await self.call("spawn", **fields, **reading)
+        return state
+
+    async def fetch(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Read a handle; with `cursor` from that byte, leaving the session's read mark alone."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = await self.call("fetch", **fields, **reading)
+        return state
+
+    async def apply(
+        self,
+        id: str,
+        input: object,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Give input, or the answer to the handle's question; then read as `fetch` does."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = await self.call("apply", input=input, **fields, **reading)
+        return state
+
+    async def abort(
+        self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
+    ) -> HandleState:
+        """End a handle and everything it started; returns when nothing of it is left."""
+        state: HandleState = await self.call("abort", **given(id=id, grace_ms=grace_ms), **common)
+        return state
+
+    async def await_(
+        self,
+        *,
+        all: Iterable[str] = (),
+        any: Iterable[str] = (),
+        timeout_secs: float | None = None,
+        **common: Unpack[Common],
+    ) -> AwaitResult:
+        """Wait until every handle in `all` and one of `any` has stopped."""
+        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        result: AwaitResult = await self.call("await", **fields, **common)
+        return result
+
+    # ── the rest ────────────────────────────────────────────────────────────────────────────
+
+    async def server(self) -> InitializeResult:
+        """Who answers, with its limits."""
+        if self._server is None:
+            answer = self._wire.take(self._hello)
+            if answer is None:
+                answer = await self._answer(self._hello)
+            elif isinstance(answer, RemoteError):
+                raise answer
+            self._server = decode("initialize", answer)
+        return self._server
+
+    async def ping(self) -> PingResult:
+        """Ask whether the daemon is there."""
+        result: PingResult = await self.call("ping")
+        return result
+
+    async def handles(self, session: str | None = None) -> tuple[HandleInfo, ...]:
+        """List the handles of this session, of the one named, or of all with `*`."""
+        return handle_infos(await self.call("handles/list", **given(session=session)))
+
+    async def search(
+        self,
+        pattern: str,
+        ids: Iterable[str] | None = None,
+        *,
+        max_matches: int | None = None,
+        **common: Unpack[Common],
+    ) -> SearchResult:
+        """Find lines in the kept output of handles."""
+        names = None if ids is None else tuple(ids)
+        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        result: SearchResult = await self.call("output/search", **fields, **common)
+        return result
+
+    async def tools(self, **common: Unpack[Common]) -> ToolsListResult:
+        """List the tools with their schemas."""
+        result: ToolsListResult = await self.call("tools/list", **common)
+        return result
+
+    async def reload_tools(self) -> ReloadResult:
+        """Have the tool definitions read again."""
+        result: ReloadResult = await self.call("tools/reload")
+        return result
+
+    async def sessions(self) -> SessionListResult:
+        """List the sessions."""
+        result: SessionListResult = await self.call("session/list")
+        return result
+
+    async def close_session(self, session: str) -> SessionCloseResult:
+        """Close a session and abort its handles."""
+        result: SessionCloseResult = await self.call("session/close", session=session)
+        return result
+
+    async def status(self) -> StatusResult:
+        """Ask for the daemon's own figures and problems."""
+        result: StatusResult = await self.call("daemon/status")
+        return result
+
+    async def reload(self) -> ReloadResult:
+        """Have configuration and definitions read again."""
+        result: ReloadResult = await self.call("daemon/reload")
+        return result
+
+    async def shutdown(self, policy: str = "abort") -> None:
+        """Stop the daemon; `refuse` fails when a handle is live."""
+        await self.call("daemon/shutdown", policy=policy)
+
+    async def discover(self) -> dict[str, Any]:
+        """Fetch the OpenRPC document of the protocol."""
+        document: dict[str, Any] = await self.call("rpc.discover")
+        return document
+
+    # ── the wire ────────────────────────────────────────────────────────────────────────────
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    async def _answer(self, number: int) -> Raw:
+        try:
+            while (answer := self._wire.take(number)) is None:
+                if self._wire.fault is not None:
+                    raise self._wire.fault
+                self._check()
+                bell = self._bells[number] = trio.Event()
+                self._flush()
+                await bell.wait()
+        finally:
+            self._bells.pop(number, None)
+            self._wire.forget(number)
+            self._flush()
+        if isinstance(answer, RemoteError):
+            raise answer
+        return answer
+
+    def _flush(self) -> None:
+        """Send what goes at once; the rest is the writer's."""
+        if not self._wire.to_send or self._lost is not None:
+            return
+        try:
+            del self._wire.to_send[: self._socket.send(self._wire.to_send)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            # What the daemon said before it hung up is still to be read; then comes the end.
+            self._wire.to_send.clear()
+        if self._wire.to_send:
+            self._more.set()
+
+    async def _write(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more = trio.Event()
+            while self._wire.to_send and self._lost is None:
+                await trio.lowlevel.wait_writable(self._socket)
+                self._flush()
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                try:
+                    data = self._socket.recv(_CHUNK)
+                except BlockingIOError:
+                    await trio.lowlevel.wait_readable(self._socket)
+                    continue
+                if not data:
+                    raise self._wire.fault or ConnectionLost("haftd closed the connection")
+                for number in self._wire.feed(data):
+                    if number in self._bells:
+                        self._bells.pop(number).set()
+                if self._wire.fault is not None:
+                    self._ring()
+                self._flush()
+                await trio.lowlevel.checkpoint()
+        except HaftError as fault:
+            self._lost = fault
+        except OSError as fault:
+            self._lost = ConnectionLost(f"the connection broke: {os.strerror(fault.errno or 0)}")
+        self._ring()
+
+    def _ring(self) -> None:
+        for bell in self._bells.values():
+            bell.set()
+
+    def _close(self) -> None:
+        self._socket.close()
+        self._lost = self._lost or ConnectionLost("this connection was closed by the client itself")
+        self._ring()

@@ -1,0 +1,198 @@
+"""Starting haftd where none answers, and connecting to it: many at once get one daemon.
+
+Rules: the daemon belongs to nobody: own session, cwd /, no descriptor and no child relation of
+ours, and of the environment only what a service would have (no secret of a shell ends up in it; a
+spawn sends its own environment anyway). One client at a time starts; whoever loses connects to
+what the winner started. Nothing is watched for: connecting is tried until it works, for a bounded
+time. What the daemon says at its start is in `haftd.log` in the state folder, 0600.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from haft_protocol.places import PlaceError, state_folder
+
+from .connecting import open_socket
+from .errors import HaftError, NotRunning, StartFailed
+
+__all__ = ["connect_or_start", "daemon_command", "daemon_environment", "log_file"]
+
+_STEP_S = 0.02
+_ANOTHER_HOLDS_IT = 75
+_LOG_BYTES = 4 << 20
+
+_KEPT = frozenset(
+    [
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PATH",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "XDG_DATA_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_DIRS",
+        "XDG_DATA_DIRS",
+        "HAFT_SOCKET",
+    ]
+)
+
+# The shell stays while we wait, to tell how the daemon ended if it does; then it is killed and the
+# daemon has no parent but init. In the foreground of a shell no signal is set to be ignored.
+_SHELL = '"$@" >&2; echo $?'
+
+
+def connect_or_start(path: str, *, timeout: float = 5.0) -> socket.socket:
+    """Connect to the daemon at `path`, starting one if none answers within `timeout` seconds."""
+    try:
+        return open_socket(path, timeout)
+    except NotRunning:
+        pass
+    deadline = time.monotonic() + timeout
+    with _log() as log:
+        while time.monotonic() < deadline:
+            if _first(log):
+                # Whoever had the lock before us may have just started one.
+                return _try(path, deadline) or _start(path, deadline, log)
+            if (connected := _try(path, deadline)) is not None:
+                return connected
+            time.sleep(_STEP_S)
+    raise StartFailed(f"haftd is being started but does not answer at {path}; see {log_file()}")
+
+
+def log_file() -> str:
+    """Where a daemon that a client started writes its log."""
+    try:
+        return f"{state_folder(os.environ)}/haftd.log"
+    except PlaceError as fault:
+        raise HaftError(str(fault)) from fault
+
+
+def daemon_command(path: str) -> list[str]:
+    """The command that starts the daemon for the socket at `path`."""
+    if sys.executable:
+        # The same installation as ours, whatever PATH says; -P: no module from the folder /.
+        return [sys.executable, "-P", "-m", "haftd", "--socket", path]
+    import shutil
+
+    found = shutil.which("haftd")
+    if found is None:
+        raise StartFailed(
+            "haftd is not running and there is no command `haftd` in PATH to start it"
+        )
+    return [found, "--socket", path]
+
+
+def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """What of a client's environment the daemon gets."""
+    return {k: v for k, v in env.items() if k in _KEPT or k.startswith("LC_")}
+
+
+def _start(path: str, deadline: float, log: int) -> socket.socket:
+    if os.fstat(log).st_size > _LOG_BYTES:
+        os.ftruncate(log, 0)
+    begin = os.fstat(log).st_size
+    # Opened anew, not duplicated: the lock must not go with it.
+    with open(log_file(), "ab") as output:
+        shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SHELL, "haftd", *daemon_command(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            cwd="/",
+            env=daemon_environment(os.environ),
+            start_new_session=True,
+        )
+    assert shell.stdout is not None
+    try:
+        ended = False
+        while time.monotonic() < deadline:
+            if (connected := _try(path, deadline)) is not None:
+                return connected
+            if ended:
+                time.sleep(_STEP_S)
+            elif select.select([shell.stdout], [], [], _STEP_S)[0]:
+                status = shell.stdout.read().strip()
+                if status != b"%d" % _ANOTHER_HOLDS_IT:
+                    raise StartFailed(_why(log, begin, status.decode(errors="replace")))
+                ended = True
+    finally:
+        shell.kill()
+        shell.wait()
+        shell.stdout.close()
+    held = " (another haftd holds the lock but does not answer)" if ended else ""
+    raise StartFailed(f"haftd was started but does not answer at {path}{held}; see {log_file()}")
+
+
+def _try(path: str, deadline: float) -> socket.socket | None:
+    try:
+        return open_socket(path, max(_STEP_S, deadline - time.monotonic()))
+    except NotRunning:
+        return None
+
+
+def _first(log: int) -> bool:
+    """Take the right to start a daemon; it goes back when the log is closed, however we end."""
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def _log() -> Iterator[int]:
+    path = Path(log_file())
+    try:
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        log = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as fault:
+        raise StartFailed(
+            f"haftd is not running and cannot be started: its log {path} cannot be written: "
+            f"{os.strerror(fault.errno or 0)}"
+        ) from fault
+    try:
+        yield log
+    finally:
+        os.close(log)
+
+
+def _why(log: int, begin: int, status: str) -> str:
+    """One sentence of a daemon that ended at its start: its last words and its status."""
+    said = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    words = _event(lines[-1]) if lines else "nothing"
+    words = "".join(c if c.isprintable() else " " for c in words)[:300]
+    return f"haftd could not be started (exit {status or 'unknown'}); it said: {words}"
+
+
+def _event(line: str) -> str:
+    """What a line of the log says, with or without its JSON around it."""
+    try:
+        match json.loads(line):
+            case {"event": str(event)}:
+                return event
+    except ValueError:
+        pass
+    return line

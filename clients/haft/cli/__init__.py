@@ -1,0 +1,27 @@
+"""The command line: one file a command, loaded only when it is the one that was asked for.
+
+Rules: content goes to stdout as it is, what is said about it to stderr, each error on one line.
+Exit status: 0; 1 the tool failed; 2 usage; 3 no daemon; 4 the daemon refused or broke the protocol.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: dict[str, str] = {
+    "tools": "list the tools, or show one",
+    "spawn": "start a tool under an id",
+    "fetch": "read a handle's state and new output",
+    "apply": "give a handle input, or an answer",
+    "abort": "end a handle and everything it started",
+    "await": "wait for handles to stop",
+    "ps": "list handles with their processes",
+    "logs": "show all output of a handle, or follow it",
+    "search": "find lines in the output of handles",
+    "status": "show the daemon's own figures",
+    "stop": "stop the daemon and everything it holds",
+    "reload": "read configuration and tools again",
+    "doctor": "look for what is wrong, and say what to do",
+    "version": "show the versions",
+}
+"""Each command, with what its line in the help says."""

@@ -1,0 +1,94 @@
+"""`haft apply`: give a handle input, or the answer to its question."""
+
+from __future__ import annotations
+
+import argparse
+
+from haft_protocol.questions import Secret
+from haft_protocol.states import Waiting
+
+from ..client import Haft
+from .options import UsageError, connect
+from .reading import add_reading, finish, reading_of, state_of
+from .values import read_answer, read_json, read_size, read_text
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+`-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it
+else. With --secret it is asked for without echo on a terminal, and kept out of logs.
+
+examples:
+  haft apply py --line 'print(6 * 7)'
+  haft apply stage --line y --wait input
+  haft apply editor --keys Escape : w q Enter
+  haft apply server --signal HUP
+  haft apply deploy yes                             answers the question it asks
+  haft apply login --line - --secret
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("answer", nargs="?", metavar="ANSWER", help="the answer to its question")
+    form = parser.add_argument_group("input, one of").add_mutually_exclusive_group()
+    form.add_argument("--text", metavar="TEXT", help="written as it is")
+    form.add_argument("--line", metavar="TEXT", help="with the line end that the program expects")
+    form.add_argument(
+        "--keys", nargs="+", metavar="KEY", help="keys, as tmux names them: C-c Up Enter F5"
+    )
+    form.add_argument("--paste", metavar="TEXT", help="as a paste")
+    form.add_argument("--eof", action="store_true", help="the end of its input")
+    form.add_argument("--signal", metavar="NAME", help="a signal: INT TERM HUP …")
+    form.add_argument("--resize", metavar="ROWSxCOLS", help="another size of its terminal")
+    form.add_argument("--input", metavar="JSON", help="the input as the protocol has it")
+    parser.add_argument("--secret", action="store_true", help="keep the input out of logs")
+    add_reading(parser, cursor=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Give it and show what comes of it."""
+    secret = getattr(options, "secret", False)
+    form = _form(options, secret)
+    answer = getattr(options, "answer", None)
+    if (form is None) == (answer is None):
+        raise UsageError("give one input, or an answer; see `haft apply --help`")
+    if isinstance(form, dict) and secret:
+        form["secret"] = True
+    with connect(options) as haft:
+        content = form if answer is None else _answer(haft, options.id, answer)
+        fields = {"id": options.id, "input": content, **reading_of(options)}
+        return finish(haft, options, haft.raw("apply", fields))
+
+
+def _form(options: argparse.Namespace, secret: bool) -> object:
+    given = {
+        name: getattr(options, name)
+        for name in ("text", "line", "keys", "paste", "eof", "signal", "resize", "input")
+        if hasattr(options, name)
+    }
+    match given:
+        case {"text": text}:
+            # A text alone is a string on the wire; to be secret it needs an object around it.
+            read = read_text(text, secret=secret)
+            return {"text": read} if secret else read
+        case {"line": text}:
+            return {"line": read_text(text, line=True, secret=secret)}
+        case {"paste": text}:
+            return {"paste": read_text(text, secret=secret)}
+        case {"resize": size}:
+            return {"resize": read_size(size)}
+        case {"input": document}:
+            return read_json(document, "--input")
+    return given or None
+
+
+def _answer(haft: Haft, handle: str, text: str) -> object:
+    """Read the question first: what an answer means depends on it."""
+    # From a cursor, so that nothing is marked as read.
+    state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
+    if not isinstance(state, Waiting):
+        raise UsageError(f"{handle} asks nothing; give it input with --line, --text or --keys")
+    secret = isinstance(state.question.answer_type, Secret)
+    return read_answer(read_text(text, line=True, secret=secret), state.question)

@@ -1,0 +1,52 @@
+"""`haft await`: wait for handles to stop."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from haft_protocol.methods import AwaitResult
+
+from ..requests import given
+from . import show
+from .options import UsageError, connect
+
+__all__ = ["EPILOG", "USAGE", "configure", "run"]
+
+USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
+EPILOG = """\
+Ids alone mean all of them. A wait that ran out of time has exit status 1, as has a tool that
+failed.
+
+examples:
+  haft await build test
+  haft await --any server tunnel --timeout-secs 60
+  haft await --all build --any server tunnel
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("ids", nargs="*", metavar="ID")
+    parser.add_argument("--all", nargs="+", metavar="ID", help="until all of these have stopped")
+    parser.add_argument("--any", nargs="+", metavar="ID", help="and one of these")
+    parser.add_argument("--timeout-secs", type=float, metavar="N", help="but not longer than this")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Wait, then show a line for each handle."""
+    every = [*getattr(options, "ids", []), *getattr(options, "all", [])]
+    some = getattr(options, "any", [])
+    if not every and not some:
+        raise UsageError("name at least one handle to wait for; see `haft await --help`")
+    fields = given(all=every, any=some, timeout_secs=getattr(options, "timeout_secs", None))
+    with connect(options) as haft:
+        encoded = haft.raw("await", fields)
+    result = msgspec.json.decode(encoded, type=AwaitResult)
+    if options.json:
+        show.document(encoded)
+    else:
+        for state in (*result.completed, *result.pending):
+            show.show_line(state)
+    return 1 if result.timed_out or any(map(show.failed, result.completed)) else 0

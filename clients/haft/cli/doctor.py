@@ -1,0 +1,213 @@
+"""`haft doctor`: look for what is wrong, and say what to do about it.
+
+Rules: looks, changes nothing, starts nothing. Each finding is `ok`, `note` (works, could be
+better) or `problem`; a problem makes the exit status 1, no daemon 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from haft_protocol.methods import StatusResult
+from haft_protocol.places import (
+    LONGEST_SOCKET_PATH,
+    PlaceError,
+    config_file,
+    runtime_places,
+    state_folder,
+)
+
+from .. import __version__
+from ..client import Haft
+from ..errors import HaftError, NotRunning
+from . import show
+from .options import chosen_socket, connect
+from .status import problem_line
+
+__all__ = ["EPILOG", "Finding", "configure", "run"]
+
+EPILOG = """\
+examples:
+  haft doctor
+  haft doctor --json | jq '.findings[] | select(.level == "problem")'
+"""
+
+
+_EDITORS = ("vim", "vi", "nvim", "nano")
+"""Those that the definition of git_rebase looks for, in its order."""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that was looked at; `advice` says what to do."""
+
+    check: str
+    level: Literal["ok", "note", "problem"]
+    message: str
+    advice: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look at everything that can be looked at."""
+    findings = [*_places(options), *_editor()]
+    answers = True
+    try:
+        with connect(options, start=False) as haft:
+            findings += _daemon(haft)
+    except NotRunning as fault:
+        answers = False
+        findings.append(
+            Finding("daemon", "note", str(fault), "any other command starts it, as in `haft ps`")
+        )
+    except HaftError as fault:
+        findings.append(
+            Finding("daemon", "problem", str(fault), "`haft stop` it, or end its process")
+        )
+    if options.json:
+        show.document(msgspec.json.encode({"findings": findings}))
+    else:
+        for finding in findings:
+            _show(finding)
+    if not answers:
+        return 3
+    return 1 if any(finding.level == "problem" for finding in findings) else 0
+
+
+def _show(finding: Finding) -> None:
+    show.write(f"{finding.level:9}{finding.check}: {finding.message}\n")
+    if finding.advice:
+        show.write(f"{'':9}→ {finding.advice}\n")
+
+
+def _places(options: argparse.Namespace) -> Iterator[Finding]:
+    try:
+        places = runtime_places(os.environ, os.getuid(), socket=chosen_socket(options))
+    except PlaceError as fault:
+        yield Finding("socket", "problem", str(fault), "set HAFT_SOCKET to a short absolute path")
+    else:
+        length = len(os.fsencode(places.socket))
+        yield Finding(
+            "socket", "ok", f"{places.socket}, {length} of at most {LONGEST_SOCKET_PATH} bytes"
+        )
+        yield from _folder("runtime folder", places.folder)
+    try:
+        yield from _folder("state folder", state_folder(os.environ))
+        config = config_file(os.environ)
+    except PlaceError as fault:
+        yield Finding("home", "problem", str(fault), "set HOME")
+    else:
+        there = "" if Path(config).exists() else " (none: the defaults hold)"
+        yield Finding("configuration", "ok", f"{config}{there}")
+
+
+def _folder(what: str, path: str) -> Iterator[Finding]:
+    """A folder must be the user's own and no one else's, or anyone could put a socket there."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        yield Finding(what, "ok", f"{path} will be made")
+        return
+    except OSError as fault:
+        yield Finding(what, "problem", f"{path}: {os.strerror(fault.errno or 0)}")
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode):
+        yield Finding(what, "problem", f"{path} is no folder", "remove it; haftd makes the folder")
+    elif found.st_uid != os.getuid():
+        yield Finding(
+            what,
+            "problem",
+            f"{path} belongs to user {found.st_uid}",
+            "set XDG_RUNTIME_DIR or HAFT_SOCKET",
+        )
+    elif mode & 0o077:
+        yield Finding(
+            what, "problem", f"{path} has mode {mode:04o}", f"chmod 700 {shlex.quote(path)}"
+        )
+    else:
+        yield Finding(what, "ok", f"{path}, mode {mode:04o}")
+
+
+def _daemon(haft: Haft) -> Iterator[Finding]:
+    status = haft.status()
+    yield Finding("daemon", "ok", f"answers, pid {status.pid}, up {show.duration(status.uptime_s)}")
+    if status.version == __version__:
+        yield Finding("version", "ok", f"{__version__}, client and daemon")
+    else:
+        yield Finding(
+            "version",
+            "problem",
+            f"the client is {__version__}, the daemon {status.version}",
+            "`haft stop`; the next command starts the new one",
+        )
+    if status.containment == "cgroup":
+        yield Finding("containment", "ok", "each handle has a cgroup of its own")
+    else:
+        yield Finding(
+            "containment",
+            "note",
+            "handles are held by process records and their mark: a process that clears its "
+            "environment and leaves its session can outlive a crash of the daemon",
+            "run haftd as a systemd user service (`make install-service`), which delegates a cgroup",
+        )
+    for pid in status.unconfirmed:
+        yield Finding(
+            "processes", "problem", f"process {pid} could not be ended", "look at it with ps"
+        )
+    for problem in status.problems:
+        yield Finding(
+            "definitions", "problem", problem_line(problem), "mend it, then `haft reload`"
+        )
+    yield from _path(status)
+
+
+def _path(status: StatusResult) -> Iterator[Finding]:
+    """Programs that the shell finds and the daemon does not are the usual surprise."""
+    try:
+        with open(f"/proc/{status.pid}/environ", "rb") as file:
+            environment = file.read().split(b"\0")
+    except OSError:
+        return
+    theirs = next((os.fsdecode(e[5:]) for e in environment if e.startswith(b"PATH=")), "")
+    known = set(theirs.split(":"))
+    missing = [p for p in os.environ.get("PATH", "").split(":") if p and p not in known]
+    if not missing:
+        yield Finding("PATH", "ok", "the daemon started with every folder of this shell's PATH")
+        return
+    yield Finding(
+        "PATH",
+        "note",
+        f"the daemon did not start with these folders of this shell's PATH: {':'.join(missing)}",
+        "`haft spawn` sends this shell's PATH along; for other clients, `haft stop` and start it here",
+    )
+
+
+def _editor() -> Iterator[Finding]:
+    """git_stage needs git, git_rebase an editor that runs in a terminal."""
+    if shutil.which("git") is None:
+        yield Finding(
+            "git",
+            "note",
+            "there is no git in PATH; git_stage and git_rebase need it",
+            "install git",
+        )
+    found = next((name for name in _EDITORS if shutil.which(name)), None)
+    if found is None:
+        names = ", ".join(_EDITORS)
+        yield Finding(
+            "editor", "note", f"none of {names} is in PATH; git_rebase needs one", "install one"
+        )
+    else:
+        yield Finding("editor", "ok", f"git_rebase uses {found}")

@@ -1,0 +1,30 @@
+"""`haft fetch`: read a handle."""
+
+from __future__ import annotations
+
+import argparse
+
+from .options import connect
+from .reading import add_reading, finish, reading_of
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+examples:
+  haft fetch build                                  what is new since it was last read
+  haft fetch build --wait stopped --timeout-ms 600000
+  haft fetch server --wait pattern --pattern 'listening on .*'
+  haft fetch editor --view screen
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    add_reading(parser, cursor=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read it and show it."""
+    with connect(options) as haft:
+        return finish(haft, options, haft.raw("fetch", {"id": options.id, **reading_of(options)}))

@@ -1,0 +1,140 @@
+"""`haft logs`: all output of a handle, and with `-f` what it prints from now on.
+
+Rules: the follower holds an offset, nothing else: what is returned from there is written, then the
+offset moves on, so no byte is lost or written twice, whatever other readers do; the session's read
+mark is left alone. A lost connection is made anew, and goes on at the offset if it is still the
+same daemon. Nothing is ever cut out of the middle without a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from haft_protocol.states import HandleState, Stopped
+
+from ..client import Haft
+from ..errors import ConnectionLost, HaftError, NotRunning
+from . import show
+from .options import UsageError, connect
+from .reading import state_of
+
+__all__ = ["EPILOG", "Follower", "configure", "run"]
+
+EPILOG = """\
+examples:
+  haft logs build
+  haft logs build | grep -i error
+  haft logs server -f
+"""
+
+_PIECE = 4 << 20
+_EVERYTHING = 256 << 20
+_WAIT_MS = 60_000
+_DRAIN_S = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on until the handle has stopped"
+    )
+    parser.add_argument("--cursor", type=int, metavar="N", help="from this byte on")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write what there is, and follow if asked to."""
+    follow = getattr(options, "follow", False)
+    if follow and options.json:
+        raise UsageError("-f and --json do not go together: a stream is no document")
+    follower = Follower(options.id, getattr(options, "cursor", 0))
+    with connect(options) as haft:
+        if options.json:
+            show.document(haft.raw("fetch", follower.fields(_EVERYTHING)))
+            return 0
+        if not follow:
+            show.show_line(follower.read(haft))
+            return 0
+        while True:
+            try:
+                return _follow(follower, haft)
+            except ConnectionLost:
+                haft = _again(options, haft, follower)
+
+
+def _follow(follower: Follower, haft: Haft) -> int:
+    # Asked now, to know later whether a new connection leads to the same daemon.
+    follower.daemon = follower.daemon or haft.server.started_at
+    while not follower.done:
+        state = follower.read(haft, wait="output", timeout_ms=_WAIT_MS)
+    show.show_line(state)
+    return 1 if show.failed(state) else 0
+
+
+def _again(options: argparse.Namespace, lost: Haft, follower: Follower) -> Haft:
+    """Connect again to the daemon whose handle it is; any other one does not have it."""
+    lost.close()
+    where = f"at byte {follower.cursor} of {follower.id}"
+    try:
+        haft = connect(options, start=False)
+        if haft.server.started_at == follower.daemon:
+            show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
+            return haft
+        haft.close()
+    except HaftError as fault:
+        raise NotRunning(f"the connection to haftd was lost {where}: {fault}") from fault
+    raise NotRunning(f"haftd was restarted {where}; its handles ended with it")
+
+
+class Follower:
+    """Where a reader of a handle's output is, and what it has still to write."""
+
+    def __init__(self, handle: str, cursor: int = 0) -> None:
+        self.id = handle
+        self.cursor = cursor
+        self.daemon: float | None = None
+        self.done = False
+        self._generation: int | None = None
+        self._result: str | None = None
+        self._drained_by: float | None = None
+
+    def read(self, haft: Haft, **waiting: object) -> HandleState:
+        """Write what is new and move on; `done` is set when no more will come."""
+        state = self._fetch(haft, _PIECE, **waiting)
+        if state.omitted:
+            # Too much for one piece, or dropped from the spool: only asking for all tells which.
+            state = self._fetch(haft, _EVERYTHING)
+        if self._generation not in (None, state.generation):
+            raise UsageError(f"{self.id} was started anew meanwhile; follow it again")
+        self._generation = state.generation
+        self._write(state)
+        self.cursor = max(self.cursor, state.cursor)
+        if isinstance(state, Stopped):
+            self._wait_for_the_rest(state)
+        return state
+
+    def fields(self, size: int) -> dict[str, object]:
+        """What to ask for to read on, at most `size` bytes of it."""
+        return {"id": self.id, "cursor": self.cursor, "max_bytes": size}
+
+    def _fetch(self, haft: Haft, size: int, **waiting: object) -> HandleState:
+        return state_of(haft.raw("fetch", {**self.fields(size), **waiting}))
+
+    def _write(self, state: HandleState) -> None:
+        text = show.text_of(state)
+        if isinstance(state, Stopped) and text:
+            if text == self._result and self._drained_by is not None:
+                # The result of a structured tool: the same at every look, and no output.
+                return
+            self._result = text
+        show.write(text)
+
+    def _wait_for_the_rest(self, state: Stopped) -> None:
+        """What the tool left behind may still print for a moment; the end is told at once."""
+        now = time.monotonic()
+        if self._drained_by is None:
+            self._drained_by = now + _DRAIN_S
+        self.done = state.output_complete is not False or now > self._drained_by
+        if not self.done:
+            time.sleep(0.05)

@@ -1,0 +1,98 @@
+"""The options of the commands that read a handle, and how what they read is shown.
+
+Rules: the daemon's own defaults hold for what is not said here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import get_args
+
+import msgspec
+
+from haft_protocol.methods import View, Wait
+from haft_protocol.states import HandleState, Stopped
+
+from ..client import Haft
+from . import show
+
+__all__ = ["add_reading", "finish", "reading_of", "state_of"]
+
+_SETTLE_S = 1.0
+_FIELDS = (
+    "wait",
+    "timeout_ms",
+    "quiet_ms",
+    "pattern",
+    "view",
+    "max_bytes",
+    "cursor",
+    "since_revision",
+)
+_STATE: msgspec.json.Decoder[HandleState] = msgspec.json.Decoder(HandleState)
+
+
+def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
+    """Add when to answer and what to show."""
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--wait", choices=get_args(Wait), help="answer when this holds (or the handle stops)"
+    )
+    group.add_argument(
+        "--timeout-ms", type=int, metavar="N", help="but after this time at the latest (10,000)"
+    )
+    group.add_argument("--quiet-ms", type=int, metavar="N", help="what counts as quiet (500)")
+    group.add_argument("--pattern", metavar="REGEX", help="what --wait pattern waits for")
+    group.add_argument(
+        "--view",
+        choices=get_args(View),
+        help="what to show: what is new (delta), all, tail, screen",
+    )
+    group.add_argument("--max-bytes", type=int, metavar="N", help="how much to show (65,536)")
+    if cursor:
+        group.add_argument(
+            "--cursor", type=int, metavar="N", help="from this byte on; marks nothing as read"
+        )
+        group.add_argument(
+            "--since-revision", type=int, metavar="N", help="only the rows changed since (screen)"
+        )
+
+
+def reading_of(options: argparse.Namespace) -> dict[str, object]:
+    """The fields that were given."""
+    given = {name: getattr(options, name, None) for name in _FIELDS}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def state_of(encoded: bytes) -> HandleState:
+    """Read a handle state."""
+    return _STATE.decode(encoded)
+
+
+def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
+    """Show a handle state and return the exit status it means."""
+    state = state_of(encoded)
+    if options.json:
+        show.document(encoded)
+    else:
+        show.show_state(_settled(haft, options, state))
+    return 1 if show.failed(state) else 0
+
+
+def _settled(haft: Haft, options: argparse.Namespace, state: HandleState) -> HandleState:
+    """Give the rest of a stopped handle's output the moment it is allowed to arrive in.
+
+    A person wants to see the text once and whole; the delta of a stopped handle may be read again.
+    """
+    again = {k: v for k, v in reading_of(options).items() if k in ("view", "max_bytes", "cursor")}
+    until = time.monotonic() + _SETTLE_S
+    while (
+        isinstance(state, Stopped) and state.output_complete is False and time.monotonic() < until
+    ):
+        time.sleep(0.05)
+        fresh = state_of(haft.raw("fetch", {"id": state.id, **again}))
+        if fresh.generation != state.generation:
+            break
+        state = fresh
+    return state

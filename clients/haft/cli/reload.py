@@ -1,0 +1,38 @@
+"""`haft reload`: have configuration and tool definitions read again."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from haft_protocol.methods import ReloadResult
+
+from . import show
+from .options import connect
+from .status import problem_line
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+examples:
+  haft reload
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Reload, and show what is wrong with what was read; the rest works."""
+    with connect(options) as haft:
+        encoded = haft.raw("daemon/reload")
+    if options.json:
+        show.document(encoded)
+        return 0
+    result = msgspec.json.decode(encoded, type=ReloadResult)
+    for problem in result.problems:
+        show.line(problem_line(problem), "yellow")
+    show.line(f"haftd: {result.tools} tools, {len(result.problems)} problems")
+    return 0

@@ -1,0 +1,52 @@
+"""`haft search`: find lines in the output of handles, running or stopped."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from haft_protocol.methods import SearchResult
+
+from ..requests import given
+from . import show
+from .options import connect
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+Exit status 1 when nothing is found, as grep has it.
+
+examples:
+  haft search 'error|warning'
+  haft search 'listening on' server tunnel
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("pattern", metavar="REGEX")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="only in these")
+    parser.add_argument(
+        "--max-matches", type=int, metavar="N", help="at most this many lines (200)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search and show each line behind the handle and the offset it is at."""
+    fields = given(
+        pattern=options.pattern,
+        ids=getattr(options, "ids", None) or None,
+        max_matches=getattr(options, "max_matches", None),
+    )
+    with connect(options) as haft:
+        encoded = haft.raw("output/search", fields)
+    result = msgspec.json.decode(encoded, type=SearchResult)
+    if options.json:
+        show.document(encoded)
+    else:
+        for found in result.matches:
+            show.write(f"{found.id}:{found.cursor}: {found.line}\n")
+        if result.more:
+            show.line("haft search: there may be more; raise --max-matches")
+    return 0 if result.matches else 1

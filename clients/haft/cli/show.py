@@ -1,0 +1,239 @@
+"""What a person sees: content on stdout as it is, one line about it on stderr, tables.
+
+Rules: colours only on a terminal, never with NO_COLOR; what comes from a program and stands in a
+line of ours has its control characters taken out; stdout is written as bytes, UTF-8.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+import msgspec
+from msgspec import UnsetType
+
+from haft_protocol.questions import Boolean, Secret, Select
+from haft_protocol.states import HandleState, Pending, Running, Screen, Stopped, Waiting
+
+__all__ = [
+    "amount",
+    "document",
+    "duration",
+    "failed",
+    "line",
+    "plain",
+    "show_line",
+    "show_state",
+    "state_line",
+    "state_word",
+    "table",
+    "text_of",
+    "write",
+]
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
+
+
+def write(text: str) -> None:
+    """Write to stdout, at once."""
+    if sys.stdout is not None and text:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        sys.stdout.buffer.flush()
+
+
+def line(text: str, colour: str | None = None) -> None:
+    """Write one line to stderr."""
+    if sys.stderr is not None:
+        print(paint(text, colour, sys.stderr), file=sys.stderr, flush=True)
+
+
+def document(encoded: bytes) -> None:
+    """Write a JSON document to stdout, indented where a person reads it."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        encoded = msgspec.json.format(encoded, indent=2)
+    write(encoded.decode() + "\n")
+
+
+def paint(text: str, colour: str | None, stream: TextIO) -> str:
+    """Colour a text where the stream takes colours."""
+    wanted = (
+        colour is not None
+        and stream.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted and colour else text
+
+
+def plain(text: str, limit: int = 300) -> str:
+    """A program's text for a line of ours: no control characters, one line, cut."""
+    clean = "".join(c if c.isprintable() else " " for c in text).strip()
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def duration(seconds: float) -> str:
+    """A stretch of time as a person says it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def amount(size: float) -> str:
+    """A number of bytes as a person says it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit takes everything")
+
+
+def table(rows: Sequence[Sequence[str]]) -> None:
+    """Write rows in columns; the first row is the head, the last column takes what is left."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    tty = sys.stdout is not None and sys.stdout.isatty()
+    room = os.get_terminal_size(sys.stdout.fileno()).columns if tty else 0
+    for number, row in enumerate(rows):
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+        text = "  ".join([*cells, row[-1]]).rstrip()
+        if room and len(text) > room:
+            text = text[: room - 1] + "…"
+        write(
+            paint(text, "bold" if number == 0 else None, sys.stdout) + "\n" if tty else text + "\n"
+        )
+
+
+def failed(state: HandleState) -> bool:
+    """Whether the tool failed."""
+    return isinstance(state, Stopped) and not isinstance(state.error, UnsetType)
+
+
+def text_of(state: HandleState) -> str:
+    """The text that a state brings: the content, or the result."""
+    if isinstance(state, Stopped):
+        return next((t for t in (state.result, state.content) if not isinstance(t, UnsetType)), "")
+    return state.content
+
+
+def show_state(state: HandleState) -> None:
+    """Show what a state brings on stdout, and the state on stderr."""
+    text = _screen(state.screen) if isinstance(state.screen, Screen) else text_of(state)
+    write(text)
+    if text and not text.endswith("\n") and sys.stdout is not None and sys.stdout.isatty():
+        line("")
+    show_line(state)
+    if isinstance(state, Stopped) and not isinstance(state.error, UnsetType):
+        for more in state.error.trace[:20]:
+            line(f"  {plain(more)}")
+
+
+def show_line(state: HandleState) -> None:
+    """Show only the state, on stderr."""
+    line(state_line(state), _colour(state))
+
+
+def state_word(state: HandleState) -> str:
+    """The state in a table: `running`, `exit 2`, `signal TERM`."""
+    match state:
+        case Pending():
+            return "pending"
+        case Running():
+            return "running"
+        case Waiting():
+            return "waiting"
+    if not isinstance(state.exit, UnsetType):
+        return ", ".join(_ending(state)[:1])
+    return "failed" if failed(state) else "stopped"
+
+
+def state_line(state: HandleState) -> str:
+    """One line about a handle, as in `build: stopped, exit 0, 1.2 s`."""
+    return f"{state.id}: {', '.join([*_situation(state), *_remarks(state)])}"
+
+
+def _situation(state: HandleState) -> list[str]:
+    took = duration(state.elapsed_ms / 1000)
+    match state:
+        case Pending():
+            return ["pending", took]
+        case Running(input_wanted=wanted):
+            if wanted is None or isinstance(wanted, UnsetType):
+                return ["running", took]
+            reads = f"reads a {wanted.kind}" if wanted.certain else f"may read a {wanted.kind}"
+            return ["running", took, f"{reads}: {plain(wanted.prompt)}" if wanted.prompt else reads]
+        case Waiting(question=question):
+            return ["waiting", took, f"asks: {plain(question.text)} {_takes(question.answer_type)}"]
+        case Stopped():
+            return ["stopped", *_ending(state), took]
+    raise AssertionError("there are four states")
+
+
+def _ending(state: Stopped) -> list[str]:
+    parts: list[str] = []
+    if not isinstance(state.exit, UnsetType):
+        code, signal = state.exit.code, state.exit.signal
+        parts.append(f"signal {signal}" if isinstance(code, UnsetType) else f"exit {code}")
+    if state.ended_by.by != "exit":
+        client = state.ended_by.client
+        whom = "" if isinstance(client, UnsetType) else f" by {plain(client)}"
+        parts.append(f"ended by {state.ended_by.by.replace('_', ' ')}{whom}")
+    if not isinstance(state.error, UnsetType):
+        again = " (may work if tried again)" if state.error.transient else ""
+        # A raw process' message only repeats its exit.
+        if isinstance(state.exit, UnsetType) or isinstance(state.content, UnsetType) or again:
+            parts.append(f"failed: {plain(state.error.message)}{again}")
+    return parts
+
+
+def _remarks(state: HandleState) -> list[str]:
+    parts: list[str] = []
+    if state.waited == "deadline":
+        parts.append("the wait is over")
+    if state.omitted:
+        parts.append(f"{state.omitted} bytes left out")
+    if isinstance(state, Stopped):
+        if not isinstance(state.truncated, UnsetType):
+            where = f", all of it in {state.truncated.path}" if state.truncated.path else ""
+            parts.append(f"{state.truncated.kept} of {state.truncated.bytes} bytes shown{where}")
+        if state.output_complete is False:
+            parts.append("output not complete")
+        if not isinstance(state.left_behind, UnsetType):
+            others = ", ".join(f"{p.pid} {plain(p.command, 60)}" for p in state.left_behind)
+            if others:
+                parts.append(f"still runs: {others}")
+        if not isinstance(state.unconfirmed, UnsetType) and state.unconfirmed:
+            parts.append(f"could not be ended: {', '.join(map(str, state.unconfirmed))}")
+    return parts
+
+
+def _takes(kind: object) -> str:
+    match kind:
+        case Boolean():
+            return "[yes/no]"
+        case Select(options=options):
+            return f"[{' | '.join(plain(str(o), 60) for o in options)}]"
+        case Secret():
+            return "[a secret]"
+    return "[text]"
+
+
+def _colour(state: HandleState) -> str:
+    if failed(state):
+        return "red"
+    return (
+        "yellow" if isinstance(state, Waiting) else "green" if isinstance(state, Stopped) else "dim"
+    )
+
+
+def _screen(screen: Screen) -> str:
+    if not isinstance(screen.lines, UnsetType):
+        return "".join(text.rstrip() + "\n" for text in screen.lines)
+    if isinstance(screen.changed, UnsetType):
+        return ""
+    return "".join(f"{row}: {text.rstrip()}\n" for row, text in screen.changed.items())

@@ -1,0 +1,81 @@
+"""`haft spawn`: start a tool with this shell's environment and folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ..requests import given
+from . import show
+from .options import Parser, connect, words_behind
+from .reading import add_reading, finish, reading_of
+from .values import read_arguments
+
+USAGE = "haft spawn TOOL --id ID [--arg KEY=VALUE]… [options] [-- COMMAND…]"
+EPILOG = """\
+`key=value` is a string, whatever it looks like; `key:=json` is JSON. What stands behind `--`
+becomes the argument `argv`, a list.
+
+examples:
+  haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
+  haft spawn run --id py --arg terminal:=true -- python3
+  haft spawn shell --id one --arg 'command=ls | wc -l'
+  haft spawn git_stage --id stage --args '{"paths": ["README.md"]}'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("tool", metavar="TOOL")
+    parser.add_argument("--id", required=True, help="the name of the handle")
+    parser.add_argument(
+        "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
+    )
+    parser.add_argument(
+        "--args", metavar="JSON", help="its arguments as one object (- reads stdin)"
+    )
+    parser.add_argument(
+        "--call-id", metavar="ID", help="a repeated call with it starts nothing twice"
+    )
+    parser.add_argument(
+        "--clean-env", action="store_true", help="the daemon's environment, not this shell's"
+    )
+    add_reading(parser, cursor=False)
+
+
+def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
+    """Read the command line; what is behind `--` is not ours."""
+    ours, words = words_behind(arguments)
+    parser.parse_args(ours, options)
+    options.words = words
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start it and show its state."""
+    fields = given(
+        tool=options.tool,
+        id=options.id,
+        args=read_arguments(
+            getattr(options, "arg", []), getattr(options, "args", None), options.words
+        ),
+        call_id=getattr(options, "call_id", None),
+        env=None if getattr(options, "clean_env", False) else _environment(),
+    )
+    with connect(options) as haft:
+        return finish(haft, options, haft.raw("spawn", {**fields, **reading_of(options)}))
+
+
+def _environment() -> dict[str, str]:
+    """This process' environment; a value that is no UTF-8 cannot be sent and is named."""
+    environment: dict[str, str] = {}
+    for name, value in os.environ.items():
+        try:
+            (name + value).encode()
+        except UnicodeEncodeError:
+            show.line(f"haft spawn: {name!a} is left out of the environment: it is not UTF-8")
+            continue
+        environment[name] = value
+    return environment
+
+
+__all__ = ["EPILOG", "USAGE", "configure", "parse", "run"]

@@ -1,0 +1,77 @@
+"""`haft status`: the daemon's own figures."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+from msgspec import UnsetType
+
+from haft_protocol.methods import Problem, StatusResult
+
+from . import show
+from .options import connect
+
+__all__ = ["EPILOG", "configure", "problem_line", "run"]
+
+EPILOG = """\
+examples:
+  haft status
+  haft status --json | jq .memory
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show them; starts no daemon."""
+    with connect(options, start=False) as haft:
+        encoded = haft.raw("daemon/status")
+    if options.json:
+        show.document(encoded)
+        return 0
+    status = msgspec.json.decode(encoded, type=StatusResult)
+    show.write("".join(f"{name:12}{text}\n" for name, text in _lines(status)))
+    return 0
+
+
+def problem_line(problem: Problem) -> str:
+    """Where a problem is, and what it is."""
+    place = (
+        problem.file if isinstance(problem.line, UnsetType) else f"{problem.file}:{problem.line}"
+    )
+    key = f" {problem.key}:" if problem.key else ""
+    return show.plain(f"{place}:{key} {problem.message}", 600)
+
+
+def _lines(status: StatusResult) -> list[tuple[str, str]]:
+    counts = ", ".join(f"{n} {state}" for state, n in status.handles.items() if n)
+    lines = [
+        (
+            "haftd",
+            f"{status.version}, pid {status.pid}, {status.state}, up {show.duration(status.uptime_s)}",
+        ),
+        ("socket", status.socket),
+        ("handles", counts or "none"),
+        ("sessions", f"{status.sessions}, {status.connections} connections"),
+        ("contained", "by cgroup" if status.containment == "cgroup" else "by process records"),
+        (
+            "uses",
+            (
+                f"{show.amount(status.memory)}, {show.duration(status.cpu_s)} of processor, "
+                f"{status.descriptors} descriptors, {status.threads} threads, "
+                f"{show.amount(status.spooled)} spooled on disk"
+            ),
+        ),
+    ]
+    if not isinstance(status.websocket, UnsetType):
+        lines.append(("websocket", f"ws://{status.websocket.host}:{status.websocket.port}/"))
+    for name, figures in (("recovered", status.recovered), ("refused", status.refused)):
+        if not isinstance(figures, UnsetType) and any(figures.values()):
+            lines.append((name, ", ".join(f"{n} {what}" for what, n in figures.items() if n)))
+    if status.unconfirmed:
+        lines.append(("not ended", ", ".join(map(str, status.unconfirmed))))
+    lines.extend(("problem", problem_line(problem)) for problem in status.problems)
+    return lines

@@ -1,0 +1,65 @@
+"""`haft stop`: stop the daemon; returns when its process has ended."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+
+from ..errors import ConnectionLost, ReplyTimeout
+from . import show
+from .options import connect
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+examples:
+  haft stop                                         ends every handle within its grace
+  haft stop --if-idle                               not while a handle runs
+"""
+
+_LONGEST_S = 30.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--if-idle", action="store_true", help="refuse while a handle runs")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Ask it to stop and wait for its end."""
+    policy = "refuse" if getattr(options, "if_idle", False) else "abort"
+    with connect(options, start=False) as haft:
+        pid = haft.server.pid
+        ending = _watch(pid)
+        try:
+            haft.shutdown(policy)
+        except ConnectionLost:
+            # It was quicker than its reply.
+            pass
+        if not _ended(ending, _LONGEST_S):
+            raise ReplyTimeout(
+                f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
+            )
+    if options.json:
+        show.document(b'{"stopped":true,"pid":%d}' % pid)
+    else:
+        show.line(f"haftd: stopped (pid {pid})")
+    return 0
+
+
+def _watch(pid: int) -> int | None:
+    """A descriptor that is readable when the process has ended; None: it has."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _ended(ending: int | None, longest: float) -> bool:
+    if ending is None:
+        return True
+    try:
+        return bool(select.select([ending], [], [], longest)[0])
+    finally:
+        os.close(ending)

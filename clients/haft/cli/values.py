@@ -1,0 +1,114 @@
+"""Values on the command line: tool arguments, answers, sizes.
+
+Rules: `key=value` is a string, whatever it looks like; `key:=json` is JSON. Nothing is guessed
+from a schema. `-` stands for what is on standard input.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import msgspec
+
+from haft_protocol.questions import Boolean, Question, Select
+
+from .options import UsageError
+
+__all__ = ["read_answer", "read_arguments", "read_json", "read_size", "read_text"]
+
+_YES = {"y", "yes", "true"}
+_NO = {"n", "no", "false"}
+
+
+def read_arguments(
+    pairs: list[str], document: str | None, words: list[str] | None
+) -> dict[str, Any]:
+    """Put a tool's arguments together: `--args` first, then each `--arg`, then what is behind `--`."""
+    arguments: dict[str, Any] = {}
+    if document is not None:
+        arguments = read_json(document, "--args")
+        if not isinstance(arguments, dict):
+            raise UsageError("--args wants a JSON object")
+    named: set[str] = set()
+    for pair in pairs:
+        key, found, value = pair.partition("=")
+        typed = key.endswith(":")
+        key = key.removesuffix(":")
+        if not found or not key:
+            raise UsageError(f"--arg wants key=value or key:=json, not {pair!r}")
+        if key in named:
+            raise UsageError(f"--arg {key} is given twice")
+        named.add(key)
+        arguments[key] = read_json(value, f"--arg {key}:") if typed else _unicode(value)
+    if words is not None:
+        if not words:
+            raise UsageError("there is no command behind --")
+        arguments["argv"] = [_unicode(word) for word in words]
+    return arguments
+
+
+def read_json(text: str, what: str) -> Any:
+    """Read JSON from an option, or from standard input where it is `-`."""
+    try:
+        return msgspec.json.decode(read_text(text))
+    except (msgspec.DecodeError, RecursionError) as fault:
+        raise UsageError(f"{what} is not JSON: {fault}") from None
+
+
+def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
+    """The text itself, or standard input where it is `-`: all of it, or one line without its end.
+
+    A secret is asked for without echo where there is a terminal.
+    """
+    if text != "-":
+        return _unicode(text)
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    if secret and sys.stdin.isatty():
+        from getpass import getpass
+
+        return getpass("secret: ")
+    data = sys.stdin.buffer.readline() if line else sys.stdin.buffer.read()
+    if line:
+        data = data.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError("standard input is not UTF-8") from None
+
+
+def read_size(text: str) -> dict[str, int]:
+    """Read a terminal's size, as in 24x80: rows by columns."""
+    found = re.fullmatch(r"(\d{1,5})[xX](\d{1,5})", text)
+    if found is None:
+        raise UsageError(f"--resize wants rows by columns, as in 24x80, not {text!r}")
+    return {"rows": int(found[1]), "cols": int(found[2])}
+
+
+def read_answer(text: str, question: Question) -> Any:
+    """Turn an answer into what the question takes; the daemon has the last word."""
+    kind = question.answer_type
+    if isinstance(kind, Boolean):
+        word = text.lower()
+        if word not in _YES | _NO:
+            raise UsageError(f"the question takes yes or no: {question.text}")
+        return word in _YES
+    if isinstance(kind, Select):
+        for option in kind.options:
+            if text == (
+                option if isinstance(option, str) else msgspec.json.encode(option).decode()
+            ):
+                return option
+        offered = ", ".join(str(option) for option in kind.options)
+        raise UsageError(f"the question takes one of {offered}")
+    return text
+
+
+def _unicode(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"an argument is not UTF-8: {text!a}") from None
+    return text

@@ -1,0 +1,35 @@
+"""`haft version`: the versions of this client and of the daemon that answers, if one does."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from .. import __version__
+from ..errors import HaftError
+from . import show
+from .options import connect
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show both; no daemon is started and none is needed."""
+    daemon: str | None = None
+    try:
+        with connect(options, start=False) as haft:
+            daemon = haft.server.server.version
+    except HaftError:
+        pass
+    if options.json:
+        show.document(msgspec.json.encode({"haft": __version__, "haftd": daemon}))
+    else:
+        show.write(f"haft {__version__}\nhaftd {daemon or '(not running)'}\n")
+    return 0

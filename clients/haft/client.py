@@ -1,0 +1,406 @@
+"""The plain client: one blocking connection to haftd.
+
+Rules: one client belongs to one thread; connections are cheap, so make one a thread. Every call
+has an end: what it asks for (`timeout_ms`, `timeout_secs`) plus `patience`, or the `timeout` given
+with it; then `ReplyTimeout` is raised, the request is cancelled, and the connection stays usable.
+Replies may come in any order: `start` several calls, `finish` them as you like.
+
+    with Haft.connect(autostart=True) as haft:
+        haft.spawn("run", "build", {"argv": ["make", "-j4"]})
+        print(haft.fetch("build", wait="stopped", timeout_ms=600_000))
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket as sockets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Unpack
+
+from msgspec import Raw
+
+from haft_protocol.methods import (
+    AwaitResult,
+    HandleInfo,
+    InitializeResult,
+    PingResult,
+    ReloadResult,
+    SearchResult,
+    SessionCloseResult,
+    SessionListResult,
+    StatusResult,
+    ToolsListResult,
+)
+from haft_protocol.states import HandleState
+
+from .connecting import find_socket, open_socket
+from .errors import ConnectionLost, RemoteError, ReplyTimeout
+from .requests import (
+    Common,
+    Reading,
+    decode,
+    given,
+    handle_infos,
+    hello,
+    ids,
+    own_bound,
+    with_defaults,
+)
+from .wire import Answer, Conversation
+
+__all__ = ["Haft"]
+
+_PATIENCE_S = 30.0
+_CHUNK = 1 << 18
+
+
+class Haft:
+    """A connection; `connect` makes one, `close` or the end of the `with` block ends it."""
+
+    def __init__(
+        self,
+        connected: sockets.socket,
+        *,
+        session: str | None = None,
+        root: str | None = None,
+        name: str = "haft-python",
+        patience: float | None = _PATIENCE_S,
+        hear: Callable[[str, Raw], None] | None = None,
+    ) -> None:
+        """Take over a connected socket; `hear` is called with the daemon's notifications."""
+        connected.setblocking(False)
+        self._socket = connected
+        self._poll = select.poll()
+        self._wire = Conversation(hear)
+        self._session = session
+        self._root = root
+        self._due: dict[int, tuple[str, float | None]] = {}
+        self._lost: ConnectionLost | None = None
+        self.patience = patience
+        # Goes out with the first call, in one write: a name costs no round trip.
+        self._hello = self._wire.request("initialize", hello(name, session))
+        self._server: InitializeResult | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        socket: str | None = None,
+        autostart: bool = False,
+        *,
+        session: str | None = None,
+        root: str | None = None,
+        name: str = "haft-python",
+        timeout: float = 5.0,
+        patience: float | None = _PATIENCE_S,
+    ) -> Haft:
+        """Connect to the daemon at `socket`, or where section 1 says it is.
+
+        With `autostart` a daemon is started when none answers. `session` and `root` are those of
+        calls that name none. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
+        """
+        path = find_socket(socket)
+        if autostart:
+            from .autostart import connect_or_start
+
+            connected = connect_or_start(path, timeout=timeout)
+        else:
+            connected = open_socket(path, timeout)
+        return cls(connected, session=session, root=root, name=name, patience=patience)
+
+    def __enter__(self) -> Haft:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; handles live on."""
+        self._socket.close()
+        self._lost = self._lost or ConnectionLost("this connection was closed by the client itself")
+
+    def fileno(self) -> int:
+        """The socket's descriptor, to wait on; -1 when closed."""
+        return self._socket.fileno()
+
+    # ── any method ──────────────────────────────────────────────────────────────────────────
+
+    def call(self, method: str, /, *, timeout: float | None = None, **params: object) -> Any:
+        """Call a method by its wire name and return its typed result; raises `RemoteError`."""
+        return self.finish(self.start(method, **params), timeout=timeout)
+
+    def raw(
+        self, method: str, params: Mapping[str, object] = {}, *, timeout: float | None = None
+    ) -> bytes:
+        """Call a method and return its result as the JSON that the daemon sent."""
+        return bytes(self._answer(self._start(method, params), timeout))
+
+    def start(self, method: str, /, **params: object) -> int:
+        """Send a request and return its number, for `finish`."""
+        return self._start(method, params)
+
+    def finish(self, number: int, *, timeout: float | None = None) -> Any:
+        """Wait for the reply to a started request; others may arrive meanwhile and are kept."""
+        method = self._due[number][0]
+        return decode(method, self._answer(number, timeout))
+
+    def batch(
+        self, calls: Sequence[tuple[str, Mapping[str, object]]], *, timeout: float | None = None
+    ) -> list[Any]:
+        """Send calls as one batch; return a result or a `RemoteError` for each, in order."""
+        full = [
+            (method, with_defaults(method, params, self._session, self._root))
+            for method, params in calls
+        ]
+        numbers = self._wire.batch(full)
+        bounds = [own_bound(method, params) for method, params in full]
+        # A batch answers as a whole, so each of its calls may take as long as the slowest.
+        bound = None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
+        for number, (method, _) in zip(numbers, full, strict=True):
+            self._due[number] = (method, bound)
+        results: list[Any] = []
+        try:
+            for number, (method, _) in zip(numbers, full, strict=True):
+                try:
+                    results.append(decode(method, self._answer(number, timeout)))
+                except RemoteError as refused:
+                    if refused is self._wire.fault:
+                        raise
+                    results.append(refused)
+        finally:
+            for number in numbers[len(results) :]:
+                self._due.pop(number, None)
+                self._wire.forget(number)
+        return results
+
+    # ── the five verbs ──────────────────────────────────────────────────────────────────────
+
+    def spawn(
+        self,
+        tool: str,
+        id: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
+        return state
+
+    def fetch(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Read a handle; with `cursor` from that byte, leaving the session's read mark alone."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = self.call("fetch", timeout=timeout, **fields, **reading)
+        return state
+
+    def apply(
+        self,
+        id: str,
+        input: object,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Give input, or the answer to the handle's question; then read as `fetch` does."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
+        return state
+
+    def abort(
+        self,
+        id: str,
+        *,
+        grace_ms: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> HandleState:
+        """End a handle and everything it started; returns when nothing of it is left."""
+        fields = given(id=id, grace_ms=grace_ms)
+        state: HandleState = self.call("abort", timeout=timeout, **fields, **common)
+        return state
+
+    def await_(
+        self,
+        *,
+        all: Iterable[str] = (),
+        any: Iterable[str] = (),
+        timeout_secs: float | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> AwaitResult:
+        """Wait until every handle in `all` and one of `any` has stopped."""
+        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        result: AwaitResult = self.call("await", timeout=timeout, **fields, **common)
+        return result
+
+    # ── the rest ────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def server(self) -> InitializeResult:
+        """Who answers, with its limits."""
+        if self._server is None:
+            # Any reply brings this one along: it was asked for first.
+            while (answer := self._wire.take(self._hello)) is None:
+                self.ping()
+            self._server = decode("initialize", _result(answer))
+        return self._server
+
+    def ping(self, *, timeout: float | None = None) -> PingResult:
+        """Ask whether the daemon is there."""
+        result: PingResult = self.call("ping", timeout=timeout)
+        return result
+
+    def handles(
+        self, session: str | None = None, *, timeout: float | None = None
+    ) -> tuple[HandleInfo, ...]:
+        """List the handles of this session, of the one named, or of all with `*`."""
+        listed = self.call("handles/list", timeout=timeout, **given(session=session))
+        return handle_infos(listed)
+
+    def search(
+        self,
+        pattern: str,
+        ids: Iterable[str] | None = None,
+        *,
+        max_matches: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> SearchResult:
+        """Find lines in the kept output of handles."""
+        names = None if ids is None else tuple(ids)
+        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        result: SearchResult = self.call("output/search", timeout=timeout, **fields, **common)
+        return result
+
+    def tools(self, *, timeout: float | None = None, **common: Unpack[Common]) -> ToolsListResult:
+        """List the tools with their schemas."""
+        result: ToolsListResult = self.call("tools/list", timeout=timeout, **common)
+        return result
+
+    def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
+        """Have the tool definitions read again."""
+        result: ReloadResult = self.call("tools/reload", timeout=timeout)
+        return result
+
+    def sessions(self, *, timeout: float | None = None) -> SessionListResult:
+        """List the sessions."""
+        result: SessionListResult = self.call("session/list", timeout=timeout)
+        return result
+
+    def close_session(self, session: str, *, timeout: float | None = None) -> SessionCloseResult:
+        """Close a session and abort its handles."""
+        result: SessionCloseResult = self.call("session/close", timeout=timeout, session=session)
+        return result
+
+    def status(self, *, timeout: float | None = None) -> StatusResult:
+        """Ask for the daemon's own figures and problems."""
+        result: StatusResult = self.call("daemon/status", timeout=timeout)
+        return result
+
+    def reload(self, *, timeout: float | None = None) -> ReloadResult:
+        """Have configuration and definitions read again."""
+        result: ReloadResult = self.call("daemon/reload", timeout=timeout)
+        return result
+
+    def shutdown(self, policy: str = "abort", *, timeout: float | None = None) -> None:
+        """Stop the daemon; `refuse` fails when a handle is live."""
+        self.call("daemon/shutdown", timeout=timeout, policy=policy)
+
+    def discover(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """Fetch the OpenRPC document of the protocol."""
+        document: dict[str, Any] = self.call("rpc.discover", timeout=timeout)
+        return document
+
+    # ── the wire ────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, method: str, params: Mapping[str, object]) -> int:
+        full = with_defaults(method, params, self._session, self._root)
+        number = self._wire.request(method, full)
+        self._due[number] = (method, own_bound(method, full))
+        self._send()
+        return number
+
+    def _answer(self, number: int, timeout: float | None) -> Raw:
+        method, bound = self._due.pop(number)
+        if timeout is None and bound is not None and self.patience is not None:
+            timeout = bound + self.patience
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            while (answer := self._wire.take(number)) is None:
+                if self._wire.fault is not None:
+                    raise self._wire.fault
+                self._turn(deadline, method)
+        except BaseException:
+            # Also for Ctrl-C: the late reply must find nobody.
+            self._wire.forget(number)
+            raise
+        return _result(answer)
+
+    def _turn(self, deadline: float | None, method: str) -> None:
+        """Send what is to be sent and take in what is there; wait until one of both is possible."""
+        if self._lost is not None:
+            raise self._lost
+        self._send()
+        events = select.POLLIN | (select.POLLOUT if self._wire.to_send else 0)
+        self._poll.register(self._socket, events)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not self._poll.poll(None if left is None else left * 1000) and left is not None:
+            raise ReplyTimeout(
+                f"haftd did not answer `{method}` in time; the request was cancelled"
+            )
+        self._receive()
+
+    def _send(self) -> None:
+        """Write what goes without waiting."""
+        if not self._wire.to_send:
+            return
+        try:
+            del self._wire.to_send[: self._socket.send(self._wire.to_send)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            # What the daemon said before it hung up is still to be read; then comes the end.
+            self._wire.to_send.clear()
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError as fault:
+            raise self._ended(fault) from fault
+        if not data:
+            raise self._wire.fault or self._ended(None)
+        self._wire.feed(data)
+
+    def _ended(self, fault: OSError | None) -> ConnectionLost:
+        why = "" if fault is None else f" ({os.strerror(fault.errno or 0)})"
+        self._lost = ConnectionLost(f"haftd closed the connection{why} before it answered")
+        return self._lost
+
+
+def _result(answer: Answer) -> Raw:
+    if isinstance(answer, RemoteError):
+        raise answer
+    return answer

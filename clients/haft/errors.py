@@ -1,0 +1,56 @@
+"""What can go wrong for a client, by whose fault it is.
+
+Rules: each message is one sentence that says what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConnectionLost",
+    "HaftError",
+    "NotRunning",
+    "ProtocolFault",
+    "RemoteError",
+    "ReplyTimeout",
+    "StartFailed",
+]
+
+
+class HaftError(Exception):
+    """All errors of the client side."""
+
+
+class RemoteError(HaftError):
+    """The daemon refused the request; `kind` and `data` are for programs. Section 9."""
+
+    def __init__(self, code: int, kind: str, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.kind = kind
+        self.message = message
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"RemoteError({self.code}, {self.kind!r}, {self.message!r})"
+
+
+class NotRunning(HaftError):
+    """No daemon answers at the socket."""
+
+
+class StartFailed(NotRunning):
+    """The daemon was started but did not come up."""
+
+
+class ConnectionLost(HaftError):
+    """The daemon closed the connection, or it broke, while a reply was due."""
+
+
+class ReplyTimeout(HaftError, TimeoutError):
+    """The reply did not come in the time allowed; the request was cancelled."""
+
+
+class ProtocolFault(HaftError):
+    """The other side broke the protocol, or is another program, or another user's."""

@@ -1,0 +1,159 @@
+"""What a client says and hears, as bytes: requests are numbered here, replies find their number.
+
+Rules: no I/O, no clock, no event loop; both clients stand on it. Replies may come in any order.
+A reply that nobody waits for any more is dropped. A reply without an id speaks of the connection,
+not of a call, and is kept as its fault. Newline framing, section 1 of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from .errors import ProtocolFault, RemoteError
+
+__all__ = ["Answer", "Conversation"]
+
+Answer = Raw | RemoteError
+"""What came back for a request: the result as JSON, or the error."""
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: Any = None
+
+
+class _Message(msgspec.Struct):
+    id: int | str | UnsetType | None = UNSET
+    result: Raw | UnsetType = UNSET
+    error: _Error | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+_MESSAGE = msgspec.json.Decoder(_Message)
+_BATCH = msgspec.json.Decoder(list[_Message])
+_ENCODER = msgspec.json.Encoder()
+
+
+class Conversation:
+    """One connection's numbering. `hear` is called with each notification of the daemon."""
+
+    def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
+        self._hear = hear
+        self._last = 0
+        self._partial = bytearray()
+        self._scanned = 0
+        self._expected: set[int] = set()
+        self._answers: dict[int, Answer] = {}
+        self.fault: RemoteError | None = None
+        self.to_send = bytearray()
+        """Bytes that are to go out; the owner takes them from the front."""
+
+    def request(self, method: str, params: object) -> int:
+        """Queue a request and return its number; `params` is a struct or a mapping."""
+        number, message = self._numbered(method, params)
+        self.to_send += _line(message)
+        return number
+
+    def batch(self, calls: Iterable[tuple[str, object]]) -> list[int]:
+        """Queue one batch and return its numbers, in order."""
+        numbered = [self._numbered(method, params) for method, params in calls]
+        if numbered:
+            self.to_send += _line([message for _, message in numbered])
+        return [number for number, _ in numbered]
+
+    def forget(self, number: int) -> None:
+        """Stop waiting for a reply and ask the daemon to cancel the request."""
+        if number in self._expected:
+            self._expected.discard(number)
+            self.to_send += _line(
+                {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}
+            )
+        self._answers.pop(number, None)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[int]:
+        """Take bytes off the wire; return the numbers whose replies are now there."""
+        self._partial += data
+        arrived: list[int] = []
+        begin = 0
+        while (end := self._partial.find(b"\n", max(begin, self._scanned))) >= 0:
+            line = bytes(memoryview(self._partial)[begin:end]).strip()
+            begin = end + 1
+            if line:
+                self._read(line, arrived)
+        # One deletion a feed: taking each line off the front would move the rest every time.
+        del self._partial[:begin]
+        self._scanned = len(self._partial)
+        return arrived
+
+    def take(self, number: int) -> Answer | None:
+        """Return the reply to a request if it is there; it is handed out once."""
+        answer = self._answers.pop(number, None)
+        if answer is not None:
+            self._expected.discard(number)
+        return answer
+
+    def _numbered(self, method: str, params: object) -> tuple[int, dict[str, object]]:
+        self._last += 1
+        self._expected.add(self._last)
+        return self._last, {
+            "jsonrpc": "2.0",
+            "id": self._last,
+            "method": method,
+            "params": params,
+        }
+
+    def _read(self, line: bytes, arrived: list[int]) -> None:
+        try:
+            messages = _BATCH.decode(line) if line.startswith(b"[") else [_MESSAGE.decode(line)]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
+            raise ProtocolFault("what answers at the socket does not speak JSON-RPC") from fault
+        for message in messages:
+            self._sort(message, arrived)
+
+    def _sort(self, message: _Message, arrived: list[int]) -> None:
+        if not isinstance(message.method, UnsetType):
+            if not isinstance(message.id, UnsetType):
+                self.to_send += _line(_refusal(message.id, message.method))
+            elif self._hear is not None:
+                params = Raw(b"{}") if isinstance(message.params, UnsetType) else message.params
+                self._hear(message.method, params.copy())
+            return
+        if isinstance(message.error, UnsetType):
+            answer: Answer = (
+                Raw(b"null") if isinstance(message.result, UnsetType) else message.result
+            )
+        else:
+            answer = _remote(message.error)
+        if message.id in self._expected:
+            assert isinstance(message.id, int)
+            self._answers[message.id] = answer
+            arrived.append(message.id)
+        elif message.id is None and isinstance(answer, RemoteError):
+            self.fault = answer
+
+
+def _line(message: object) -> bytes:
+    try:
+        return _ENCODER.encode(message) + b"\n"
+    except UnicodeEncodeError as fault:
+        raise ValueError("a text to be sent is not Unicode: it holds a lone surrogate") from fault
+
+
+def _remote(error: _Error) -> RemoteError:
+    data: Mapping[str, Any] = error.data if isinstance(error.data, dict) else {}
+    kind = data.get("kind")
+    return RemoteError(error.code, kind if isinstance(kind, str) else "", error.message, error.data)
+
+
+def _refusal(request: int | str | None, method: str) -> dict[str, object]:
+    return {
+        "jsonrpc": "2.0",
+        "id": request,
+        "error": {"code": -32601, "message": f"This client does not serve {method!r}."},
+    }
