@@ -61,6 +61,8 @@ _KINDS = {code: kind for kind, code in CODES.items()}
 _LONGEST = 512
 """Bytes of a message, and of a text in `data`."""
 
+_MOST_PROBLEMS = 100
+
 
 def _cut(text: str, limit: int = _LONGEST) -> str:
     """Escape what is not seen and cut to `limit` bytes of UTF-8, never inside a character."""
@@ -73,6 +75,11 @@ def _cut(text: str, limit: int = _LONGEST) -> str:
     if len(encoded) <= limit:
         return text
     return encoded[: limit - 3].decode("utf-8", "ignore") + "…"
+
+
+def _end(why: str) -> str:
+    """`why` as the end of a sentence that is closed elsewhere."""
+    return why[: _LONGEST + 1].rstrip(" .\n")
 
 
 def shown(text: object, limit: int = 120) -> str:
@@ -110,12 +117,12 @@ class RpcError(Exception):
 
 def parse_error(why: str) -> RpcError:
     """The bytes are no JSON; nothing of the message was looked at."""
-    return RpcError("parse_error", f"The message could not be parsed: {why}.")
+    return RpcError("parse_error", f"The message could not be parsed: {_end(why)}.")
 
 
 def invalid_request(why: str) -> RpcError:
     """JSON, but no JSON-RPC 2.0 request."""
-    return RpcError("invalid_request", f"This is not a JSON-RPC 2.0 request: {why}.")
+    return RpcError("invalid_request", f"This is not a JSON-RPC 2.0 request: {_end(why)}.")
 
 
 def method_not_found(name: str) -> RpcError:
@@ -127,7 +134,7 @@ def method_not_found(name: str) -> RpcError:
 
 def invalid_params(why: str, **data: Any) -> RpcError:
     """The params do not fit the method; `why` names the field."""
-    return RpcError("invalid_params", f"The params do not fit: {why}.", **data)
+    return RpcError("invalid_params", f"The params do not fit: {_end(why)}.", **data)
 
 
 def internal(incident: str) -> RpcError:
@@ -187,20 +194,26 @@ def action_not_supported(tool: str, action: str, why: str) -> RpcError:
     """The tool does not support the action, or not now."""
     return RpcError(
         "action_not_supported",
-        f"Tool {shown(tool)} does not support {action!r}: {why}.",
+        f"Tool {shown(tool)} does not support {shown(action)}: {_end(why)}.",
         tool=tool,
         action=action,
     )
 
 
 def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError:
-    """The tool's arguments are wrong; `problems` is a list of {path, message}, all of them."""
-    listed = "; ".join(f"{p['path']}: {p['message']}" for p in problems)
+    """The tool's arguments are wrong; `problems` is a list of {path, message}, all of them.
+
+    The message shows the first ones, `data.problems` all of them; more than 100 are counted only.
+    """
+    kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MOST_PROBLEMS]]
+    listed = "; ".join(f"{each['path']}: {_end(each['message'])}" for each in kept[:10])
+    more = {} if len(problems) == len(kept) else {"more": len(problems) - len(kept)}
     return RpcError(
         "invalid_arguments",
         f"The arguments of {shown(tool)} do not fit: {listed}.",
         tool=tool,
-        problems=list(problems),
+        problems=kept,
+        **more,
     )
 
 
@@ -229,13 +242,13 @@ def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
 def invalid_answer(why: str) -> RpcError:
     """The answer does not fit the question, which stays."""
     return RpcError(
-        "invalid_answer", f"The answer does not fit: {why}; the question is still open."
+        "invalid_answer", f"The answer does not fit: {_end(why)}; the question is still open."
     )
 
 
 def spawn_failed(why: str, **data: Any) -> RpcError:
     """The tool could not be started; nothing of it runs."""
-    return RpcError("spawn_failed", f"The tool could not be started: {why}.", **data)
+    return RpcError("spawn_failed", f"The tool could not be started: {_end(why)}.", **data)
 
 
 def shutting_down() -> RpcError:
@@ -249,7 +262,7 @@ def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
     """The tool names a runtime that this daemon cannot offer."""
     return RpcError(
         "unsupported_runtime",
-        f"Tool {shown(tool)} wants the runtime {runtime!r}, which cannot be used here: {why}.",
+        f"Tool {shown(tool)} wants the runtime {shown(runtime)}, which cannot be used here: {_end(why)}.",
         tool=tool,
         runtime=runtime,
     )

@@ -16,6 +16,8 @@ __all__ = ["Framer", "encode_headers", "encode_lines"]
 
 _BLANK = b" \t\r\n"
 _LONGEST_HEADERS = 4096
+_MOST_DIGITS = 18
+_USUAL = b"Content-Length: "
 
 
 def encode_lines(message: bytes) -> bytes:
@@ -123,27 +125,8 @@ class Framer:
                         at = len(data) - len(data[at:].lstrip(_BLANK))
                     if at == len(data):
                         return messages
-                seen = len(buffer)
-                # The end may lie across the seam of two reads.
-                piece = bytes(buffer[-3:]) + data[at : at + _LONGEST_HEADERS]
-                end = piece.find(b"\r\n\r\n")
-                if end < 0:
-                    if seen + len(data) - at > _LONGEST_HEADERS:
-                        self.fault = parse_error(
-                            f"the header block does not end within {_LONGEST_HEADERS} bytes"
-                        )
-                    else:
-                        buffer += data[at:]
-                        if b"\n\n" in piece:
-                            self.fault = parse_error("header lines end in CR LF")
-                    return messages
-                stop = at + end + 4 - min(seen, 3)
-                block = bytes(buffer) + data[at:stop]
-                buffer.clear()
-                at = stop
-                self._missing = self._length(block)
-                if self.fault is not None:
-                    self._missing = -1
+                at = self._head(data, at)
+                if self._missing < 0:
                     return messages
             need = self._missing - len(buffer)
             if len(data) - at < need:
@@ -158,36 +141,70 @@ class Framer:
             at += need
             self._missing = -1
 
+    def _head(self, data: bytes, at: int) -> int:
+        """Read a header block, or more of one, from `data[at:]`; returns where it ends.
+
+        Sets `_missing` when the block is complete and good.
+        """
+        buffer = self._buffer
+        seam = min(len(buffer), 3)  # the blank line may lie across two reads
+        piece = data[at : at + _LONGEST_HEADERS]
+        if seam:
+            piece = bytes(buffer[-seam:]) + piece
+        end = piece.find(b"\r\n\r\n")
+        if end >= 0:
+            stop = at + end + 4 - seam
+            block = bytes(buffer) + data[at:stop] if seam else data[at:stop]
+            buffer.clear()
+            self._missing = self._length(block)
+            return stop
+        if len(buffer) + len(data) - at > _LONGEST_HEADERS:
+            self.fault = parse_error(
+                f"the header block does not end within {_LONGEST_HEADERS} bytes"
+            )
+        elif b"\n\n" in piece:
+            self.fault = parse_error("header lines end in CR LF")
+        if self.fault is not None:
+            buffer.clear()
+            return len(data)
+        buffer += data[at:]
+        return len(data)
+
     def _length(self, block: bytes) -> int:
         """The body's length from a header block, or -1 with `fault` set."""
         if len(block) > _LONGEST_HEADERS:
-            self.fault = parse_error(f"the header block is longer than {_LONGEST_HEADERS} bytes")
+            self.fault = parse_error(
+                f"the header block does not end within {_LONGEST_HEADERS} bytes"
+            )
             return -1
-        length = -1
-        for line in block[:-4].split(b"\r\n"):
+        found: bytes | None = None
+        lines = block[:-4].split(b"\r\n")
+        if len(lines) == 1 and lines[0].startswith(_USUAL) and lines[0][len(_USUAL) :].isdigit():
+            found, lines = lines[0][len(_USUAL) :], []
+        for line in lines:
             name, colon, value = line.partition(b":")
-            name, value = name.strip().lower(), value.strip()
-            if not colon or not name or b"\n" in line:
+            if not colon or b"\n" in line or not name.strip():
                 self.fault = parse_error(f"{shown(line, 60)[1:]} is not a header line")
                 return -1
-            if name != b"content-length":
+            if name.strip().lower() != b"content-length":
                 continue
-            if length >= 0 or not value.isdigit():
+            value = value.strip()
+            if found is not None or not value.isdigit():
                 self.fault = parse_error(
                     f"`Content-Length` is given once, in digits, not {shown(value, 40)[1:]}"
                 )
                 return -1
-            length = int(value) if len(value) < _LONGEST_DIGITS else 10**_LONGEST_DIGITS
-        if length < 0:
+            found = value
+        if found is None:
             self.fault = parse_error("the header block has no `Content-Length`")
-        elif length > self._max:
+            return -1
+        found = found.lstrip(b"0") or b"0"
+        if len(found) > _MOST_DIGITS or int(found) > self._max:
             self._too_long("A message")
-        return length
+            return -1
+        return int(found)
 
     def _too_long(self, what: str) -> list[bytes]:
         self._buffer.clear()
         self.fault = limit_exceeded("max_message", self._max, f"{what} is too long, in bytes")
         return []
-
-
-_LONGEST_DIGITS = 20

@@ -221,9 +221,7 @@ class HandlesListParams(
 ):
     """List the handles of one session, or of all with `*`."""
 
-    session: (
-        Annotated[str, Meta(pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z")] | UnsetType
-    ) = UNSET
+    session: SessionOrAll | UnsetType = UNSET
     root: Root | UnsetType = UNSET
 
 

@@ -72,6 +72,8 @@ def _read_answer_type(form: object) -> AnswerType:
         case {"Select": {"options": list(options)}}:
             form = {"type": "select", "options": options}
     answer_type: AnswerType = msgspec.convert(form, AnswerType)
+    if isinstance(answer_type, Select) and not answer_type.options:
+        raise msgspec.ValidationError("a question to select from has no `options`")
     return answer_type
 
 

@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 NULL = b"null"
 _LONGEST_ID = 256
 _LONGEST_INT = 20
+_OPENINGS = (b"{", b"[")
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -121,14 +122,12 @@ def read_message(message: bytes, *, max_batch: int, max_nesting: int) -> Message
             str(message, "utf-8")
         except UnicodeDecodeError as fault:
             return ParseFault(parse_error(f"byte {fault.start} is not UTF-8"))
-    head = message[:1]
-    if head not in (b"{", b"["):
+    if not message.startswith(_OPENINGS):
         message = message.lstrip(b" \t\r\n")
-        head = message[:1]
     try:
-        if head == b"{":
+        if message.startswith(b"{"):
             return Single(_read_element(message, max_nesting))
-        if head == b"[":
+        if message.startswith(b"["):
             return _read_batch(message, max_batch, max_nesting)
         _anything(message)
     except msgspec.DecodeError as fault:
@@ -196,8 +195,11 @@ def _read_element(message: bytes, max_nesting: int) -> Element:
             id_ = NULL
             if envelope.method is not UNSET:
                 return Invalid(invalid_request(_ID_RULE), NULL)
+    # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
     deep = (
-        message.count(b"{") + message.count(b"[") > max_nesting and nesting(message) > max_nesting
+        len(message) > 2 * max_nesting
+        and message.count(b"{") + message.count(b"[") > max_nesting
+        and nesting(message) > max_nesting
     )
     method = envelope.method
     if method is UNSET:

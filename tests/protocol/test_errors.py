@@ -1,0 +1,108 @@
+"""Errors: every kind has its code, and no message carries what it should not."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol import errors
+from haft_protocol.errors import CODES, RpcError, shown
+from haft_protocol.rpc import encode_error
+
+SECTION_9 = {
+    "handle_not_found": -32001, "handle_exists": -32002, "tool_not_found": -32003,
+    "action_not_supported": -32004, "invalid_arguments": -32005, "not_authorized": -32006,
+    "not_approved": -32007, "handle_stopped": -32008, "limit_exceeded": -32009,
+    "untrusted_root": -32010, "invalid_answer": -32011, "spawn_failed": -32012,
+    "shutting_down": -32013, "unsupported_runtime": -32014, "request_cancelled": -32800,
+    "parse_error": -32700, "invalid_request": -32600, "method_not_found": -32601,
+    "invalid_params": -32602, "internal_error": -32603,
+}  # fmt: skip
+
+HOSTILE = [
+    "x" * 1_000_000,
+    "a\nb\x1b[31m",
+    "\x00\x9b",
+    "\u202e\u200b\U000e0041",
+    "é" * 600,
+    "\ud800",
+    "'\"`{}%s",
+]
+
+
+def test_the_codes_are_those_of_section_9() -> None:
+    assert CODES == SECTION_9
+
+
+def every_error(text: str) -> list[RpcError]:
+    """One of each kind with `text` wherever a caller's or a tool's text can get in."""
+    return [
+        errors.parse_error(text),
+        errors.invalid_request(text),
+        errors.method_not_found(text),
+        errors.invalid_params(text, field=text),
+        errors.internal(text),
+        errors.request_cancelled(),
+        errors.handle_not_found(text, text),
+        errors.handle_not_found(text, text, expired=True),
+        errors.handle_exists(text, text, "running"),
+        errors.tool_not_found(text, [text, text]),
+        errors.action_not_supported(text, text, text),
+        errors.invalid_arguments(text, [{"path": text, "message": text}] * 3),
+        errors.not_authorized(text),
+        errors.handle_stopped(text, {"state": "stopped"}),
+        errors.limit_exceeded("max_batch", 1, text),
+        errors.invalid_answer(text),
+        errors.spawn_failed(text, reason=text),
+        errors.shutting_down(),
+        errors.unsupported_runtime(text, text, text),
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_U28_a_message_is_at_most_512_bytes_and_has_no_control_characters(text: str) -> None:
+    for error in every_error(text):
+        assert len(error.message.encode()) <= 512, error.kind
+        assert error.message.isprintable(), error.kind
+        assert error.data["kind"] == error.kind
+        reply = encode_error(b"1", error)
+        assert len(reply) < 8192, error.kind
+        msgspec.json.decode(reply)
+
+
+@given(st.text())
+def test_U28_any_text_in_any_error_makes_a_reply(text: str) -> None:
+    for error in every_error(text):
+        assert len(error.message.encode()) <= 512
+        assert error.message.isprintable()
+        msgspec.json.decode(encode_error(b"1", error))
+
+
+@given(st.text() | st.binary(), st.integers(10, 200))
+def test_shown_quotes_cuts_and_escapes(text: str | bytes, limit: int) -> None:
+    found = shown(text, limit)
+    assert len(found) <= limit
+    assert found.isprintable()
+
+
+def test_every_message_is_one_sentence_or_two() -> None:
+    for error in every_error("why"):
+        assert error.message.endswith((".", "why")), error.message
+        assert ".." not in error.message
+    assert ".." not in errors.spawn_failed("there is no such program.").message
+
+
+def test_all_problems_are_in_the_data_up_to_a_hundred() -> None:
+    problems = [{"path": f"a.{n}", "message": "is unknown"} for n in range(150)]
+    assert errors.invalid_arguments("t", problems[:40]).data["problems"] == problems[:40]
+    error = errors.invalid_arguments("t", problems)
+    assert error.data["problems"] == problems[:100]
+    assert error.data["more"] == 50
+    assert "a.0: is unknown; a.1: is unknown" in error.message
+
+
+def test_a_kind_that_does_not_exist_is_a_mistake_of_ours() -> None:
+    with pytest.raises(KeyError):
+        RpcError("no_such_kind", "x")

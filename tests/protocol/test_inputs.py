@@ -1,0 +1,120 @@
+"""Inputs of apply: every form of section 4 is read, everything else is refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haft_protocol.inputs import SIGNALS, InputForm, read_input
+
+
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        ("y\n", InputForm(kind="text", text="y\n")),
+        ("", InputForm(kind="text", text="")),
+        ({"text": "y"}, InputForm(kind="text", text="y")),
+        ({"line": "y"}, InputForm(kind="line", text="y")),
+        ({"line": ""}, InputForm(kind="line", text="")),
+        ({"paste": "a\nb"}, InputForm(kind="paste", text="a\nb")),
+        ({"keys": ["C-c", "Up"]}, InputForm(kind="keys", keys=("C-c", "Up"))),
+        ({"eof": True}, InputForm(kind="eof")),
+        ({"signal": "INT"}, InputForm(kind="signal", signal="INT")),
+        ({"signal": "SIGTERM"}, InputForm(kind="signal", signal="TERM")),
+        ({"signal": "usr1"}, InputForm(kind="signal", signal="USR1")),
+        ({"resize": {"rows": 40, "cols": 120}}, InputForm(kind="resize", rows=40, cols=120)),
+        ({"line": "pw", "secret": True}, InputForm(kind="line", text="pw", secret=True)),
+        ({"line": "pw", "secret": False}, InputForm(kind="line", text="pw")),
+    ],
+)  # fmt: skip
+def test_each_form_is_read(form: object, read: InputForm) -> None:
+    assert read_input(form) == read
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (None, "a text"),
+        (5, "a text"),
+        (True, "a text"),
+        (["a"], "a text"),
+        ({}, "no kind"),
+        ({"secret": True}, "no kind"),
+        ({"line": "a", "eof": True}, "line and eof"),
+        ({"lines": "a"}, "unknown field 'lines'"),
+        ({"line": "a", "x": 1}, "unknown field 'x'"),
+        ({"line": 5}, "`line` is a text"),
+        ({"paste": None}, "`paste` is a text"),
+        ({"keys": []}, "list of key names"),
+        ({"keys": "Up"}, "list of key names"),
+        ({"keys": ["Up", ""]}, "1 to 64"),
+        ({"keys": ["Up", 5]}, "1 to 64"),
+        ({"keys": ["x" * 65]}, "1 to 64"),
+        ({"keys": ["a"] * 1025}, "at most 1024"),
+        ({"eof": False}, "`eof` is true"),
+        ({"eof": 1}, "`eof` is true"),
+        ({"signal": "NOPE"}, "`signal` is one of"),
+        ({"signal": 9}, "`signal` is one of"),
+        ({"signal": "SIG"}, "`signal` is one of"),
+        ({"resize": {"rows": 40}}, "`resize` is"),
+        ({"resize": {"rows": 40, "cols": 1, "x": 1}}, "`resize` is"),
+        ({"resize": {"rows": 0, "cols": 80}}, "`resize.rows` is an integer from 1"),
+        ({"resize": {"rows": 24, "cols": 10**9}}, "`resize.cols`"),
+        ({"resize": {"rows": True, "cols": 80}}, "`resize.rows`"),
+        ({"resize": {"rows": 24.0, "cols": 80}}, "`resize.rows`"),
+        ({"line": "a", "secret": 1}, "`secret` is true or false"),
+    ],
+)  # fmt: skip
+def test_everything_else_is_refused_in_words(form: object, words: str) -> None:
+    with pytest.raises(RpcError) as caught:
+        read_input(form)
+    assert caught.value.code == -32602
+    assert words in caught.value.message, caught.value.message
+    assert caught.value.data["field"] == "input"
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    ["line", "keys", "eof", "resize", "signal", "secret", "rows", "cols"]
+                ),
+                inner,
+                max_size=3,
+            )
+        ),
+    )
+)
+def test_any_value_is_read_or_refused(form: Any) -> None:
+    try:
+        assert read_input(form).kind
+    except RpcError as error:
+        assert error.code == -32602
+
+
+def test_what_was_typed_is_in_no_repr_and_in_no_refusal() -> None:
+    good: list[object] = ["hunter2", {"line": "hunter2", "secret": True}, {"keys": ["hunter2"]}]
+    for form in good:
+        assert "hunter2" not in repr(read_input(form))
+    bad: list[object] = [
+        {"line": ["hunter2"]},
+        {"signal": "hunter2"},
+        {"line": "hunter2", "secret": "hunter2"},
+    ]
+    for form in bad:
+        with pytest.raises(RpcError) as caught:
+            read_input(form)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_every_signal_is_one_of_the_system() -> None:
+    import signal
+
+    assert all(hasattr(signal, f"SIG{name}") for name in SIGNALS)

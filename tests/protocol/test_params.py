@@ -1,0 +1,195 @@
+"""Params: a wrong call is told which field is wrong and what it takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
+
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import (
+    METHODS,
+    AwaitParams,
+    Empty,
+    FetchParams,
+    HandlesListParams,
+    InitializeParams,
+    SpawnParams,
+)
+from haft_protocol.rpc import encode_request, read_params
+
+
+def refused(raw: bytes | None, kind: type[Any], method: str = "") -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        read_params(None if raw is None else Raw(raw), kind, method)
+    return caught.value
+
+
+def test_params_are_decoded_into_their_type() -> None:
+    params = read_params(Raw(b'{"id":"build","wait":"output","cursor":5}'), FetchParams)
+    assert params == FetchParams(id="build", wait="output", cursor=5)
+    assert params.session is UNSET
+
+
+def test_no_params_are_the_defaults() -> None:
+    assert read_params(None, Empty) == Empty()
+    assert "`id`" in refused(None, FetchParams).message
+
+
+def test_an_unknown_field_is_named_with_what_the_method_takes() -> None:
+    error = refused(b'{"tool":"run","id":"a","timout_ms":5}', SpawnParams)
+    assert error.code == -32602
+    assert "unknown field `timout_ms`" in error.message
+    assert "`timeout_ms`" in error.message
+    assert "spawn takes: tool (required), id (required)" in error.message
+    assert error.data == {"kind": "invalid_params", "field": "timout_ms"}
+
+
+def test_the_caller_may_say_which_method_it_is() -> None:
+    assert "ping takes: session, root" in refused(b'{"x":1}', Empty, "ping").message
+
+
+@pytest.mark.parametrize("raw", [b"[]", b'["build"]', b"[[1]]"])
+def test_a_list_is_told_that_params_go_by_name(raw: bytes) -> None:
+    for kind in (FetchParams, Empty):
+        error = refused(raw, kind)
+        assert error.code == -32602
+        assert "by name" in error.message
+
+
+@pytest.mark.parametrize("raw", [b"null", b"5", b'"x"', b"true"])
+def test_a_scalar_is_told_that_params_is_an_object(raw: bytes) -> None:
+    error = refused(raw, Empty)
+    assert error.code == -32602
+    assert "object" in error.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "field", "words"),
+    [
+        (FetchParams, b"{}", "id", "the field `id` is missing"),
+        (FetchParams, b'{"id":5}', "id", "`id` must be a name of 1 to 64"),
+        (FetchParams, b'{"id":"a b"}', "id", "`id` must be a name of 1 to 64"),
+        (FetchParams, b'{"id":"a\\n"}', "id", "`id` must be a name of 1 to 64"),
+        (FetchParams, b'{"id":""}', "id", "`id` must be a name of 1 to 64"),
+        (FetchParams, b'{"id":"a","session":"*"}', "session", "`session` must be a name"),
+        (FetchParams, b'{"id":"a","root":"rel"}', "root", "absolute path"),
+        (FetchParams, b'{"id":"a","root":"/a\\u0000"}', "root", "absolute path"),
+        (FetchParams, b'{"id":"a","timeout_ms":"5"}', "timeout_ms", "must be an integer, not a text"),
+        (FetchParams, b'{"id":"a","timeout_ms":-1}', "timeout_ms", "must be an integer >= 0"),
+        (FetchParams, b'{"id":"a","timeout_ms":1.5}', "timeout_ms", "must be an integer, not one with a fraction"),
+        (FetchParams, b'{"id":"a","timeout_ms":true}', "timeout_ms", "must be an integer, not true or false"),
+        (FetchParams, b'{"id":"a","wait":"soon"}', "wait", '"stopped", not \'soon\''),
+        (FetchParams, b'{"id":"a","wait":5}', "wait", 'must be one of "input", "none"'),
+        (FetchParams, b'{"id":"a","pattern":null}', "pattern", "must be a text, not null"),
+        (HandlesListParams, b'{"session":"**"}', "session", "`*` for all"),
+        (AwaitParams, b'{"all":"a"}', "all", "`all` must be a list, not a text"),
+        (AwaitParams, b'{"all":["a","b c"]}', "all[1]", "`all[1]` must be a name"),
+        (SpawnParams, b'{"tool":"t","id":"a","env":{"A":1}}', "env[...]", "must be a text or null, not an integer"),
+        (SpawnParams, b'{"tool":"t","id":"a","args":[]}', "args", "must be an object, not a list"),
+        (InitializeParams, b'{"protocol":1,"client":{"nam":"x"}}', "client.nam", "`client` takes: name (required)"),
+        (InitializeParams, b'{"protocol":1,"client":{}}', "client.name", "the field `client.name` is missing"),
+        (InitializeParams, b'{"protocol":2,"client":{"name":"x"}}', "protocol", "must be 1, not 2"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_with_what_it_takes(
+    kind: type[Any], raw: bytes, field: str, words: str
+) -> None:
+    error = refused(raw, kind)
+    assert error.code == -32602
+    assert error.data["field"] == field
+    assert words in error.message, error.message
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"1" * 5000, b"1" * 1_000_000])
+def test_U15_a_number_that_nothing_holds_is_a_parse_error(number: bytes) -> None:
+    for raw in (
+        b'{"tool":"t","id":"a","args":{"n":[' + number + b"]}}",
+        b'{"tool":"t","id":"a","quiet_ms":' + number + b"}",
+    ):
+        error = refused(raw, SpawnParams)
+        assert error.code == -32700
+        assert "out of range" in error.message
+        assert len(error.message) < 200
+
+
+def test_a_field_of_session_star_is_allowed_for_the_list_only() -> None:
+    assert read_params(Raw(b'{"session":"*"}'), HandlesListParams).session == "*"
+
+
+@given(st.text(max_size=300))
+def test_U28_whatever_a_field_is_called_the_message_is_short_and_plain(name: str) -> None:
+    try:
+        raw = json.dumps({name: 1}, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return
+    if name in ("session", "root"):
+        return
+    error = refused(raw, Empty)
+    assert len(error.message.encode()) <= 512
+    assert error.message.isprintable()
+    assert len(error.data["field"].encode()) <= 512
+
+
+keys = st.sampled_from(
+    [
+        "id",
+        "tool",
+        "session",
+        "root",
+        "wait",
+        "view",
+        "args",
+        "env",
+        "client",
+        "any",
+        "all",
+        "input",
+        "policy",
+        "pattern",
+    ]
+)
+
+
+@given(
+    st.sampled_from(sorted(METHODS)),
+    st.dictionaries(
+        keys,
+        st.recursive(
+            st.none()
+            | st.booleans()
+            | st.integers()
+            | st.floats(allow_nan=False)
+            | st.text(max_size=5),
+            lambda i: st.lists(i, max_size=2) | st.dictionaries(keys, i, max_size=2),
+            max_leaves=5,
+        ),
+    ),
+)
+def test_any_params_are_decoded_or_refused_with_a_short_sentence(
+    method: str, params: dict[str, Any]
+) -> None:
+    raw = json.dumps(params).encode("utf-8", "surrogatepass")
+    kind = METHODS[method].params
+    try:
+        assert isinstance(read_params(Raw(raw), kind, method), kind)
+    except RpcError as error:
+        assert error.code in (-32602, -32700)
+        assert len(error.message.encode()) <= 512
+        assert error.message.isprintable()
+
+
+def test_params_are_written_without_their_defaults() -> None:
+    assert b'"params":{"tool":"run","id":"a"}' in encode_request(
+        1, "spawn", SpawnParams(tool="run", id="a")
+    )
+    assert encode_request(1, "ping", Empty()).endswith(b'"params":{}}')
+
+
+def test_nesting_that_decoding_cannot_follow_is_refused() -> None:
+    raw = b'{"tool":"t","id":"a","args":' + b'{"a":' * 5000 + b"1" + b"}" * 5001
+    assert refused(raw, SpawnParams).code == -32602

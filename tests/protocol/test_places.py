@@ -1,0 +1,109 @@
+"""Places: daemon and client find the same ones, and what cannot be bound is said before it is tried."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.places import (
+    LONGEST_SOCKET_PATH,
+    PlaceError,
+    config_file,
+    runtime_places,
+    socket_path,
+    state_folder,
+    tools_folder,
+)
+
+
+def test_haft_socket_comes_first_then_the_runtime_folder_then_tmp() -> None:
+    env = {"HAFT_SOCKET": "/s/x.sock", "XDG_RUNTIME_DIR": "/run/user/7"}
+    assert socket_path(env, 7, socket="/o/y.sock") == "/o/y.sock"
+    assert socket_path(env, 7) == "/s/x.sock"
+    assert socket_path({"XDG_RUNTIME_DIR": "/run/user/7"}, 7) == "/run/user/7/haft/haftd.sock"
+    assert socket_path({}, 7) == "/tmp/haft-7/haftd.sock"
+
+
+@pytest.mark.parametrize("value", ["", "relative", "run/user/7"])
+def test_a_variable_that_names_no_folder_counts_as_absent(value: str) -> None:
+    assert socket_path({"XDG_RUNTIME_DIR": value}, 7) == "/tmp/haft-7/haftd.sock"
+    assert socket_path({"HAFT_SOCKET": ""}, 7) == "/tmp/haft-7/haftd.sock"
+    env = {"HOME": "/h", "XDG_CONFIG_HOME": value, "XDG_STATE_HOME": value}
+    assert config_file(env) == "/h/.config/haft/config.toml"
+    assert state_folder(env) == "/h/.local/state/haft"
+
+
+def test_a_slash_at_the_end_changes_nothing() -> None:
+    assert socket_path({"XDG_RUNTIME_DIR": "/run/u//"}, 7) == "/run/u/haft/haftd.sock"
+
+
+def test_L04_a_chosen_path_that_is_too_long_is_refused_with_path_length_and_limit() -> None:
+    path = "/" + "x" * (LONGEST_SOCKET_PATH - 1)
+    assert socket_path({"HAFT_SOCKET": path}, 7) == path
+    for env, option in (({"HAFT_SOCKET": path + "y"}, None), ({}, path + "y")):
+        with pytest.raises(PlaceError) as caught:
+            socket_path(env, 7, socket=option)
+        for part in (path + "y", "108", "107", "--socket" if option else "HAFT_SOCKET"):
+            assert part in str(caught.value)
+
+
+def test_the_length_of_a_path_is_counted_in_bytes() -> None:
+    with pytest.raises(PlaceError):
+        socket_path({"HAFT_SOCKET": "/" + "é" * 60}, 7)
+
+
+@pytest.mark.parametrize("path", ["rel.sock", "\0abstract", "/a\0b", "/folder/", "@abstract"])
+def test_U03_a_path_that_is_no_absolute_file_is_refused(path: str) -> None:
+    with pytest.raises(PlaceError, match="HAFT_SOCKET"):
+        socket_path({"HAFT_SOCKET": path}, 7)
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=80, max_size=300))
+def test_a_long_runtime_folder_gives_way_to_a_short_one_of_its_own(name: str) -> None:
+    base = "/" + name
+    found = socket_path({"XDG_RUNTIME_DIR": base}, 7)
+    assert len(found.encode()) <= LONGEST_SOCKET_PATH
+    assert found == socket_path({"XDG_RUNTIME_DIR": base, "HOME": "/h", "LANG": "C"}, 7)
+    if not found.startswith(base):
+        assert found.startswith("/tmp/haft-7/")
+        assert found != socket_path({}, 7)
+        assert found != socket_path({"XDG_RUNTIME_DIR": base + "2"}, 7)
+        assert found != socket_path({"XDG_RUNTIME_DIR": base}, 8)
+
+
+def test_a_folder_name_that_is_no_utf8_is_taken_as_it_is() -> None:
+    assert socket_path({"XDG_RUNTIME_DIR": "/\udcff"}, 7) == "/\udcff/haft/haftd.sock"
+    assert socket_path({"XDG_RUNTIME_DIR": "/" + "\udcff" * 100}, 7).startswith("/tmp/haft-7/")
+
+
+def test_runtime_files_sit_beside_the_socket_wherever_that_is() -> None:
+    found = runtime_places({"XDG_RUNTIME_DIR": "/run/user/7"}, 7)
+    assert found.folder == "/run/user/7/haft"
+    assert found.token == "/run/user/7/haft/token"
+    assert found.handles_lock == "/run/user/7/haft/handles.lock"
+    assert found.daemon_lock == "/run/user/7/haft/daemon.lock"
+    assert found.recover_lock == "/run/user/7/haft/recover.lock"
+    assert found.ours
+    found = runtime_places({"HAFT_SOCKET": "/s/a.sock"}, 7)
+    assert (found.folder, found.token, found.ours) == ("/s", "/s/token", False)
+    found = runtime_places({}, 7, socket="/a.sock")
+    assert (found.folder, found.token) == ("/", "/token")
+
+
+def test_configuration_and_state_have_their_homes() -> None:
+    env = {"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/"}
+    assert config_file(env) == "/c/haft/config.toml"
+    assert state_folder(env) == "/s/haft"
+    assert tools_folder("/c/haft/config.toml") == "/c/haft/tools"
+    assert tools_folder("/config.toml") == "/tools"
+    assert config_file({}, config="/x/y.toml") == "/x/y.toml"
+    with pytest.raises(PlaceError, match="--config"):
+        config_file({}, config="y.toml")
+
+
+def test_without_any_home_the_message_says_what_to_set() -> None:
+    with pytest.raises(PlaceError, match="XDG_CONFIG_HOME nor HOME"):
+        config_file({})
+    with pytest.raises(PlaceError, match="XDG_STATE_HOME nor HOME"):
+        state_folder({"HOME": "h"})

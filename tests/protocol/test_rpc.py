@@ -1,0 +1,473 @@
+"""The envelope: what a message is, which faults it has, and that an id comes back as it was sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from haft_protocol import rpc
+from haft_protocol.errors import RpcError, limit_exceeded
+from haft_protocol.rpc import Batch, Incoming, Invalid, ParseFault, Request, Single
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+ids = (
+    st.none()
+    | st.integers(-(10**20) + 1, 10**20 - 1)
+    | st.text(st.characters(codec="utf-8"), max_size=60)
+)
+
+
+def read(message: bytes, *, max_batch: int = 256, max_nesting: int = 64) -> rpc.Message:
+    return rpc.read_message(message, max_batch=max_batch, max_nesting=max_nesting)
+
+
+def single(message: bytes) -> rpc.Element:
+    found = read(message)
+    assert isinstance(found, Single), found
+    return found.item
+
+
+def refused(message: bytes) -> RpcError:
+    found = read(message)
+    assert isinstance(found, ParseFault), found
+    return found.error
+
+
+def invalid(message: bytes) -> Invalid:
+    found = single(message)
+    assert isinstance(found, Invalid), found
+    return found
+
+
+def request(**fields: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **fields}).encode()
+
+
+# ── requests ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(
+    st.text(st.characters(codec="utf-8")),
+    st.dictionaries(st.text(), values, max_size=3),
+    ids,
+    st.booleans(),
+)
+def test_a_request_is_read_as_it_was_written(
+    method: str, params: dict[str, Any], id_: Any, pretty: bool
+) -> None:
+    message = json.dumps(
+        {"jsonrpc": "2.0", "method": method, "params": params, "id": id_},
+        indent=2 if pretty else None,
+    ).encode("utf-8", "surrogatepass")
+    if b"\\ud" in message:
+        return  # an unpaired surrogate, or a pair: test_U14 has those
+    found = single(message)
+    assert isinstance(found, Request)
+    assert found.method == method
+    assert found.params is not None
+    assert json.loads(bytes(found.params)) == params
+    assert found.id is not None
+    assert json.loads(found.id) == id_
+
+
+@given(ids)
+def test_U17_an_id_is_echoed_exactly(id_: Any) -> None:
+    written = json.dumps(id_).encode()
+    found = single(b'{"jsonrpc":"2.0","method":"ping","id": ' + written + b" }")
+    assert isinstance(found, Request)
+    assert found.id == written
+    assert b'"id":' + written + b"," in rpc.encode_reply(written, {})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"0",
+        b"-1",
+        b"1" * 20,
+        b"-" + b"1" * 20,
+        b'""',
+        b'"a"',
+        b'"\\u0061\\n"',
+        b"null",
+        b'"' + b"x" * 256 + b'"',
+        b'"' + b"\\u00e9" * 128 + b'"',
+    ],
+)
+def test_U17_good_ids(written: bytes) -> None:
+    found = single(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
+    assert isinstance(found, Request)
+    assert found.id == written
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"1.0", b"1e2", b"1E2", b"-0.5", b"true", b"false", b"{}", b"[]", b'{"a":1}', b"[1]",
+        b"1" * 21, b"1" * 30, b"-" + b"1" * 21, b'"' + b"x" * 257 + b'"',
+        b'"' + b"x" * 1_000_000 + b'"', b'"' + b"\\u00e9" * 129 + b'"',
+        '"é'.encode() + b"x" * 255 + b'"',
+    ],
+)  # fmt: skip
+def test_U17_bad_ids_are_refused_with_a_null_id(written: bytes) -> None:
+    found = invalid(b'{"jsonrpc":"2.0","method":"m","id":' + written + b"}")
+    assert found.error.code == -32600
+    assert found.id == b"null"
+    assert "256" in found.error.message
+    for message in (
+        b'{"jsonrpc":"2.0","method":5,"id":' + written + b"}",
+        b'{"id":' + written + b"}",
+    ):
+        assert invalid(message).id == b"null"
+
+
+def test_a_request_without_an_id_is_a_notification() -> None:
+    found = single(request(method="m"))
+    assert found == Request("m", None, None)
+
+
+@pytest.mark.parametrize("version", [None, 2, 2.0, "1.0", "2", "2.00", ["2.0"]])
+def test_another_version_is_an_invalid_request_with_its_id(version: Any) -> None:
+    found = invalid(request(jsonrpc=version, method="m", id=7))
+    assert (found.error.code, found.id) == (-32600, b"7")
+    assert "2.0" in found.error.message
+    assert invalid(b'{"method":"m","id":7}').error.code == -32600
+
+
+@pytest.mark.parametrize("method", [None, 1, ["m"], {}, True])
+def test_a_method_that_is_no_text_is_an_invalid_request(method: Any) -> None:
+    found = invalid(request(method=method, id="x"))
+    assert (found.error.code, found.id) == (-32600, b'"x"')
+    assert "method" in found.error.message
+
+
+def test_an_object_without_a_method_is_an_invalid_request() -> None:
+    assert invalid(b"{}").error.code == -32600
+    assert invalid(request(id=3, params={})).id == b"3"
+
+
+@pytest.mark.parametrize("message", [b"1", b'"x"', b"null", b"true", b" 5 "])
+def test_a_scalar_is_an_invalid_request(message: bytes) -> None:
+    assert refused(message).code == -32600
+
+
+def test_members_that_are_not_of_the_envelope_are_passed_over() -> None:
+    assert single(request(method="m", id=1, trace="x")) == Request("m", None, b"1")
+
+
+def test_blanks_around_a_message_are_passed_over() -> None:
+    assert single(b" \r\n\t" + request(method="m") + b"\r\n") == Request("m", None, None)
+
+
+# ── faults of the bytes ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b" ",
+        b"{",
+        b"[",
+        b"{]",
+        b'{"a":}',
+        b"{}x",
+        b"{}{}",
+        b"[1,]",
+        b"nul",
+        b"{'a':1}",
+        b"\0",
+        b'{"a":"\x01"}',
+        b'{"a":01}',
+        b'{"method":5,"id":}',
+        b'[{"a":}]',
+    ],
+)
+def test_what_is_no_json_is_a_parse_error(message: bytes) -> None:
+    assert refused(message).code == -32700
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff",
+        b"\xc0\xaf",
+        b"\xe0\x80\xaf",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xe2\x82",
+        b"\\ud800",
+        b"\\udc00",
+        b"\\ud800\\u0041",
+        b"\\uD83D",
+    ],
+)
+@pytest.mark.parametrize("place", ["method", "params", "id", "key", "other"])
+def test_U14_text_that_is_no_unicode_is_a_parse_error_wherever_it_is(
+    text: bytes, place: str
+) -> None:
+    fields = {"jsonrpc": b'"2.0"', "method": b'"m"', "id": b"1"}
+    quoted = b'"' + text + b'"'
+    match place:
+        case "params":
+            fields["params"] = b'{"a":' + quoted + b"}"
+        case "key":
+            fields["params"] = b"{" + quoted + b":1}"
+        case _:
+            fields[place] = quoted
+    message = (
+        b"{" + b",".join(b'"%b":%b' % (key.encode(), value) for key, value in fields.items()) + b"}"
+    )
+    assert refused(message).code == -32700
+    assert refused(b"[" + message + b"]").code == -32700
+
+
+def test_U14_a_byte_order_mark_is_a_parse_error_that_says_so() -> None:
+    error = refused(b"\xef\xbb\xbf" + request(method="m", id=1))
+    assert error.code == -32700
+    assert "byte order mark" in error.message
+
+
+def test_U14_a_surrogate_pair_is_a_character() -> None:
+    found = single(b'{"jsonrpc":"2.0","method":"\\ud83d\\ude00"}')
+    assert isinstance(found, Request)
+    assert found.method == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"nan"])
+def test_U15_what_is_no_number_is_a_parse_error(number: bytes) -> None:
+    assert (
+        refused(b'{"jsonrpc":"2.0","method":"m","id":1,"params":{"a":' + number + b"}}").code
+        == -32700
+    )
+
+
+@pytest.mark.parametrize("levels", [1_100, 100_000, 1_000_000])
+@pytest.mark.parametrize("pair", [(b"[", b"]"), (b'{"a":', b"}")])
+def test_U13_nesting_far_over_the_limit_is_a_parse_error_that_names_it(
+    levels: int, pair: tuple[bytes, bytes]
+) -> None:
+    inner = pair[0] * levels + b"1" + pair[1] * levels
+    for message in (inner, b'{"jsonrpc":"2.0","method":"m","id":1,"params":{"a":' + inner + b"}}"):
+        error = refused(message)
+        assert error.code == -32700
+        assert "max_nesting" in error.message
+        assert "64" in error.message
+
+
+def test_U13_nesting_over_the_limit_is_refused_with_the_id() -> None:
+    def message(levels: int) -> bytes:
+        inner = levels - 1
+        return request(method="m", id=9, params=json.loads("[" * inner + "]" * inner))
+
+    assert isinstance(single(message(64)), Request)
+    found = invalid(message(65))
+    assert (found.error.code, found.id) == (-32009, b"9")
+    assert found.error.data["limit"] == "max_nesting"
+    assert "64" in found.error.message
+
+
+def test_U13_in_a_batch_only_the_element_that_is_too_deep_is_refused() -> None:
+    deep = request(method="m", id=2, params={"a": json.loads("[" * 63 + "]" * 63)})
+    found = read(b"[" + request(method="m", id=1) + b"," + deep + b"]")
+    assert isinstance(found, Batch)
+    first, second = found.items
+    assert isinstance(first, Request)
+    assert isinstance(second, Invalid)
+    assert (second.error.code, second.id) == (-32009, b"2")
+
+
+def depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth, value), default=0)
+    return 0
+
+
+tricky = st.text(st.sampled_from('[]{}"\\,:a\n'), max_size=8)
+
+
+@given(
+    st.recursive(
+        tricky | st.integers(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(tricky, inner, max_size=4),
+        max_leaves=30,
+    )
+)
+def test_nesting_is_counted_right_whatever_the_texts_hold(value: object) -> None:
+    assert rpc.nesting(json.dumps(value).encode()) == depth(value)
+    assert rpc.nesting(json.dumps(value, indent=1).encode()) == depth(value)
+
+
+# ── batches ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_element_of_a_batch_is_read_for_itself() -> None:
+    found = read(
+        b'[1, {"jsonrpc":"2.0","method":"m","id":1}, {"foo":1}, [], {"jsonrpc":"2.0","method":"n"}]'
+    )
+    assert isinstance(found, Batch)
+    assert [type(item) for item in found.items] == [Invalid, Request, Invalid, Invalid, Request]
+    assert all(item.error.code == -32600 for item in found.items if isinstance(item, Invalid))
+
+
+def test_an_empty_batch_is_one_invalid_request() -> None:
+    assert refused(b"[]").code == -32600
+    assert refused(b" [ ] ").code == -32600
+
+
+def test_U11_a_batch_at_the_limit_passes_and_one_more_is_one_error() -> None:
+    one = request(method="m", id=1)
+    found = read(b"[" + b",".join([one] * 256) + b"]")
+    assert isinstance(found, Batch)
+    assert len(found.items) == 256
+    error = refused(b"[" + b",".join([one] * 257) + b"]")
+    assert error.code == -32009
+    assert error.data["limit"] == "max_batch"
+    assert "256" in error.message
+
+
+def test_U11_a_batch_of_thousands_is_one_small_error() -> None:
+    for message in (b"[" + b",".join([b"{}"] * 33_825) + b"]", b"[" + b"1," * 4_000_000 + b"1]"):
+        error = refused(message)
+        assert error.data["limit"] == "max_batch"
+        assert len(rpc.encode_error(b"null", error)) < 400
+
+
+@given(st.lists(values, min_size=1, max_size=5))
+def test_any_batch_gives_one_item_an_element(elements: list[Any]) -> None:
+    message = msgspec.json.encode(rpc._mend(elements))
+    found = read(message)
+    assert isinstance(found, Batch)
+    assert len(found.items) == len(elements)
+
+
+def test_a_batch_is_joined_in_order() -> None:
+    assert json.loads(
+        rpc.join_batch([rpc.encode_reply(b"1", {}), rpc.encode_reply(b'"b"', None)])
+    ) == [
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": "b", "result": None},
+    ]
+
+
+# ── responses from the peer ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("message", "id_"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}', b"1"),
+        (b'{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"m"}}', b'"x"'),
+        (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}', b"null"),
+        (b'{"id":1,"result":null}', b"1"),
+        (b'{"result":1}', b"null"),
+        (b'{"jsonrpc":5,"id":1,"result":1}', b"1"),
+        (b'{"jsonrpc":"2.0","id":1.5,"result":1}', b"null"),
+        (b'{"jsonrpc":"2.0","id":{},"result":1,"error":1}', b"null"),
+    ],
+)
+def test_U19_a_response_is_never_answered_however_odd_it_is(message: bytes, id_: bytes) -> None:
+    found = single(message)
+    assert isinstance(found, Incoming)
+    assert found.id == id_
+
+
+def test_U19_a_response_keeps_its_result_as_it_came() -> None:
+    found = single(b'{"jsonrpc":"2.0","id":1,"result": {"a": [1]} }')
+    assert isinstance(found, Incoming)
+    assert found.result is not None
+    assert bytes(found.result) == b'{"a": [1]}'
+    assert found.error is None
+
+
+def test_U19_a_response_that_is_too_deep_is_an_error_for_whoever_waits() -> None:
+    found = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
+    assert isinstance(found, Incoming)
+    assert found.result is None
+    assert found.error is not None
+    assert rpc.read_error(found.error).kind == "limit_exceeded"
+
+
+# ── any bytes ────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.binary(max_size=200) | values.map(lambda value: msgspec.json.encode(rpc._mend(value))))
+def test_any_bytes_are_read_without_an_exception(message: bytes) -> None:
+    found = read(message)
+    assert isinstance(found, Single | Batch | ParseFault)
+    if isinstance(found, ParseFault):
+        msgspec.json.decode(rpc.encode_error(b"null", found.error))
+
+
+@given(st.data())
+def test_a_damaged_message_is_read_without_an_exception(data: st.DataObject) -> None:
+    whole = bytearray(
+        b'[{"jsonrpc":"2.0","method":"m\\u00e9","id":"a","params":{"a":[1,2.5e1,"\xc3\xa9"]}},{"id":1,"result":1}]'
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    found = read(bytes(whole))
+    assert isinstance(found, Single | Batch | ParseFault)
+
+
+# ── out ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(values)
+def test_a_reply_is_one_json_line_that_holds_the_result(value: Any) -> None:
+    value = rpc._mend(value)
+    reply = rpc.encode_reply(b"1", value)
+    assert b"\n" not in reply
+    assert json.loads(reply) == {"jsonrpc": "2.0", "id": 1, "result": value}
+
+
+def test_a_name_that_is_no_utf8_costs_nobody_a_reply() -> None:
+    reply = rpc.encode_reply(b"1", {"p\udcff": ["a\udcffb", 5]})
+    assert json.loads(reply)["result"] == {"p?": ["a?b", 5]}
+
+
+def test_an_error_reply_has_code_message_and_kind() -> None:
+    reply = json.loads(rpc.encode_error(b'"a"', limit_exceeded("max_batch", 3, "Too many")))
+    assert reply["id"] == "a"
+    assert reply["error"]["code"] == -32009
+    assert reply["error"]["data"] == {"kind": "limit_exceeded", "limit": "max_batch", "value": 3}
+
+
+def test_what_one_side_writes_the_other_reads() -> None:
+    found = single(rpc.encode_request(5, "spawn", {"id": "x"}))
+    assert isinstance(found, Request)
+    assert (found.method, found.id) == ("spawn", b"5")
+    found = single(rpc.encode_notification("handle/state", {"id": "x"}))
+    assert isinstance(found, Request)
+    assert found.id is None
+
+
+def test_a_received_error_keeps_its_code_its_words_and_its_data() -> None:
+    error = rpc.read_error(
+        Raw(b'{"code":-32001,"message":"gone","data":{"kind":"handle_not_found","expired":true}}')
+    )
+    assert (error.code, error.kind, error.message) == (-32001, "handle_not_found", "gone")
+    assert error.data["expired"] is True
+    error = rpc.read_error(Raw(b'{"code":17,"message":"of another server"}'))
+    assert (error.code, error.message) == (17, "of another server")
+    for odd in (b"5", b"{}", b'{"code":"x","message":1}', b"["):
+        assert rpc.read_error(Raw(odd)).code == -32603

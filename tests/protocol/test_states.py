@@ -1,0 +1,68 @@
+"""Handle states on the wire: what is not there is not said, and what is written is read again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from haft_protocol.methods import AwaitResult
+from haft_protocol.questions import Boolean, Question
+from haft_protocol.states import (
+    EndedBy,
+    Exit,
+    HandleState,
+    InputWanted,
+    Pending,
+    Running,
+    Stopped,
+    ToolError,
+    Truncated,
+    Waiting,
+)
+
+COMMON: dict[str, Any] = {
+    "id": "a", "tool": "run", "session": "default", "cursor": 3, "generation": 1, "elapsed_ms": 5,
+}  # fmt: skip
+
+STATES: list[tuple[HandleState, dict[str, Any]]] = [
+    (Pending(**COMMON, content=""), {"state": "pending", "content": ""}),
+    (Running(**COMMON, content="x", omitted=2), {"state": "running", "content": "x", "omitted": 2}),
+    (Running(**COMMON, content="", input_wanted=None), {"state": "running", "content": "", "input_wanted": None}),
+    (
+        Running(**COMMON, content="", input_wanted=InputWanted("line", "? "), waited="input"),
+        {"state": "running", "content": "", "input_wanted": {"kind": "line", "prompt": "? "}, "waited": "input"},
+    ),
+    (
+        Waiting(**COMMON, content="", question=Question(id="q", text="t", answer_type=Boolean())),
+        {"state": "waiting", "content": "", "question": {"id": "q", "text": "t", "answer_type": {"type": "boolean"}}},
+    ),
+    (
+        Stopped(**COMMON, ended_by=EndedBy("exit"), exit=Exit(code=0), result="ok", output_complete=True),
+        {"state": "stopped", "ended_by": {"by": "exit"}, "exit": {"code": 0}, "result": "ok", "output_complete": True},
+    ),
+    (
+        Stopped(
+            **COMMON, ended_by=EndedBy("abort", "editor"), exit=Exit(signal="TERM"), error=ToolError("m"), content="",
+            truncated=Truncated(9, 3, None),
+        ),
+        {
+            "state": "stopped", "ended_by": {"by": "abort", "client": "editor"}, "exit": {"signal": "TERM"},
+            "error": {"message": "m", "trace": [], "transient": False}, "content": "",
+            "truncated": {"bytes": 9, "kept": 3, "path": None},
+        },
+    ),
+]  # fmt: skip
+
+
+def test_a_state_is_written_with_exactly_what_it_has_and_read_again() -> None:
+    for state, own in STATES:
+        written = msgspec.json.encode(state)
+        assert json.loads(written) == {**COMMON, **own}
+        assert msgspec.json.decode(written, type=HandleState) == state
+
+
+def test_timed_out_is_said_only_when_it_is_so() -> None:
+    assert msgspec.to_builtins(AwaitResult((), ())) == {"completed": (), "pending": ()}
+    assert msgspec.to_builtins(AwaitResult((), (), True))["timed_out"] is True

@@ -1,0 +1,60 @@
+"""The public surface: every name that is offered exists, nothing is offered by accident, and a
+client pays little for it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import haft_protocol
+
+MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__path__))
+
+
+def test_the_rooms_are_those_of_the_design() -> None:
+    assert MODULES == [
+        "discover", "errors", "framing", "inputs", "methods", "outcome", "places", "questions",
+        "refusals", "rpc", "states",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_a_module_offers_is_what_it_defines_in_public(name: str) -> None:
+    module = importlib.import_module(f"haft_protocol.{name}")
+    assert len(set(module.__all__)) == len(module.__all__)
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text())
+    assert ast.get_docstring(tree)
+    defined = {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    }
+    assert defined <= set(module.__all__)
+    assert all(hasattr(module, offered) for offered in module.__all__)
+
+
+def test_a_client_imports_nothing_slow() -> None:
+    """Each of these alone would cost more than a whole call."""
+    slow = [
+        "dataclasses",
+        "asyncio",
+        "hashlib",
+        "difflib",
+        "logging",
+        "json",
+        "haft_protocol.refusals",
+    ]
+    code = (
+        "import haft_protocol.rpc, haft_protocol.framing, haft_protocol.places, "
+        "haft_protocol.methods, haft_protocol.inputs, haft_protocol.outcome, sys; "
+        f"print([name for name in {slow!r} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
