@@ -354,11 +354,11 @@ def _values(
         try:
             found[key] = readers[key](value)
         except Wrong as wrong:
-            problems.append(
-                document.problem((section, key), f"{wrong.message}; the default is used")
-            )
-            if (section, key) in (("websocket", "host"), ("websocket", "port")):
-                found["off"] = True  # never on another address than the one that was meant
+            # A WebSocket never listens where it was not meant to, nor for whom.
+            instead = "the WebSocket stays off" if section == "websocket" else "the default is used"
+            problems.append(document.problem((section, key), f"{wrong.message}; {instead}"))
+            if section == "websocket":
+                found["off"] = True
     return found
 
 

@@ -198,7 +198,7 @@ def _explain(
     if kind == "type":
         wanted = _at(schema, list(error.schema_path)[:-1]).get("type", "another type")
         wanted = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))
-        return [(path, f"it must be {wanted}, not {given}")]
+        return [(path, f"it must be {wanted}, not {_short(error.instance)}")]
     message = error.message if len(error.message) <= 200 else f"{given} does not fit `{kind}`"
     return [(path, message)]
 

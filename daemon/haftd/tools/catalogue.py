@@ -70,6 +70,8 @@ class Catalogue:
         self._toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []
+        for document in self._packed():
+            layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
             layers.extend(layers_of(document, problems))
         self._tools = tools_of(layers, problems)
@@ -77,11 +79,12 @@ class Catalogue:
         self.problems = tuple(problems)
         return len(self), self.problems
 
+    def _packed(self) -> _Documents:
+        with as_file(files(__package__) / "toolpack") as folder:
+            return [read(folder / f"{name}.toml") for name in TOOLPACK if name in self._toolpack]
+
     def _documents(self, problems: _Problems) -> _Documents:
         documents: _Documents = []
-        with as_file(files(__package__) / "toolpack") as folder:
-            packed = [folder / f"{name}.toml" for name in TOOLPACK if name in self._toolpack]
-            documents.extend(read(path) for path in packed)
         for source in self._sources:
             try:
                 paths = sorted(source.glob("*.toml")) if source.is_dir() else [source]

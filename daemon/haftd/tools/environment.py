@@ -13,7 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
 
+from haft_protocol.errors import invalid_params, limit_exceeded, shown
+
 __all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
+
+MAX_VARIABLE = 131_070
+"""Name and value together, in bytes: what the kernel takes less `=` and NUL."""
 
 LONGEST_CALL = 64 * 1024
 """A call's JSON above this is handed over in a file."""
@@ -23,18 +28,23 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _FILLED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
 """Taken from the daemon's environment when a client's does not mention them."""
 
-_REMOVED = frozenset(
-    # The user manager: a process that reaches it can start others that are not ours.
-    "DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE"
-    " XDG_RUNTIME_DIR"
-    # What systemd told the daemon, and nobody else.
-    " NOTIFY_SOCKET LISTEN_FDS LISTEN_PID LISTEN_FDNAMES LISTEN_PIDFDID WATCHDOG_USEC WATCHDOG_PID"
+_MANAGER = "DBUS_SESSION_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE XDG_RUNTIME_DIR"
+"""The user manager: a process that reaches it can start others that are not ours."""
+
+_SYSTEMD = (
+    "NOTIFY_SOCKET LISTEN_FDS LISTEN_PID LISTEN_FDNAMES LISTEN_PIDFDID WATCHDOG_USEC WATCHDOG_PID"
     " INVOCATION_ID JOURNAL_STREAM MAINPID MANAGERPID SYSTEMD_EXEC_PID MEMORY_PRESSURE_WATCH"
     " MEMORY_PRESSURE_WRITE CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY STATE_DIRECTORY"
-    # Of another terminal, folder or shell.
-    " COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM VTE_VERSION WINDOWID GPG_TTY"
-    " SSH_TTY PWD OLDPWD SHLVL _".split()
 )
+"""What systemd told the daemon, and nobody else."""
+
+_ELSEWHERE = (
+    "COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM VTE_VERSION WINDOWID GPG_TTY"
+    " SSH_TTY PWD OLDPWD SHLVL _"
+)
+"""Of another terminal, folder or shell."""
+
+_REMOVED = frozenset(f"{_MANAGER} {_SYSTEMD} {_ELSEWHERE}".split())
 _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
 _NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _FOR_TERMINALS = {"TERM": "xterm-256color"}
@@ -52,7 +62,16 @@ def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
 
 def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) -> dict[str, str]:
     if client is None:
-        return dict(base)
+        return {name: value for name, value in base.items() if _sound(name, value)}
+    for name, value in client.items():
+        if not _sound(name, value or ""):
+            raise invalid_params(
+                f"`env`: {shown(name)} is no variable: a name has no `=`, and neither has a NUL byte"
+            )
+        if value is not None and len(name) + len(os.fsencode(value)) >= MAX_VARIABLE:
+            raise limit_exceeded(
+                "variable_bytes", MAX_VARIABLE, f"`env`: {shown(name)} is too long"
+            )
     env = {name: value for name, value in client.items() if value is not None}
     for name in _FILLED:
         if name not in client and name in base:
@@ -95,10 +114,7 @@ def build(
     env = {
         name: value
         for name, value in source.items()
-        if name not in _REMOVED
-        and not name.startswith("HAFT_")
-        and not secret.match(name)
-        and _sound(name, value)
+        if name not in _REMOVED and not name.startswith("HAFT_") and not secret.match(name)
     }
     if terminal:
         env.update(_FOR_TERMINALS)
@@ -128,5 +144,5 @@ def build(
 
 
 def _sound(name: str, value: str) -> bool:
-    """Whether the kernel and a shell can take it; a client's names are not ours to trust."""
+    """Whether the kernel and a shell can take it; what a client sends is not ours to trust."""
     return bool(name) and "=" not in name and "\0" not in name and "\0" not in value

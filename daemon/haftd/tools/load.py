@@ -4,7 +4,8 @@ Rules: a later file's field wins over an earlier one's; tables are merged key by
 replaced whole. A definition with a wrong field is left out of the merge, and the layers below it
 go on working. `[conversation.tools.<name>]` belongs to another program's files: a field we do not
 know is named there and passed over, while in `[tools.<name>]` it makes the definition wrong (a
-misspelt limit must not be no limit). `'*'` as a name holds defaults for the tools of its form.
+misspelt limit must not be no limit). A definition that has a `command` replaces one that came with the daemon whole.
+`'*'` as a name holds defaults for the tools of its form.
 """
 
 from __future__ import annotations
@@ -34,13 +35,17 @@ class Layer:
     form: tuple[str, ...]
     document: Document = field(repr=False)
     values: Mapping[str, Any]
+    packed: bool = False
+    """It came with the daemon."""
 
     def problem(self, path: Iterable[str], message: str) -> Problem:
         """Say what is wrong with a field of this definition."""
         return self.document.problem((*self.form, self.name, *path), message)
 
 
-def layers_of(document: Document, problems: list[Problem]) -> Iterator[Layer]:
+def layers_of(
+    document: Document, problems: list[Problem], *, packed: bool = False
+) -> Iterator[Layer]:
     """The definitions of a file; what is wrong goes to `problems`."""
     for form in _FORMS:
         table: Any = document.data
@@ -55,7 +60,7 @@ def layers_of(document: Document, problems: list[Problem]) -> Iterator[Layer]:
             problems.extend(problem for problem, _ in found)
             if not any(fatal for _, fatal in found):
                 known = {key: value for key, value in values.items() if key in fields.READERS}
-                yield Layer(name, form, document, known)
+                yield Layer(name, form, document, known, packed)
 
 
 def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
@@ -111,6 +116,8 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
             named.setdefault(layer.name, []).append(layer)
     tools = {}
     for name, own in named.items():
+        if any("command" in layer.values and not layer.packed for layer in own):
+            own = [layer for layer in own if not layer.packed]
         forms = dict.fromkeys(layer.form for layer in own)
         under = [layer for form in forms for layer in shared.get(form, ())]
         if (tool := _build(name, under, own, problems)) is not None:

@@ -8,11 +8,14 @@ terminal and no input, and only the environment that is handed in.
 from __future__ import annotations
 
 import os
+import pwd
+import select
 import signal
 import subprocess
+import time
 from collections.abc import Mapping
 
-__all__ = ["is_bare", "learn", "merged"]
+__all__ = ["is_bare", "learn", "login_shell", "merged"]
 
 _BARE = frozenset(
     [
@@ -47,6 +50,16 @@ def merged(learnt: str, own: str | None) -> str:
     return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
 
 
+def login_shell(env: Mapping[str, str], uid: int) -> str:
+    """SHELL, else what the user database says, else /bin/sh."""
+    if env.get("SHELL", "").startswith("/"):
+        return env["SHELL"]
+    try:
+        return pwd.getpwuid(uid).pw_shell or "/bin/sh"
+    except KeyError:
+        return "/bin/sh"
+
+
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
     """Ask the login shell `shell` for its PATH and merge ours behind it; blocks up to `timeout_s`."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
@@ -63,22 +76,33 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
         )
     except OSError:
         return None
-    output = b""
+    if process.stdout is None:
+        raise AssertionError("a pipe was asked for")
     try:
-        output, _ = process.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        pass
+        text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
+        # Not waited for yet, so the number is still its own; its start-up files may have left more.
         try:
-            # The shell may have ended; what its start-up files left running has not.
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
+        process.stdout.close()
         process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    text = output[-_MOST:].decode(errors="replace")
     begin, end = text.rfind(_BEGIN), text.rfind(_END)
     if begin < 0 or end < begin:
         return None
     return merged(text[begin + len(_BEGIN) : end], env.get("PATH")) or None
+
+
+def _read(fd: int, deadline: float) -> str:
+    """What comes up to the end mark, the end, or the deadline. A process that start-up files left
+    running may hold the pipe for ever."""
+    data = bytearray()
+    while (left := deadline - time.monotonic()) > 0 and len(data) < _MOST:
+        if not select.select([fd], [], [], left)[0]:
+            break
+        chunk = os.read(fd, 65536)
+        data += chunk
+        if not chunk or _END.encode() in data[-len(chunk) - len(_END) :]:
+            break
+    return data.decode(errors="replace")

@@ -69,9 +69,10 @@ _WORDS = frozenset(
         "summary",
     ]
 )
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_ONE = ("items", "not", "if", "then", "else", "contains", "additionalProperties", "propertyNames")
-_NAMED = ("$defs", "definitions", "patternProperties", "dependentSchemas")
+_CHOICES = ("anyOf", "oneOf", "allOf")
+_CONDITIONS = ("not", "if", "then", "else")
+_ONE = ("items", "contains", "additionalProperties", "propertyNames")
+_NAMED = ("$defs", "definitions", "patternProperties")
 _DEEPEST = 32
 
 
@@ -118,16 +119,23 @@ def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
             raise Wrong((*path, key), f"{shown(key)} is no word of a parameter")
         if key in ("summary", "description", "properties", "required"):
             continue
-        if key in _LISTS and isinstance(value, list):
+        inner = (*path, key)
+        if key in (*_CHOICES, "prefixItems") and isinstance(value, list):
+            closed = key == "prefixItems" or "properties" not in form
             schema[key] = [
-                _branch(item, (*path, key, str(at)), depth) for at, item in enumerate(value)
+                _branch(item, (*inner, str(at)), depth, closed=closed)
+                for at, item in enumerate(value)
             ]
-        elif key in _ONE and isinstance(value, dict):
-            schema[key] = _schema(value, (*path, key), depth + 1)
-        elif key in _NAMED and isinstance(value, dict):
+        elif key in _CONDITIONS and isinstance(value, dict):
+            schema[key] = _branch(value, inner, depth, closed=False)
+        elif key == "dependentSchemas" and isinstance(value, dict):
             schema[key] = {
-                name: _schema(item, (*path, key, name), depth + 1) for name, item in value.items()
+                n: _branch(v, (*inner, n), depth, closed=False) for n, v in value.items()
             }
+        elif key in _ONE and isinstance(value, dict):
+            schema[key] = _schema(value, inner, depth + 1)
+        elif key in _NAMED and isinstance(value, dict):
+            schema[key] = {n: _schema(v, (*inner, n), depth + 1) for n, v in value.items()}
         else:
             schema[key] = value
     if (text := _described(form, path)) is not None:
@@ -156,16 +164,11 @@ def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     return schema
 
 
-def _branch(item: object, path: tuple[str, ...], depth: int) -> Any:
-    """A branch of a choice; it does not close its object, for its siblings' names count as well."""
+def _branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:
+    """A part of a schema; not `closed`, it leaves names to its siblings that it does not name."""
     if isinstance(item, bool):
         return item
     branch = _schema(item, path, depth + 1)
-    if (
-        isinstance(item, dict)
-        and "properties" in item
-        and "additionalProperties" not in item
-        and "type" not in item
-    ):
-        del branch["additionalProperties"]
+    if not closed and isinstance(item, dict) and "additionalProperties" not in item:
+        branch.pop("additionalProperties", None)
     return branch

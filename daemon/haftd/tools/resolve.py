@@ -90,18 +90,18 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
     argv, values = filler.command(context.root)
-    folder = filler.text("cwd", tool.cwd)
-    filler.sized("cwd", folder)
+    folder = filler.sized("cwd", filler.value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
     for name, value in tool.env.items():
         if isinstance(value, bool):
             overlay[name] = value or None
             continue
-        overlay[name] = filler.sized(f"env.{name}", filler.text(f"env.{name}", value))
+        text = filler.value(f"env.{name}", value)
+        overlay[name] = None if text is None else filler.sized(f"env.{name}", text)
     return Invocation(
         argv=argv,
         shell=tool.command.shell is not None,
-        cwd=os.path.normpath(os.path.join(context.root, folder or ".")),  # noqa: PTH118
+        cwd=_below(context.root, folder),
         env_overlay=overlay,
         terminal=terminal,
         rows=filler.extent("rows", tool.rows, 24),
@@ -132,6 +132,15 @@ class _Filler:
     def text(self, key: str, source: str) -> str:
         try:
             return template.render(source, self.scope)
+        except template.Refused as error:
+            raise self._refused(key, str(error)) from None
+        except template.BadTemplate as error:
+            raise self._broken(key, error) from None
+
+    def value(self, key: str, source: str) -> str | None:
+        """The text; None where the field is one expression and what it names is not there."""
+        try:
+            return template.value_of(source, self.scope)
         except template.Refused as error:
             raise self._refused(key, str(error)) from None
         except template.BadTemplate as error:
@@ -170,7 +179,7 @@ class _Filler:
         for at, argument in enumerate(argv):
             self.sized(f"argument {at}", argument)
         if "/" in argv[0] and not argv[0].startswith("/") and isinstance(command.words[0], str):
-            argv[0] = os.path.normpath(os.path.join(root, argv[0]))  # noqa: PTH118
+            argv[0] = _below(root, argv[0])
         return tuple(argv), {}
 
     def _each(self, expression: str) -> list[str]:
@@ -211,8 +220,8 @@ class _Filler:
     def extent(self, key: str, value: int | str, default: int) -> int:
         if isinstance(value, int):
             return value
-        text = self.text(key, value)
-        if text in ("", "null"):
+        text = self.value(key, value)
+        if not text:
             return default
         if text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
             return int(text)
@@ -224,8 +233,8 @@ class _Filler:
             if not isinstance(value, str):
                 found[name] = value
                 continue
-            text = self.text(f"limits.{name}", value)
-            if text in ("", "null"):
+            text = self.value(f"limits.{name}", value)
+            if not text:
                 continue
             try:
                 number: object = msgspec.json.decode(text)
@@ -236,6 +245,12 @@ class _Filler:
             except Wrong as wrong:
                 raise self._refused(f"limits.{name}", wrong.message) from None
         return found
+
+
+def _below(root: str, path: str) -> str:
+    """The path, from the root if it is relative. `..` is left to the kernel, which knows links."""
+    joined = os.path.join(root, path)  # noqa: PTH118
+    return joined if ".." in path.split("/") else os.path.normpath(joined)
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:

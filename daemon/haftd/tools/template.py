@@ -23,7 +23,7 @@ from typing import Any
 import minijinja
 import msgspec
 
-from .words import CLOSE, OPEN
+from .words import CLOSE, OPEN, mark_spans
 
 __all__ = [
     "CLOSE",
@@ -38,6 +38,7 @@ __all__ = [
     "render_script",
     "spread",
     "text_of",
+    "value_of",
 ]
 
 MAX_ARGUMENT = 131_071
@@ -47,8 +48,21 @@ _PART = 100_000
 _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HAFT_SCRIPT"'
 """Joins the parts and runs them. The first line of the script stays the first line."""
 
-_FUEL = 20_000_000
-_KNOWN = frozenset({"tool", "context", "split", "script", "which", "range", "dict", "namespace"})
+_FUEL = 5_000_000
+_KNOWN = frozenset(
+    {
+        "tool",
+        "context",
+        "split",
+        "script",
+        "which",
+        "range",
+        "dict",
+        "namespace",
+        "cycler",
+        "joiner",
+    }
+)
 
 
 class BadTemplate(ValueError):
@@ -158,6 +172,19 @@ def render(source: str, scope: Scope) -> str:
         return _PLAIN.render_str(source, **scope.variables)
     except minijinja.TemplateError as error:
         raise BadTemplate(_said(error)) from None
+
+
+def value_of(source: str, scope: Scope) -> str | None:
+    """Like `render`, but None where the whole source is one expression and what it names is not
+    there: for fields whose absence means something of its own."""
+    inner = source.strip()
+    try:
+        if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
+            value = _PLAIN.eval_expr(inner[2:-2].strip("-+ \n\t"), **scope.variables)
+            return None if value is None else text_of(value)
+    except minijinja.TemplateError as error:
+        raise BadTemplate(_said(error)) from None
+    return render(source, scope)
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
