@@ -121,7 +121,7 @@ class Journal:
             return
         self._dead += 1
         self._append(end_line(mark))
-        if self._dead > 4 * len(self._live) + 100 and self._size() > _COMPACT_ABOVE:
+        if self._dead > len(self._live) + 100 and self._size() > _COMPACT_ABOVE:
             # Not a reason to fail an end: the longer file serves as well.
             with contextlib.suppress(OSError):
                 self.compact()

@@ -33,7 +33,7 @@ __all__ = [
 VERSION = 1
 """Of the lines. Older ones are read, a newer file is put aside."""
 
-_MOST_READ = 4 << 20  # at either end of the file
+_MOST_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
 _LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
 
 

@@ -1,0 +1,299 @@
+"""What fault tests share: a ground truth that nothing can hide from, and daemons to kill.
+
+Rules:
+
+- Survivors are counted by a cgroup of the test's own, which neither `setsid` nor an empty
+  environment leaves, never by what the daemon believes. Where there is none, by a word of the
+  test's own in the arguments.
+- A daemon under test is the stand-in (`standin.py`: these rooms put together as the daemon does
+  it) or a real `haftd`: `Subject` starts either, kills it at any moment and starts it again in
+  the same folders.
+- Nothing is signalled by number here either, and the test's own cgroup is emptied at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from haftd.host.cgroup import Cgroup, find_base, find_own
+from haftd.host.identity import Identity, every_pid, of_child
+from haftd.host.mark import Mark
+from haftd.host.record import Record
+
+__all__ = [
+    "STANDIN",
+    "Crowd",
+    "Ground",
+    "Subject",
+    "cgroup_base",
+    "needs_cgroup",
+    "needs_namespaces",
+    "needs_strace",
+    "record_of",
+    "until",
+    "with_word",
+]
+
+STANDIN = Path(__file__).with_name("standin.py")
+_counter = itertools.count()
+
+
+def until(fact: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+    """Wait for a fact of another process that nothing announces."""
+    end = time.monotonic() + timeout_s
+    while not fact():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout_s:g} s: {what}")
+        time.sleep(0.002)
+
+
+def cgroup_base() -> Path | None:
+    """A cgroup below which this test may make its own: a delegated one, or for root its own."""
+    own = find_base("auto") or find_own()
+    if own is None:
+        return None
+    try:
+        probe = Cgroup.create(own, f"probe{os.getpid()}.{next(_counter)}")
+    except OSError:
+        return None
+    probe.remove()
+    return own
+
+
+def _can_unshare() -> bool:
+    if shutil.which("unshare") is None:
+        return False
+    trial = ["unshare", "-pf", "--kill-child", "--mount-proc", "true"]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+needs_cgroup = pytest.mark.skipif(cgroup_base() is None, reason="no cgroup of our own to make")
+needs_namespaces = pytest.mark.skipif(not _can_unshare(), reason="no namespaces of our own to make")
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+class Ground:
+    """A cgroup of the test's own: all that was started in it and lives, however it hid."""
+
+    def __init__(self) -> None:
+        base = cgroup_base()
+        assert base is not None
+        self.cgroup = Cgroup.create(base, f"ground{os.getpid()}.{next(_counter)}")
+
+    def __enter__(self) -> Ground:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.cgroup.empty(10.0)
+        # What was killed is not gone from here before it is reaped.
+        until(self.cgroup.remove, "the test's own cgroup is empty")
+
+    def within(self, argv: Sequence[str]) -> list[str]:
+        """The words that run `argv` in here."""
+        join = f'echo $$ > {self.cgroup.path}/cgroup.procs && exec "$@"'
+        return ["/bin/sh", "-c", join, "join", *argv]
+
+    def survivors(self) -> list[str]:
+        """What lives in here, dead but unreaped ones left out."""
+        found = []
+        for pid in self.cgroup.procs():
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/stat").read_text()
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+                if stat.rpartition(")")[2].split()[0] not in "ZX":
+                    found.append(f"{pid} {words.decode(errors='replace').strip()}")
+        return found
+
+
+def with_word(word: str) -> list[int]:
+    """The living processes that have exactly this word among their arguments."""
+    found = []
+    for pid in every_pid():
+        with contextlib.suppress(OSError):
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                found.append(pid)
+    return found
+
+
+def record_of(who: Identity, mark: Mark, **changed: object) -> Record:
+    """The record that a daemon would have written; `changed` forges a part of it."""
+    facts: dict[str, object] = {
+        "n": mark.n,
+        "pid": who.pid,
+        "ticks": who.ticks,
+        "inode": who.inode,
+        "boot": who.boot,
+        "ns": who.ns,
+        "sid": who.pid,
+        "uid": os.getuid(),
+        "mark": str(mark),
+        "session": "default",
+        "id": f"h{mark.n}",
+        "tool": "run",
+    }
+    return Record(**{**facts, **changed})  # type: ignore[arg-type]
+
+
+class Crowd:
+    """Processes of a test, as children whose ends are seen; what is left is ended at the exit."""
+
+    def __init__(self) -> None:
+        self._children: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for child in self._children:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+
+    def start(
+        self,
+        argv: Sequence[str],
+        mark: Mark | str | None = None,
+        *,
+        session: bool = True,
+        ready: bool = False,
+    ) -> subprocess.Popen[bytes]:
+        """Start one with this mark and no other; `ready`: return when it has written something."""
+        env = {"PATH": os.environ["PATH"]}
+        if mark is not None:
+            env["HAFT_HANDLE"] = str(mark)
+        child = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if ready else subprocess.DEVNULL,
+            start_new_session=session,
+        )
+        self._children.append(child)
+        if ready:
+            assert child.stdout is not None
+            assert child.stdout.read(1)
+        return child
+
+    @staticmethod
+    def identity(child: subprocess.Popen[bytes]) -> Identity:
+        """The identity of a child, which is not reaped."""
+        pidfd = os.pidfd_open(child.pid)
+        try:
+            return of_child(child.pid, pidfd)
+        finally:
+            os.close(pidfd)
+
+
+class Subject:
+    """A daemon to be killed, in folders of its own below `base`, in one cgroup a cycle.
+
+    `argv` starts it; the stand-in prints a line when it is up, a real daemon serves `socket`.
+    """
+
+    def __init__(
+        self, base: Path, argv: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> None:
+        self.base = base
+        self.argv = list(argv)
+        self.runtime = base / "run"
+        self.home = self.runtime / "haft"
+        self.socket = self.home / "haftd.sock"
+        self.env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("HAFT_")},
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "XDG_STATE_HOME": str(base / "state"),
+            "XDG_CONFIG_HOME": str(base / "config"),
+            **(env or {}),
+        }
+        self.log = base / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+        for folder in (self.runtime, base / "state", base / "config"):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @classmethod
+    def standin(cls, base: Path, *words: str) -> Subject:
+        """The stand-in with these words."""
+        return cls(base, [sys.executable, str(STANDIN), str(base / "run" / "haft"), *words])
+
+    @classmethod
+    def haftd(cls, base: Path, *words: str) -> Subject:
+        """A real daemon."""
+        return cls(base, [sys.executable, "-m", "haftd", "--log-format", "json", *words])
+
+    def start(self, ground: Ground | None = None, before: Sequence[str] = ()) -> None:
+        """Start it, without waiting; `before`: words in front of its own, such as strace's."""
+        argv = [*before, *self.argv]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                argv if ground is None else ground.within(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self.env,
+                cwd="/",
+                start_new_session=True,
+            )
+
+    def wait_line(self) -> str:
+        """The next line the stand-in prints; empty when it has ended."""
+        assert self.process is not None and self.process.stdout is not None
+        return self.process.stdout.readline().decode().strip()
+
+    def kill9(self) -> None:
+        """End it as a crash would."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def wait(self, timeout_s: float = 30.0) -> int:
+        """Wait for its end."""
+        assert self.process is not None
+        status = self.process.wait(timeout_s)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return status
+
+    def close(self) -> None:
+        """End it whatever its state."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill9()
+
+    def log_text(self) -> str:
+        """What it said."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def __enter__(self) -> Subject:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

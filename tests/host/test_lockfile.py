@@ -1,0 +1,160 @@
+"""One daemon a folder: the lock is held exactly while its daemon lives, stopped or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from haftd.host.lockfile import DaemonLock, Held, holds_daemon_lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from haftd.host.lockfile import DaemonLock
+lock = DaemonLock.acquire(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def _holder(path: Path) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen([sys.executable, "-c", HOLDER, path], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"held\n"
+    return child
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.kill()
+    child.wait()
+    assert child.stdout is not None
+    child.stdout.close()
+
+
+def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    child = _holder(path)
+    try:
+        with pytest.raises(Held, match=str(child.pid)) as caught:
+            DaemonLock.acquire(path)
+        assert caught.value.pid == child.pid
+    finally:
+        _end(child)
+
+
+def test_P20_a_stopped_holder_is_alive(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    child = _holder(path)
+    try:
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+        with pytest.raises(Held):
+            DaemonLock.acquire(path)
+    finally:
+        _end(child)
+
+
+def test_after_a_kill_the_lock_is_free_and_the_file_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    child = _holder(path)
+    before = path.stat().st_ino
+    _end(child)
+    lock = DaemonLock.acquire(path)
+    assert path.stat().st_ino == before
+    assert json.loads(path.read_bytes())["pid"] == os.getpid()
+    assert path.stat().st_mode & 0o777 == 0o600
+    lock.close()
+    DaemonLock.acquire(path).close()
+
+
+def test_P19_no_child_gets_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    listing = ["sh", "-c", "ls -l /proc/self/fd"]
+    child = os.posix_spawn(
+        "/bin/sh",
+        listing,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, tmp_path / "out", os.O_WRONLY | os.O_CREAT, 0o600)],
+    )
+    os.waitpid(child, 0)
+    assert "daemon.lock" not in (tmp_path / "out").read_text()
+    assert not os.get_inheritable(lock.fileno())
+    lock.close()
+
+
+def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
+    tmp_path: Path,
+) -> None:
+    """Between fork and exec a child holds it, and its parent may be dead by then."""
+    path = tmp_path / "daemon.lock"
+    code = HOLDER.replace(
+        "time.sleep(60)", "import os\nif os.fork(): os._exit(0)\ntime.sleep(0.15)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
+    assert child.stdout is not None and child.stdout.readline() == b"held\n"
+    child.wait()
+    begun = time.monotonic()
+    DaemonLock.acquire(path).close()
+    assert time.monotonic() - begun < 1.0
+    child.stdout.close()
+
+
+def test_that_wait_has_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    dead = {"pid": 4_000_000, "ticks": 1, "inode": 1, "boot": "b", "ns": 1}
+    path.write_text(json.dumps(dead))
+    with pytest.raises(Held) as caught:
+        DaemonLock.acquire(path, patience_s=0.02)
+    assert caught.value.pid == 4_000_000
+    lock.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\0" * 300, b'{"pid":"x"}', b"\xff"])
+def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    path.write_bytes(content)
+    begun = time.monotonic()
+    with pytest.raises(Held):
+        DaemonLock.acquire(path)
+    assert time.monotonic() - begun < 0.5
+    lock.close()
+
+
+def test_a_lock_on_a_file_that_was_replaced_is_not_ours_any_more(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    assert lock.still_ours()
+    path.unlink()
+    assert not lock.still_ours()
+    other = DaemonLock.acquire(path)
+    assert other.still_ours() and not lock.still_ours()
+    assert holds_daemon_lock(os.getpid())
+    other.close()
+    lock.close()
+    assert not holds_daemon_lock(os.getpid())
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "daemon.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        DaemonLock.acquire(tmp_path / "daemon.lock")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_every_failure_leaves_no_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(Held):
+        DaemonLock.acquire(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+    lock.close()
