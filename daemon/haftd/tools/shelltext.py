@@ -175,9 +175,9 @@ class _Reader:
             level[1] = opened - 1
             if opened == 1:
                 stack.pop()
+        elif text.startswith("<<<", at):
+            return self._take(3)
         elif char == "<" and (found := _HEREDOC.match(text, at)):
-            if text.startswith("<<<", at):
-                return self._take(3)
             word = found[2]
             bare = re.sub(r"\\(.)|['\"]", r"\1", word)
             self.heredocs.append((bare, found[1] == "-", bare != word))
