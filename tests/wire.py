@@ -75,7 +75,7 @@ class Wire:
                 return None
             self._buffer = rest
             return json.loads(line)
-        head, blank, rest = self._buffer.partition(b"\r\n\r\n")
+        head, blank, rest = bytes(self._buffer).partition(b"\r\n\r\n")
         if not blank:
             return None
         fields = dict(line.split(b":", 1) for line in head.split(b"\r\n"))
@@ -83,7 +83,7 @@ class Wire:
         if len(rest) < length:
             return None
         self._buffer = rest[length:]
-        return json.loads(bytes(rest[:length]))
+        return json.loads(rest[:length])
 
     def start(self, method: str, **params: Any) -> int:
         """Send a request and return its id."""

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import inspect
 import secrets
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from jsonrpcserver.async_dispatcher import dispatch_request
-from jsonrpcserver.request import Request as Call
-from jsonrpcserver.result import ErrorResult, SuccessResult
 from oslash.either import Left, Right
 
 from haft_protocol.errors import (
@@ -47,6 +45,13 @@ from haft_protocol.rpc import (
 
 from .logs import Log
 from .verbs.base import Caller, Later, Verb
+
+with warnings.catch_warnings():
+    # It reads its JSON schema, which we do not use, by a call that Python 3.11 calls deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from jsonrpcserver.async_dispatcher import dispatch_request
+    from jsonrpcserver.request import Request as Call
+    from jsonrpcserver.result import ErrorResult, SuccessResult
 
 __all__ = ["Answer", "Batched", "Cancel", "Dispatcher", "Waiting"]
 

@@ -12,29 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import UNSET, UnsetType
-
 from haft_protocol.questions import Question
-from haft_protocol.states import (
-    EndedBy,
-    Exit,
-    HandleState,
-    InputWanted,
-    LeftBehind,
-    Pending,
-    Running,
-    Screen,
-    Stopped,
-    ToolError,
-    Truncated,
-    Waited,
-    Waiting,
-)
+from haft_protocol.states import EndedBy, Exit, LeftBehind, ToolError
 
 from .lifecycle import Event, State, step
-from .outcomes import failure_of
 from .spool import Spool
-from .text import Slice, cut, cut_text, unfinished
+from .text import unfinished
+from .views import show
 
 __all__ = ["Handle", "Listener"]
 
@@ -276,157 +260,5 @@ class Handle:
 
     # --- reading ----------------------------------------------------------------------------
 
-    def view(
-        self,
-        now: float,
-        *,
-        view: str = "delta",
-        cursor: int | None = None,
-        max_bytes: int = 65_536,
-        waited: Waited | UnsetType | None = UNSET,
-        screen: Screen | UnsetType = UNSET,
-        left_behind: tuple[LeftBehind, ...] | None = None,
-        input_wanted: InputWanted | UnsetType | None = UNSET,
-        peek: bool = False,
-    ) -> HandleState:
-        """Return the handle's state with the text that `view` or `cursor` asks for.
-
-        A `peek` (a list, an error's data) moves no mark and does not count as read.
-        """
-        if waited is None:
-            waited = UNSET
-        state = self._state
-        if state is State.STOPPED:
-            return self._view_stopped(
-                now, view, cursor, max_bytes, waited, screen, left_behind, peek
-            )
-        piece = self._text(view, cursor, max_bytes, final=False)
-        if not peek:
-            self.seen = self.spool.end
-            if cursor is None and view == "delta":
-                self.mark = piece.cursor
-        elapsed = int((now - self.born) * 1000)
-        if state is State.RUNNING:
-            return Running(
-                id=self.id,
-                tool=self.tool,
-                session=self.session,
-                cursor=piece.cursor,
-                generation=self.generation,
-                elapsed_ms=elapsed,
-                omitted=piece.omitted,
-                waited=waited,
-                screen=screen,
-                content=piece.text,
-                input_wanted=input_wanted,
-            )
-        if state is State.WAITING:
-            assert self.question is not None, "a waiting handle has its question"
-            return Waiting(
-                id=self.id,
-                tool=self.tool,
-                session=self.session,
-                cursor=piece.cursor,
-                generation=self.generation,
-                elapsed_ms=elapsed,
-                omitted=piece.omitted,
-                waited=waited,
-                screen=screen,
-                content=piece.text,
-                question=self.question,
-            )
-        return Pending(
-            id=self.id,
-            tool=self.tool,
-            session=self.session,
-            cursor=piece.cursor,
-            generation=self.generation,
-            elapsed_ms=elapsed,
-            omitted=piece.omitted,
-            waited=waited,
-            screen=screen,
-            content=piece.text,
-        )
-
-    def _text(self, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
-        spool = self.spool
-        if cursor is not None:
-            return cut(spool, cursor, spool.end, max_bytes, final=final, tail=view == "tail")
-        if view == "delta" or (final and view == "screen"):
-            return cut(spool, self.mark, spool.end, max_bytes, final=final)
-        if view == "screen":
-            # The screen is the answer; it says no more than what was printed so far.
-            return Slice("", spool.end)
-        return cut(spool, 0, spool.end, max_bytes, final=final, tail=view == "tail")
-
-    def _view_stopped(
-        self,
-        now: float,
-        view: str,
-        cursor: int | None,
-        max_bytes: int,
-        waited: Waited | UnsetType,
-        screen: Screen | UnsetType,
-        left_behind: tuple[LeftBehind, ...] | None,
-        peek: bool,
-    ) -> Stopped:
-        assert self.ended_by is not None and self.stopped_at is not None, "it has ended"
-        error = failure_of(self.ended_by, self.exit, self.failure, raw=self.raw)
-        result: str | UnsetType = UNSET
-        content: str | UnsetType = UNSET
-        truncated: Truncated | UnsetType = UNSET
-        position, omitted = self.spool.end, 0
-        if self.raw or self.ended_by.by != "exit":
-            piece = self._text(view, cursor, max_bytes, final=self.output_complete)
-            position, omitted = piece.cursor, piece.omitted
-            if error is None:
-                result = piece.text
-                if omitted:
-                    asked = self._asked_from(view, cursor)
-                    truncated = self._truncated(position - asked, position - asked - omitted)
-            else:
-                content = piece.text
-        elif error is None:
-            assert self.result is not None, "without a failure there is a result"
-            result, total, kept = cut_text(self.result, max_bytes)
-            if kept < total:
-                truncated = Truncated(bytes=total, kept=kept, path=None)
-        if not peek:
-            self.seen = self.spool.end
-            if self.read_at is None:
-                self.read_at = now
-        if left_behind is None:
-            left_behind = self.left_behind()
-        return Stopped(
-            id=self.id,
-            tool=self.tool,
-            session=self.session,
-            cursor=position,
-            generation=self.generation,
-            elapsed_ms=int((self.stopped_at - self.born) * 1000),
-            omitted=omitted,
-            waited=waited,
-            screen=screen,
-            ended_by=self.ended_by,
-            result=result,
-            error=error if error is not None else UNSET,
-            content=content,
-            exit=self.exit if self.exit is not None else UNSET,
-            output_complete=self.output_complete
-            if self.exit is not None or not self.output_complete
-            else UNSET,
-            left_behind=left_behind or UNSET,
-            unconfirmed=self.unconfirmed or UNSET,
-            truncated=truncated,
-        )
-
-    def _asked_from(self, view: str, cursor: int | None) -> int:
-        if cursor is not None:
-            return cursor
-        return 0 if view in ("all", "tail") else self.mark
-
-    def _truncated(self, total: int, kept: int) -> Truncated:
-        path = self.spool_path
-        if path is not None and not (self.output_complete and self.spool.flush()):
-            path = None
-        return Truncated(bytes=total, kept=kept, path=path)
+    view = show
+    """Return the state as the wire has it; see `views.show`."""

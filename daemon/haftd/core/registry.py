@@ -9,7 +9,7 @@ fails is as if it had never been admitted. Section 4, "Stopped handles".
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,15 +18,14 @@ from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
 from haft_protocol.states import EndedBy
 
 from .handles import Handle
+from .lifecycle import State
+from .shelf import Shelf, due, oldest
 from .spool import Budget, Spool
 
 __all__ = ["Admitted", "Registry"]
 
 _REMEMBERED = 10_000
 """How many used ids are known, so that an expired one is told from one never used."""
-
-_SECOND_LOOK = 5.0
-"""A result first read late stays this long, so that a reader whose reply got lost can ask again."""
 
 _EMPTY = Budget(0)
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -37,21 +36,6 @@ class Admitted(msgspec.Struct, frozen=True):
 
     handle: Handle
     known: bool = False
-
-
-class _Shelf:
-    """One session's handles."""
-
-    __slots__ = ("calls", "handles", "live", "stopped")
-
-    def __init__(self) -> None:
-        self.handles: dict[str, Handle] = {}
-        """The newest handle of each id."""
-        self.live = 0
-        self.stopped: dict[Handle, None] = {}
-        """Those of them that are stopped, in the order in which they stopped."""
-        self.calls: dict[str, Handle] = {}
-        """By call id."""
 
 
 class Registry:
@@ -84,7 +68,7 @@ class Registry:
         self._retain_s = retain_s
         self._retain_max = retain_max
         self._retain_all = retain_all
-        self._by_session: dict[str, _Shelf] = {}
+        self._by_session: dict[str, Shelf] = {}
         self._live = 0
         self._stopped = 0
         self._used: dict[tuple[str, str], int] = {}
@@ -168,9 +152,10 @@ class Registry:
             wall=wall,
         )
         if shelf is None:
-            shelf = self._by_session[session] = _Shelf()
+            shelf = self._by_session[session] = Shelf()
         if previous is not None:
-            self._unshelve(shelf, previous)
+            shelf.remove(previous)
+            self._stopped -= 1
             self._replaced[handle] = previous
         self._remember(handle)
         shelf.handles[id] = handle
@@ -207,8 +192,7 @@ class Registry:
         else:
             shelf.live -= 1
             self._live -= 1
-        if handle.call_id is not None and shelf.calls.get(handle.call_id) is handle:
-            del shelf.calls[handle.call_id]
+        shelf.forget_call(handle)
         key = (handle.session, handle.id)
         if self._used.get(key) == handle.generation:
             if handle.generation > 1:
@@ -217,7 +201,8 @@ class Registry:
                 del self._used[key]
         previous = self._replaced.pop(handle, None)
         if previous is not None:
-            self._shelve(shelf, previous)
+            shelf.put(previous)
+            self._stopped += 1
         elif not shelf.handles:
             del self._by_session[handle.session]
 
@@ -258,13 +243,13 @@ class Registry:
         handle.command = command
         handle.end(now, by=EndedBy(by="lost"), complete=True, unconfirmed=unconfirmed)
         if shelf is None:
-            shelf = self._by_session[session] = _Shelf()
+            shelf = self._by_session[session] = Shelf()
         older = shelf.handles.get(id)
         if older is not None:
-            self._unshelve(shelf, older)
-            self._out.append(older)
+            self._let_go(shelf, older)
         self._remember(handle)
-        self._shelve(shelf, handle)
+        shelf.put(handle)
+        self._stopped += 1
         return handle
 
     # --- looking up -------------------------------------------------------------------------
@@ -274,8 +259,8 @@ class Registry:
         shelf = self._by_session.get(session)
         handle = shelf.handles.get(id) if shelf is not None else None
         if shelf is not None and handle is not None and handle.stopped:
-            due = self._due(handle)
-            if due is not None and due <= now:
+            when = due(handle, self._retain_s)
+            if when is not None and when <= now:
                 self._let_go(shelf, handle)
                 self._drop_empty(session)
                 handle = None
@@ -306,23 +291,24 @@ class Registry:
     def sweep(self, now: float) -> builtins.list[Handle]:
         """Let go what is no longer kept; returns all that has left since the last sweep.
 
-        The caller closes their spools. Read results go after their time, and the oldest, read
-        ones first, when there are too many of them.
+        The caller closes their spools. Results that were read go when their time is over, and the
+        oldest, read ones first, when there are too many.
         """
-        for handle in [new for new in self._replaced if new.state != "pending"]:
-            self._out.append(self._replaced.pop(handle))
-        self._expire(now)
+        for new in [new for new in self._replaced if new.state is not State.PENDING]:
+            self._out.append(self._replaced.pop(new))
         for session, shelf in list(self._by_session.items()):
+            gone = shelf.expired(now, self._retain_s)
+            for handle in gone:
+                self._let_go(shelf, handle)
             excess = len(shelf.stopped) - self._retain_max
-            if excess > 0:
-                for handle in _oldest(shelf.stopped, excess):
-                    self._let_go(shelf, handle)
-                self._drop_empty(session)
+            for handle in oldest(shelf.stopped, max(0, excess)):
+                self._let_go(shelf, handle)
+            self._drop_empty(session)
         excess = self._stopped - self._retain_all
         if excess > 0:
             everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
             everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
-            for handle in _oldest(dict.fromkeys(everyone), excess):
+            for handle in oldest(everyone, excess):
                 self.forget(handle)
         out, self._out = self._out, []
         return out
@@ -331,15 +317,16 @@ class Registry:
         """Return when `sweep` next has something to do (`now` if it has already), None if never."""
         if self._out or self._stopped > self._retain_all:
             return now
-        if any(new.state != "pending" for new in self._replaced):
+        if any(new.state is not State.PENDING for new in self._replaced):
             return now
         earliest: float | None = None
         for shelf in self._by_session.values():
             if len(shelf.stopped) > self._retain_max:
                 return now
-            for due in self._due_times(shelf):
-                if earliest is None or due < earliest:
-                    earliest = due
+            for handle in shelf.stopped:
+                when = due(handle, self._retain_s)
+                if when is not None and (earliest is None or when < earliest):
+                    earliest = when
         return earliest if earliest is None or earliest > now else now
 
     # --- the books --------------------------------------------------------------------------
@@ -352,22 +339,9 @@ class Registry:
         shelf.stopped[handle] = None
         self._stopped += 1
 
-    def _shelve(self, shelf: _Shelf, handle: Handle) -> None:
-        shelf.handles[handle.id] = handle
-        shelf.stopped[handle] = None
-        self._stopped += 1
-        if handle.call_id is not None:
-            shelf.calls.setdefault(handle.call_id, handle)
-
-    def _unshelve(self, shelf: _Shelf, handle: Handle) -> None:
-        del shelf.handles[handle.id]
-        del shelf.stopped[handle]
+    def _let_go(self, shelf: Shelf, handle: Handle) -> None:
+        shelf.remove(handle)
         self._stopped -= 1
-        if handle.call_id is not None and shelf.calls.get(handle.call_id) is handle:
-            del shelf.calls[handle.call_id]
-
-    def _let_go(self, shelf: _Shelf, handle: Handle) -> None:
-        self._unshelve(shelf, handle)
         self._out.append(handle)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
@@ -376,37 +350,6 @@ class Registry:
     def _drop_empty(self, session: str) -> None:
         if not self._by_session[session].handles:
             del self._by_session[session]
-
-    def _due_times(self, shelf: _Shelf) -> Iterator[float]:
-        for handle in shelf.stopped:
-            due = self._due(handle)
-            if due is not None:
-                yield due
-
-    def _due(self, handle: Handle) -> float | None:
-        """Return when a stopped handle may go, None while nobody has read its end."""
-        if handle.read_at is None or handle.stopped_at is None:
-            return None
-        return max(
-            handle.stopped_at + self._retain_s,
-            handle.read_at + min(self._retain_s, _SECOND_LOOK),
-        )
-
-    def _expire(self, now: float) -> None:
-        if not self._stopped:
-            return
-        for session, shelf in list(self._by_session.items()):
-            gone = []
-            for handle in shelf.stopped:
-                if handle.stopped_at is not None and handle.stopped_at + self._retain_s > now:
-                    break
-                due = self._due(handle)
-                if due is not None and due <= now:
-                    gone.append(handle)
-            for handle in gone:
-                self._let_go(shelf, handle)
-            if gone:
-                self._drop_empty(session)
 
     def _remember(self, handle: Handle) -> None:
         key = (handle.session, handle.id)
@@ -419,10 +362,3 @@ class Registry:
             if shelf is not None and oldest[1] in shelf.handles:
                 # Still there: it is not the longest unused.
                 self._used[oldest] = generation
-
-
-def _oldest(stopped: dict[Handle, None], count: int) -> list[Handle]:
-    """Choose `count` handles to let go: the oldest, those read first."""
-    read = [handle for handle in stopped if handle.read_at is not None]
-    unread = [handle for handle in stopped if handle.read_at is None]
-    return (read + unread)[:count]

@@ -19,7 +19,8 @@ from collections.abc import Callable
 __all__ = ["Budget", "Spool"]
 
 _BLOCK = 65_536
-"""Small chunks are gathered up to this size; a chunk of more than two of it is cut up."""
+"""What is moved at once: small chunks are gathered up to this size, chunks of more than two of it
+are cut up. Less where memory is small."""
 
 _LARGE = 4_096
 """A chunk of this size is kept as it came."""
@@ -72,6 +73,7 @@ class Spool:
         "_memory",
         "_memory_start",
         "_open_file",
+        "_piece",
         "_room",
         "_tail",
         "end",
@@ -101,6 +103,7 @@ class Spool:
         self._blocks: deque[bytes] | None = None
         self._tail: bytearray | None = None
         self._room = min(_BLOCK, max(memory >> 2, 1))
+        self._piece = max(self._room, _LARGE)
 
     @property
     def start(self) -> int:
@@ -139,7 +142,7 @@ class Spool:
                 if len(tail) >= self._room:
                     self._seal(tail)
             self.end += size
-        elif size <= 2 * _BLOCK:
+        elif size <= 2 * self._piece:
             if self._tail is not None:
                 self._seal(self._tail)
             if self._blocks is None:
@@ -148,8 +151,8 @@ class Spool:
             self.end += size
         else:
             view = memoryview(data)
-            for at in range(0, size, _BLOCK):
-                self.append(bytes(view[at : at + _BLOCK]))
+            for at in range(0, size, self._piece):
+                self.append(bytes(view[at : at + self._piece]))
             return
         if self.end - self._memory_start > self._memory:
             self._overflow()

@@ -17,6 +17,10 @@ from .spool import Budget, Spool
 __all__ = ["Slice", "cut", "cut_text", "left_out", "unfinished"]
 
 
+_LINE = 4_096
+"""How much is given up to begin with a whole line where the spool has dropped its beginning."""
+
+
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """A text, the offset after it, and how many bytes of the asked range it does not hold."""
 
@@ -49,15 +53,14 @@ def cut(
             text, used = utf_8_decode(data, "replace", final)
             cursor = stop - len(data) + used
             return Slice(text, cursor, cursor - start - used)
+    if not final:
+        stop = max(start, stop - unfinished(spool.read(stop - 3, stop)))
     if max_bytes <= 0:
-        cursor = stop if final else stop - unfinished(spool.read(max(start, stop - 3), stop))
-        return Slice("", cursor, cursor - start)
+        return Slice("", stop, stop - start)
     if tail:
         data = _rear(spool, start, stop, max_bytes)
-        text, used = utf_8_decode(data, "replace", final)
-        cursor = stop - len(data) + used
-        return Slice(text, cursor, cursor - start - used)
-    return _head_and_tail(spool, start, stop, max_bytes, final)
+        return Slice(data.decode("utf-8", "replace"), stop, stop - start - len(data))
+    return _head_and_tail(spool, start, stop, max_bytes)
 
 
 def cut_text(text: str, max_bytes: int) -> tuple[str, int, int]:
@@ -71,35 +74,45 @@ def cut_text(text: str, max_bytes: int) -> tuple[str, int, int]:
     return piece.text, len(data), len(data) - piece.omitted
 
 
-def _head_and_tail(spool: Spool, start: int, stop: int, max_bytes: int, final: bool) -> Slice:
-    """Return the beginning of the range, a line for what is missing, and its end."""
-    kept = max(start, spool.start)
-    beginning = spool.head[start:kept]
-    if len(beginning) + stop - kept <= max_bytes:
-        # Nothing is cut: only what the spool has dropped is missing, if anything.
-        if start + len(beginning) == kept:
-            front, rear = beginning + spool.read(kept, stop), b""
-        else:
-            front, rear = beginning, _rear(spool, kept, stop, max_bytes)
-    else:
-        front = beginning[: max_bytes // 2]
+def _head_and_tail(spool: Spool, start: int, stop: int, max_bytes: int) -> Slice:
+    """Return the beginning of the range, a line for what is missing, and its end.
+
+    No character goes on behind `stop`.
+    """
+    base = spool.start
+    kept = min(max(start, base), stop)
+    front = spool.head[start:kept]
+    if len(front) + stop - kept > max_bytes:
+        front = front[: max_bytes // 2]
         if start + len(front) == kept:
             front += spool.read(kept, start + max_bytes // 2)
-        front = front[: front.rfind(b"\n") + 1] or front
+        front = _front(front)
         rear = _rear(spool, kept, stop, max_bytes - len(front))
+    elif start + len(front) < kept:
+        front = _front(front)
+        rear = _rear(spool, kept, stop, max_bytes)
+    else:
+        front += spool.read(kept, stop)
+        rear = b""
+    if spool.start != base:
+        # The file failed while it was read and was given up; that happens once.
+        return _head_and_tail(spool, start, stop, max_bytes)
+    missing = stop - start - len(front) - len(rear)
     if start and front and 0x80 <= front[0] < 0xC0:
         before = spool.head[max(0, start - 3) : start] or spool.read(start - 3, start)
         front = front[_inside(before, front) :]
-    if not rear and start + len(front) >= stop:
-        text, used = utf_8_decode(front, "replace", final)
-        return Slice(text, start + used, 0)
-    one, used_front = utf_8_decode(front, "replace", False)
-    two, used_rear = utf_8_decode(rear, "replace", final)
-    cursor = stop - len(rear) + used_rear
-    omitted = cursor - start - used_front - used_rear
-    if omitted:
-        one += ("\n" if one and not one.endswith("\n") else "") + left_out(omitted)
-    return Slice(one + two, cursor, omitted)
+    omitted = stop - start - len(front) - len(rear)
+    text = front.decode("utf-8", "replace")
+    if missing:
+        if text and not text.endswith("\n"):
+            text += "\n"
+        text += left_out(omitted)
+    return Slice(text + rear.decode("utf-8", "replace"), stop, omitted)
+
+
+def _front(data: bytes) -> bytes:
+    """Cut what goes on elsewhere at its last line end, else behind its last whole character."""
+    return data[: data.rfind(b"\n") + 1] or data[: len(data) - unfinished(data)]
 
 
 def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
@@ -116,7 +129,10 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
         return data[_inside(before, data) :]
     if not begin:
         return data
-    # What came before is gone: a character that began there cannot be told from junk.
+    # What came before is gone: a line or a character that began there cannot be told from junk.
+    line = data.find(b"\n", 0, _LINE) + 1
+    if 0 < line < len(data):
+        return data[line:]
     skip = 0
     while skip < min(3, len(data)) and 0x80 <= data[skip] < 0xC0:
         skip += 1

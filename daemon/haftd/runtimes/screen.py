@@ -261,12 +261,12 @@ class Screen:
         return bytes(ffi.buffer(out, size[0]))
 
     def close(self) -> None:
-        """Give the memory of the terminal back; a snapshot taken last stays readable."""
+        """Nothing will be printed any more: give memory back; the last picture stays readable."""
         if self._terminal is not None:
             self.snapshot()
             self._terminal.close()
             self._terminal = self._encoder = None
-        self._waiting, self._waiting_size, self._eager = [], 0, False
+            self._eager = False
 
 
 class _Encoder:

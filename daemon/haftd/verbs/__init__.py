@@ -1,1 +1,53 @@
-"""One file a method; each holds what the method decides."""
+"""One file a verb; this is their table: every method of the protocol and what serves it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from haft_protocol.methods import METHODS
+from haftd.daemon import Daemon
+
+from . import (
+    abort,
+    apply,
+    await_,
+    control,
+    fetch,
+    handles_list,
+    hello,
+    output_search,
+    session,
+    spawn,
+    tools,
+)
+from .base import Verb
+
+__all__ = ["table"]
+
+_SERVED: dict[str, Any] = {
+    "initialize": hello.initialize,
+    "ping": hello.ping,
+    "spawn": spawn.spawn,
+    "fetch": fetch.fetch,
+    "apply": apply.apply,
+    "abort": abort.abort,
+    "await": await_.await_,
+    "handles/list": handles_list.handles_list,
+    "output/search": output_search.output_search,
+    "session/list": session.session_list,
+    "session/close": session.session_close,
+    "tools/list": tools.tools_list,
+    "tools/reload": tools.tools_reload,
+    "daemon/status": control.status,
+    "daemon/reload": control.reload,
+    "daemon/shutdown": control.shutdown,
+    "rpc.discover": control.discover,
+}
+
+
+def table(daemon: Daemon) -> dict[str, tuple[type[Any], Verb]]:
+    """The verbs of this daemon, each with the type of its params."""
+    if _SERVED.keys() != METHODS.keys():
+        raise AssertionError("every method of the protocol is served, and nothing else")
+    return {name: (METHODS[name].params, partial(serve, daemon)) for name, serve in _SERVED.items()}

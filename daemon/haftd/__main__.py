@@ -1,0 +1,34 @@
+"""`haftd`: the daemon in the foreground.
+
+Exits 0 when asked to stop, 75 when another daemon has the socket, 78 for what it cannot start with.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from haftd.host.mark import carry, home_of
+from haftd.settings import EXIT_CONFIG, ConfigError, find_paths, read_options
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the daemon with the process's arguments and environment."""
+    options = read_options(sys.argv[1:])
+    try:
+        paths = find_paths(os.environ, os.getuid(), options)
+    except ConfigError as error:
+        sys.stderr.write(f"haftd: {error}\n")
+        sys.exit(EXIT_CONFIG)
+    # Executes this process again, once, before anything else is there to be lost.
+    instance = carry(home_of(Path(paths.runtime.folder)), os.environ)
+    from haftd.app import run  # takes a while to import, and the execution above would waste it
+
+    sys.exit(run(options, paths, instance))
+
+
+if __name__ == "__main__":
+    main()

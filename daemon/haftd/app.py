@@ -1,0 +1,258 @@
+"""The daemon as a whole: the order in which it starts, is held together, and stops.
+
+Rules: lock, then recovery, then sockets, then READY. Handles are in the outermost nursery,
+connections inside it, listeners innermost; stopping goes the other way round. Whatever can fail
+before READY ends the start with a sentence and an exit status; nothing after it may.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import structlog
+import trio
+from msgspec import UNSET
+
+from haft_protocol.methods import Problem, WebSocketInfo
+from haft_protocol.states import EndedBy
+from haftd import opening
+from haftd.assembly import Parts, assemble, brief, rim_of
+from haftd.connection import Rim
+from haftd.core.registry import Registry
+from haftd.daemon import Daemon
+from haftd.host import folder
+from haftd.host.group import Reaper, become_subreaper
+from haftd.host.guardian import Guardian
+from haftd.host.lockfile import DaemonLock, Held
+from haftd.host.mark import home_of
+from haftd.logs import configure
+from haftd.notify import Notifier, feed_watchdog, watchdog_interval
+from haftd.opening import EXIT_HELD, CannotStart
+from haftd.settings import EXIT_CONFIG, ConfigError, Options, Paths, Settings, load_settings
+from haftd.transports import inherited
+from haftd.transports.handshake import Gatekeeper
+from haftd.transports.unix import serve_unix
+from haftd.transports.websocket import serve_websocket
+
+__all__ = ["run"]
+
+_FAREWELL_S = 2.0
+
+log = structlog.get_logger("haftd")
+
+
+def run(options: Options, paths: Paths, instance: str) -> int:
+    """Start, serve until asked to stop, and return the exit status."""
+    sink = configure(options.log_level, options.log_format, env=os.environ)
+    os.chdir("/")
+    try:
+        settings, problems = load_settings(paths)
+        opening.private_folders(paths)
+        lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
+        try:
+            return trio.run(_App(paths, settings, problems, instance, lock).serve)
+        finally:
+            lock.close()
+    except Held as held:
+        log.error("haftd is already running", pid=held.pid, socket=paths.socket)
+        return EXIT_HELD
+    except ConfigError as error:
+        log.error("haftd cannot start", reason=str(error))
+        return EXIT_CONFIG
+    except CannotStart as error:
+        log.error("haftd cannot start", reason=str(error))
+        return error.status
+    finally:
+        if sink.dropped:
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"haftd: {sink.dropped} log lines were dropped\n")
+
+
+class _App:
+    """One run of the daemon, from the lock on."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        settings: Settings,
+        problems: list[Problem],
+        instance: str,
+        lock: DaemonLock,
+    ) -> None:
+        self.paths = paths
+        self.settings = settings
+        self.problems = problems
+        self.instance = instance
+        self.lock = lock
+        self.notifier = Notifier.from_environment(os.environ)
+        self.watchdog_s = watchdog_interval(os.environ, os.getpid())
+        self.supervised = "INVOCATION_ID" in os.environ
+        self.asked = trio.Event()
+        self.asked_by: str | None = None
+        self.stirred = trio.Event()
+
+    async def serve(self) -> int:
+        """See `run`."""
+        paths, problems = self.paths, self.problems
+        nofile = opening.raise_descriptor_limit()
+        become_subreaper()
+        base = opening.containment(self.settings, paths, problems)
+        journal, report = opening.after_a_crash(paths, self.instance, base)
+        given = inherited.take(os.environ, os.getpid())
+        problems += [
+            Problem(file="(inherited sockets)", key="", message=text) for text in given.problems
+        ]
+        environ = await opening.environment()
+        parts = Parts(
+            paths=paths,
+            settings=self.settings,
+            problems=problems,
+            instance=self.instance,
+            journal=journal,
+            report=report,
+            base=base,
+            environ=environ,
+            nofile=nofile,
+        )
+        with contextlib.ExitStack() as stack:
+            rpc = [stack.enter_context(sock) for sock in given.rpc]
+            watched = [Path(paths.runtime.daemon_lock)]
+            if not rpc:
+                path = Path(paths.socket)
+                rpc = [opening.unix_listener(path, self.lock.still_ours, stack)]
+                watched.append(path)
+            ws, token = opening.websocket_listener(
+                self.settings.websocket, given.ws, paths, problems
+            )
+            for sock in ws:
+                stack.enter_context(sock)
+            async with trio.open_nursery() as handles:
+                daemon = assemble(parts, handles, self._ask_to_stop, self._stir)
+                if ws:
+                    host, port = ws[0].getsockname()[:2]
+                    daemon.facts.websocket = WebSocketInfo(host=host, port=port)
+                rim = rim_of(daemon)
+                await handles.start(Reaper().run)
+                await handles.start(self._heed_signals, daemon)
+                handles.start_soon(self._retain, daemon.registry)
+                if not self.supervised:
+                    handles.start_soon(self._keep_guardian, base)
+                if self.watchdog_s is not None:
+                    handles.start_soon(feed_watchdog, self.notifier, self.watchdog_s)
+                async with trio.open_nursery() as connections:
+                    async with trio.open_nursery() as listeners:
+                        for sock in rpc:
+                            listeners.start_soon(serve_unix, sock, connections, rim)
+                        for sock in ws:
+                            gate = self._gatekeeper(token)
+                            listeners.start_soon(serve_websocket, sock, connections, rim, gate)
+                        listeners.start_soon(self._watch_folder, watched)
+                        gc.collect()
+                        gc.freeze()
+                        self.notifier.ready(f"serving {paths.socket}")
+                        log.info("serving", socket=paths.socket, pid=os.getpid(), **brief(report))
+                        await self.asked.wait()
+                        listeners.cancel_scope.cancel()
+                    await self._stop(daemon, rim)
+                    connections.cancel_scope.cancel()
+                handles.cancel_scope.cancel()
+        with contextlib.suppress(OSError):
+            journal.compact()
+        journal.close()
+        log.info("stopped", by=self.asked_by)
+        self.notifier.close()
+        return 0
+
+    def _gatekeeper(self, token: str) -> Gatekeeper:
+        wanted = self.settings.websocket
+        return Gatekeeper(
+            token,
+            hosts=("127.0.0.1", "localhost") if wanted is None else wanted.hosts,
+            origins=() if wanted is None else wanted.origins,
+            clock=trio.current_time,
+        )
+
+    # -- while it runs
+
+    def _ask_to_stop(self, by: str | None) -> None:
+        if not self.asked.is_set():
+            self.asked_by = by
+            self.asked.set()
+
+    def _stir(self) -> None:
+        self.stirred.set()
+        self.stirred = trio.Event()
+
+    async def _heed_signals(
+        self, daemon: Daemon, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            task_status.started()
+            async for signum in signals:
+                if signum == signal.SIGHUP:
+                    self.notifier.reloading(time.monotonic())
+                    daemon.reload()
+                    self.notifier.ready(f"serving {self.paths.socket}")
+                elif not self.asked.is_set():
+                    self._ask_to_stop(None)
+                else:
+                    log.warning("asked to stop again: what runs is killed")
+                    for use in daemon.supervisor.uses():
+                        use.kill()
+
+    async def _watch_folder(self, watched: list[Path]) -> None:
+        """Leave when the runtime folder does, as it does at logout: nobody can reach us then."""
+        gone = await folder.watch(watched)
+        log.error("the runtime folder is no longer ours", path=str(gone))
+        self._ask_to_stop(None)
+
+    async def _keep_guardian(self, base: Path | None) -> None:
+        """Keep a guardian, where no user manager cleans up after us."""
+        guardian: Guardian | None = None
+        try:
+            while True:
+                guardian = Guardian.start(
+                    home=home_of(Path(self.paths.runtime.folder)),
+                    instance=self.instance,
+                    journal=Path(self.paths.runtime.handles_lock),
+                    lock=Path(self.paths.runtime.recover_lock),
+                    base=base,
+                )
+                await trio.lowlevel.wait_readable(guardian.pidfd)
+                log.warning("the guardian has ended; another is started", pid=guardian.pid)
+                guardian.dismiss()
+                guardian = None
+                await trio.sleep(1)
+        except OSError as error:
+            log.warning("no guardian: a crash is cleaned up at the next start", error=str(error))
+        finally:
+            if guardian is not None:
+                guardian.dismiss()
+
+    async def _retain(self, registry: Registry) -> None:
+        """Let stopped handles go when their time is over; asleep while none is due."""
+        while True:
+            now = trio.current_time()
+            for handle in registry.sweep(now):
+                handle.spool.close()
+            due = registry.next_expiry(now)
+            bell = self.stirred
+            with trio.move_on_at(float("inf") if due is None else max(due, now + 0.01)):
+                await bell.wait()
+
+    # -- stop
+
+    async def _stop(self, daemon: Daemon, rim: Rim) -> None:
+        """Nothing new is accepted any more: end the handles, let the last replies out."""
+        self.notifier.stopping("ending what runs")
+        daemon.stopping = True
+        by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
+        while uses := daemon.supervisor.uses():
+            await daemon.supervisor.abort_all(by, uses)
+        await rim.connections.finish(_FAREWELL_S)

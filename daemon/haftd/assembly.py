@@ -1,0 +1,198 @@
+"""Putting the daemon together: settings and what recovery found in, one `Daemon` and one `Rim` out.
+
+Rules: nothing here waits, opens a socket or reads a signal. What a reload may change is changed
+here, what only a start can change is named as a problem.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+import trio
+
+from haft_protocol.methods import Problem
+from haftd.connection import Rim
+from haftd.core.registry import Registry
+from haftd.core.sessions import Sessions
+from haftd.core.spool import Budget, Spool
+from haftd.daemon import Daemon, Facts
+from haftd.dispatch import Dispatcher
+from haftd.host.journal import Journal
+from haftd.host.mark import home_of
+from haftd.host.recover import Report
+from haftd.runtimes.base import Call
+from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.terminal import TerminalRuntime
+from haftd.settings import ConfigError, Paths, Settings, load_settings
+from haftd.starting import Place, Starter
+from haftd.supervisor import Supervisor
+from haftd.tools.catalogue import Catalogue
+from haftd.verbs import table
+from haftd.verbs.base import Caller
+
+__all__ = ["Parts", "assemble", "rim_of"]
+
+log = structlog.get_logger("haftd")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What was found out before the daemon could be put together."""
+
+    paths: Paths
+    settings: Settings
+    problems: list[Problem]
+    instance: str
+    journal: Journal
+    report: Report
+    base: Path | None
+    environ: dict[str, str]
+    nofile: int
+
+
+def assemble(
+    parts: Parts,
+    handles: trio.Nursery,
+    stop: Callable[[str | None], None],
+    stir: Callable[[], None],
+) -> Daemon:
+    """Wire the daemon. `handles` holds the handles' tasks, `stop` is what daemon/shutdown calls,
+    `stir` is called when a use is over."""
+    own = parts.settings.daemon
+    registry = Registry(
+        max_handles=own.max_handles,
+        max_per_session=own.max_handles_session,
+        retain_s=own.retain_stopped_s,
+        retain_max=own.retain_stopped_max,
+    )
+    _remember_lost(registry, parts.report)
+    catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
+    starter = Starter(
+        place=Place(
+            environ=parts.environ,
+            home=home_of(Path(parts.paths.runtime.folder)),
+            instance=parts.instance,
+            calls=Path(parts.paths.state, "calls"),
+            base=parts.base,
+            nofile=parts.nofile,
+            root=parts.environ.get("HOME") or "/",
+        ),
+        settings=parts.settings,
+        catalogue=catalogue,
+        registry=registry,
+        journal=parts.journal,
+        runtimes={"stdio": ProcessRuntime(), "pty": TerminalRuntime()},
+        make_spool=_spools(parts.paths, parts.settings),
+    )
+    facts = Facts(
+        version=version("haftd"),
+        socket=parts.paths.socket,
+        started_at=time.time(),
+        began=trio.current_time(),
+        containment="processes" if parts.base is None else "cgroup",
+        recovered=brief(parts.report),
+        unconfirmed=parts.report.unconfirmed,
+        problems=[*parts.problems, *catalogue.problems],
+    )
+
+    def settled(call: Call, confirmed: bool) -> None:
+        starter.settled(call, confirmed)
+        stir()
+
+    supervisor = Supervisor(
+        handles,
+        grace_s=own.abort_grace_ms / 1000,
+        withdraw=registry.withdraw,
+        settled=settled,
+    )
+    starter.supervisor = supervisor
+    return Daemon(
+        settings=parts.settings,
+        registry=registry,
+        sessions=Sessions(),
+        supervisor=supervisor,
+        catalogue=catalogue,
+        starter=starter,
+        facts=facts,
+        reload=_reloader(parts, catalogue, facts),
+        stop=stop,
+    )
+
+
+def rim_of(daemon: Daemon) -> Rim:
+    """What all connections share."""
+
+    def gone(caller: Caller) -> None:
+        daemon.sessions.leave(caller)
+
+    limits = daemon.settings.limits
+    rim = Rim(Dispatcher(table(daemon), daemon.reserve, limits, log), limits, log, gone)
+    daemon.facts.connections = lambda: len(rim.connections)
+    daemon.facts.refused = lambda: dict(rim.connections.refused)
+    return rim
+
+
+def brief(report: Report) -> dict[str, int]:
+    """What recovery did, in numbers."""
+    return {
+        "ended": len(report.ended),
+        "lost": len(report.lost),
+        "dropped": len(report.dropped),
+        "killed": report.killed,
+    }
+
+
+def _remember_lost(registry: Registry, report: Report) -> None:
+    now = trio.current_time()
+    for record in (*report.ended, *report.lost, *report.keep):
+        if record.id:
+            registry.restore_lost(
+                now,
+                session=record.session,
+                id=record.id,
+                tool=record.tool,
+                generation=record.generation,
+                command=record.command,
+                wall=record.at,
+            )
+
+
+def _spools(paths: Paths, settings: Settings) -> Callable[[], Spool]:
+    budget = Budget(settings.spool.total)
+
+    def open_file() -> int:
+        # Without a name: it is gone with its descriptor, also after a crash.
+        return os.open(paths.spool, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+
+    def make() -> Spool:
+        return Spool(settings.spool.memory, settings.spool.disk, open_file, budget)
+
+    return make
+
+
+def _reloader(
+    parts: Parts, catalogue: Catalogue, facts: Facts
+) -> Callable[[], tuple[Problem, ...]]:
+    def reload() -> tuple[Problem, ...]:
+        try:
+            settings, problems = load_settings(parts.paths)
+            catalogue.reload(toolpack=settings.toolpack.enable)
+        except ConfigError as error:
+            problems = [Problem(file=parts.paths.config, key="", message=str(error))]
+        else:
+            problems += [
+                Problem(file=parts.paths.config, key=name, message="takes effect at the next start")
+                for name in settings.__struct_fields__
+                if name != "toolpack" and getattr(settings, name) != getattr(parts.settings, name)
+            ]
+        facts.problems = [*problems, *catalogue.problems]
+        log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
+        return tuple(facts.problems)
+
+    return reload

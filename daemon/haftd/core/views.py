@@ -1,0 +1,193 @@
+"""A handle as its reader sees it: the state object of the wire.
+
+Rules: `delta` reads from the mark and moves it over what it returned or left out; a `cursor`, `all`,
+`tail` and `screen` leave it. A stopped handle's delta begins at the mark as the stop found it, so
+every fetch of it is the same. What succeeded has a result, what failed an error, never both.
+Sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.states import (
+    HandleState,
+    InputWanted,
+    LeftBehind,
+    Pending,
+    Running,
+    Screen,
+    Stopped,
+    Truncated,
+    Waited,
+    Waiting,
+)
+
+from .lifecycle import State
+from .outcomes import failure_of
+from .text import Slice, cut, cut_text
+
+if TYPE_CHECKING:
+    from .handles import Handle
+
+__all__ = ["show"]
+
+
+def show(
+    handle: Handle,
+    now: float,
+    *,
+    view: str = "delta",
+    cursor: int | None = None,
+    max_bytes: int = 65_536,
+    waited: Waited | UnsetType | None = UNSET,
+    screen: Screen | UnsetType = UNSET,
+    left_behind: tuple[LeftBehind, ...] | None = None,
+    input_wanted: InputWanted | UnsetType | None = UNSET,
+    peek: bool = False,
+) -> HandleState:
+    """Return the handle's state with the text that `view` or `cursor` asks for.
+
+    A `peek` (a list, an error's data) moves no mark and does not count as read.
+    """
+    if waited is None:
+        waited = UNSET
+    state = handle.state
+    if state is State.STOPPED:
+        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, left_behind, peek)
+    piece = _text(handle, view, cursor, max_bytes, final=False)
+    if not peek:
+        handle.seen = handle.spool.end
+        if cursor is None and view == "delta":
+            handle.mark = piece.cursor
+    elapsed = int((now - handle.born) * 1000)
+    if state is State.RUNNING:
+        return Running(
+            id=handle.id,
+            tool=handle.tool,
+            session=handle.session,
+            cursor=piece.cursor,
+            generation=handle.generation,
+            elapsed_ms=elapsed,
+            omitted=piece.omitted,
+            waited=waited,
+            screen=screen,
+            content=piece.text,
+            input_wanted=input_wanted,
+        )
+    if state is State.WAITING:
+        assert handle.question is not None, "a waiting handle has its question"
+        return Waiting(
+            id=handle.id,
+            tool=handle.tool,
+            session=handle.session,
+            cursor=piece.cursor,
+            generation=handle.generation,
+            elapsed_ms=elapsed,
+            omitted=piece.omitted,
+            waited=waited,
+            screen=screen,
+            content=piece.text,
+            question=handle.question,
+        )
+    return Pending(
+        id=handle.id,
+        tool=handle.tool,
+        session=handle.session,
+        cursor=piece.cursor,
+        generation=handle.generation,
+        elapsed_ms=elapsed,
+        omitted=piece.omitted,
+        waited=waited,
+        screen=screen,
+        content=piece.text,
+    )
+
+
+def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
+    spool = handle.spool
+    if cursor is not None:
+        return cut(spool, cursor, spool.end, max_bytes, final=final, tail=view == "tail")
+    if view == "delta" or (final and view == "screen"):
+        return cut(spool, handle.mark, spool.end, max_bytes, final=final)
+    if view == "screen":
+        # The screen is the answer; it says no more than what was printed so far.
+        return Slice("", spool.end)
+    return cut(spool, 0, spool.end, max_bytes, final=final, tail=view == "tail")
+
+
+def _stopped(
+    handle: Handle,
+    now: float,
+    view: str,
+    cursor: int | None,
+    max_bytes: int,
+    waited: Waited | UnsetType,
+    screen: Screen | UnsetType,
+    left_behind: tuple[LeftBehind, ...] | None,
+    peek: bool,
+) -> Stopped:
+    assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
+    error = failure_of(handle.ended_by, handle.exit, handle.failure, raw=handle.raw)
+    result: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    truncated: Truncated | UnsetType = UNSET
+    position, omitted = handle.spool.end, 0
+    if handle.raw or handle.ended_by.by != "exit":
+        piece = _text(handle, view, cursor, max_bytes, final=handle.output_complete)
+        position, omitted = piece.cursor, piece.omitted
+        if error is None:
+            result = piece.text
+            if omitted:
+                asked = _asked_from(handle, view, cursor)
+                truncated = _truncated(handle, position - asked, position - asked - omitted)
+        else:
+            content = piece.text
+    elif error is None:
+        assert handle.result is not None, "without a failure there is a result"
+        result, total, kept = cut_text(handle.result, max_bytes)
+        if kept < total:
+            truncated = Truncated(bytes=total, kept=kept, path=None)
+    if not peek:
+        handle.seen = handle.spool.end
+        if handle.read_at is None:
+            handle.read_at = now
+    if left_behind is None:
+        left_behind = handle.left_behind()
+    return Stopped(
+        id=handle.id,
+        tool=handle.tool,
+        session=handle.session,
+        cursor=position,
+        generation=handle.generation,
+        elapsed_ms=int((handle.stopped_at - handle.born) * 1000),
+        omitted=omitted,
+        waited=waited,
+        screen=screen,
+        ended_by=handle.ended_by,
+        result=result,
+        error=error if error is not None else UNSET,
+        content=content,
+        exit=handle.exit if handle.exit is not None else UNSET,
+        output_complete=handle.output_complete
+        if handle.exit is not None or not handle.output_complete
+        else UNSET,
+        left_behind=left_behind or UNSET,
+        unconfirmed=handle.unconfirmed or UNSET,
+        truncated=truncated,
+    )
+
+
+def _asked_from(handle: Handle, view: str, cursor: int | None) -> int:
+    if cursor is not None:
+        return cursor
+    return 0 if view in ("all", "tail") else handle.mark
+
+
+def _truncated(handle: Handle, total: int, kept: int) -> Truncated:
+    path = handle.spool_path
+    if path is not None and not (handle.output_complete and handle.spool.flush()):
+        path = None
+    return Truncated(bytes=total, kept=kept, path=path)

@@ -1,0 +1,82 @@
+"""What the verbs work on: registry, sessions, tools and the supervisor, and their common questions.
+
+Rules: everything here decides synchronously. Files, sockets and signals are the app's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import Empty, HandlesListParams, Problem, SpawnParams, WebSocketInfo
+from haftd.core.batch import SpawnKey, admit_batch
+from haftd.core.handles import Handle
+from haftd.core.registry import Registry
+from haftd.core.sessions import Sessions
+from haftd.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from haft_protocol.methods import Params
+    from haftd.settings import Settings
+    from haftd.starting import Starter
+    from haftd.tools.catalogue import Catalogue
+    from haftd.verbs.base import Caller
+
+__all__ = ["Daemon", "Facts"]
+
+
+@dataclass(slots=True)
+class Facts:
+    """What daemon/status reports and nobody else needs."""
+
+    version: str
+    socket: str
+    started_at: float
+    began: float
+    containment: str = "processes"
+    websocket: WebSocketInfo | UnsetType = UNSET
+    recovered: dict[str, int] | UnsetType = UNSET
+    unconfirmed: tuple[int, ...] = ()
+    problems: list[Problem] = field(default_factory=list)
+    connections: Callable[[], int] = lambda: 0
+    refused: Callable[[], dict[str, int]] = dict
+
+
+@dataclass(slots=True)
+class Daemon:
+    """The daemon's state as one value that the app wires and the verbs use."""
+
+    settings: Settings
+    registry: Registry
+    sessions: Sessions
+    supervisor: Supervisor
+    catalogue: Catalogue
+    starter: Starter
+    facts: Facts
+    reload: Callable[[], tuple[Problem, ...]]
+    """Read configuration and definitions again; returns all problems there are now."""
+    stop: Callable[[str | None], None]
+    """Ask the app to stop; the argument says which client asked."""
+    stopping: bool = False
+
+    def session_of(self, caller: Caller, params: Params | HandlesListParams | Empty) -> str:
+        """The session of a call; the caller belongs to it from now on."""
+        name = caller.session if isinstance(params.session, UnsetType) else params.session
+        if name not in caller.sessions and name != "*":
+            caller.sessions.add(name)
+            self.sessions.join(name, caller)
+        return name
+
+    def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
+        """The handle that a call names; raises `handle_not_found`."""
+        return self.registry.find(self.session_of(caller, params), handle_id, trio.current_time())
+
+    def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
+        """Say of each spawn of a batch whether its id clashes; takes nothing."""
+        keys = [SpawnKey(self.session_of(caller, one), one.id) for one in spawns]
+        return admit_batch(keys, self.registry)

@@ -1,0 +1,424 @@
+"""Everything that a handle started: who it is, signalling it, ending it, knowing it gone.
+
+Rules:
+
+- The daemon is a sub-reaper: what loses its parent becomes its child, and is never lost. So kin
+  are the leader and all that descends from it, and those adopted children, with their own
+  descendants, that carry the handle's brand or mark, are of the leader's session or group, or
+  were seen to be kin before. What is in the handle's cgroup is kin as well.
+- Nothing is signalled but through a pidfd, and only when it was found to be kin while that was
+  open: then its number was its own.
+- A leader's status is taken by `Launched.reap` alone.
+- Nothing is polled while a handle lives: the end of a process is told by its pidfd. Only an end
+  that was asked for looks again and again, and for a bounded time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host import brand
+from haftd.host.cgroup import Cgroup
+from haftd.host.identity import Stat, every_pid, has_ended, read_environ, read_stat, send
+from haftd.host.launch import Launched, leaders
+
+__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper", "children"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+_MOST_HELD = 128
+_LONGEST_COMMAND = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A process that outlived its handle's leader; `command` is for a person to read."""
+
+    pid: int
+    command: str
+
+
+def become_subreaper() -> None:
+    """Adopt every descendant that loses its parent, from now on. Raises OSError.
+
+    A parent that ignored SIGCHLD would have made the kernel throw our children's exits away: it
+    gets its default here.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"cannot become a sub-reaper: {os.strerror(code)}")
+
+
+def children(pid: int) -> list[int] | None:
+    """The children of a process as of now; None where the kernel does not list them."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if not os.path.exists("/proc/self/task/%d/children" % os.getpid()):  # noqa: PTH110, UP031
+                return None
+            continue  # that thread has ended
+        except OSError:
+            continue
+        try:
+            text = b""
+            while part := os.read(fd, 65_536):
+                text += part
+        except OSError:
+            continue  # it ended while it was read
+        finally:
+            os.close(fd)
+        found += map(int, text.split())
+    return found
+
+
+def _by_parent() -> dict[int, list[int]]:
+    """All of /proc, for a kernel that lists no children."""
+    table: dict[int, list[int]] = {}
+    for pid in every_pid():
+        stat = read_stat(pid)
+        if stat is not None:
+            table.setdefault(stat.parent, []).append(pid)
+    return table
+
+
+def _lister() -> Callable[[int], list[int]]:
+    """How to list children during one look: the kernel's lists, or one pass over /proc."""
+    if children(os.getpid()) is not None:
+        return lambda pid: children(pid) or []
+    table = _by_parent()
+    return lambda pid: table.get(pid, [])
+
+
+def _lives(stat: Stat) -> bool:
+    if stat.state not in "ZX":
+        return True
+    try:  # a first thread may end before the others
+        return len(os.listdir(f"/proc/{stat.pid}/task")) > 1  # noqa: PTH208
+    except OSError:
+        return False
+
+
+def _hidden(pid: int) -> bool:
+    """Say whether a process lives that /proc does not show: another user's, under hidepid."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+class Kin:
+    """The processes of one handle. `mark` is the value of HAFT_HANDLE in their environment."""
+
+    __slots__ = ("_brand", "_instance", "_needle", "_seen", "cgroup", "leader", "mark")
+
+    def __init__(self, leader: Launched, mark: str, cgroup: Cgroup | None = None) -> None:
+        self.leader = leader
+        self.mark = mark
+        self.cgroup = cgroup
+        self._brand = brand.of(mark) if mark else None
+        self._instance = brand.instance_of(self._brand) if self._brand else None
+        self._needle = b"\0HAFT_HANDLE=" + os.fsencode(mark) + b"\0" if mark else b""
+        self._seen: dict[int, int] = {}
+
+    def members(self) -> tuple[int, ...]:
+        """The pids of everything of it that lives, as of now."""
+        return tuple(sorted(self._look()[0]))
+
+    def left_behind(self) -> tuple[Survivor, ...]:
+        """What lives besides the leader, as of now."""
+        pids = (pid for pid in self.members() if pid != self.leader.pid)
+        return tuple(Survivor(pid, _command(pid)) for pid in pids)
+
+    def signal(self, signum: int) -> int:
+        """Signal all of it; returns how many got it."""
+        found, _ = self._look()
+        return self._send(found, (signum,))
+
+    def signal_group(self, signum: int, group: int | None = None) -> int:
+        """Signal what of it is in a process group, by default the leader's; returns how many."""
+        wanted = self.leader.pid if group is None else group
+        found, _ = self._look()
+        chosen = {pid: stat for pid, stat in found.items() if stat.group == wanted}
+        return self._send(chosen, (signum,), among=found)
+
+    async def gone(self) -> None:
+        """Wait until nothing of it lives. Woken by the ends of processes."""
+        clean, pause = 0, 0.005
+        while clean < 2:
+            found, sure = self._look()
+            if found:
+                clean, pause = 0, 0.005
+                await self._wait(found)
+            elif sure:
+                clean += 1
+                await trio.lowlevel.checkpoint()
+            else:
+                # Something ended and left a child while we looked: no end tells of that child.
+                clean = 0
+                await trio.sleep(pause)
+                pause = min(pause * 2, 1.0)
+        self.leader.reap()
+
+    async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
+        """End all of it: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
+
+        Returns the pids that could not be ended; empty means that nothing is left and that the
+        leader's status was taken. Shield it: cancelled, it leaves the work half done.
+        """
+        found, _ = self._look()
+        if grace_s > 0 and self._ask(found):
+            with trio.move_on_after(grace_s):
+                await self.gone()
+                return ()
+        clean = 0
+        last: tuple[int, ...] = ()
+        with trio.move_on_after(kill_s):
+            while clean < 2:
+                found, sure = self._look()
+                last = tuple(sorted(found)) or last
+                if not found:
+                    clean = clean + 1 if sure else 0
+                    await trio.lowlevel.checkpoint()
+                    continue
+                clean = 0
+                if self.cgroup is not None:
+                    self.cgroup.kill()
+                killed = self._send(found, (signal.SIGKILL,))
+                with trio.move_on_after(0.1 if killed else 0.3) as scope:
+                    await self._wait(found)
+                if not killed and scope.cancelled_caught:
+                    break  # all that is left belongs to somebody else by now
+        self.leader.reap()
+        return () if clean == 2 else self.members() or last
+
+    def _ask(self, found: dict[int, Stat]) -> int:
+        """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
+        polite = {pid: stat for pid, stat in found.items() if self._wants_hangup(pid)}
+        rest = {pid: stat for pid, stat in found.items() if pid not in polite}
+        asked = self._send(rest, (signal.SIGTERM, signal.SIGCONT), among=found)
+        asked += self._send(polite, (signal.SIGTERM, signal.SIGHUP, signal.SIGCONT), among=found)
+        return asked
+
+    def _wants_hangup(self, pid: int) -> bool:
+        """Say whether it is a shell that somebody types to: it ignores TERM and ends by HUP."""
+        try:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                text = file.read()
+        except OSError:
+            return False
+        masks = dict(line.split(b"\t", 1) for line in text.splitlines() if line.startswith(b"Sig"))
+        ignored, caught = (int(masks.get(name, b"0"), 16) for name in (b"SigIgn:", b"SigCgt:"))
+
+        def has(mask: int, signum: int) -> bool:
+            return bool(mask >> signum - 1 & 1)
+
+        if not has(ignored, signal.SIGTERM) or has(ignored, signal.SIGHUP):
+            return False
+        # bash and zsh catch HUP; dash leaves it, and is known by what it does with INT and QUIT.
+        interactive = has(caught, signal.SIGINT) and has(ignored, signal.SIGQUIT)
+        return has(caught, signal.SIGHUP) or interactive
+
+    def _look(self) -> tuple[dict[int, Stat], bool]:
+        """All that lives of it, and whether nothing can have been missed."""
+        found: dict[int, Stat] = {}
+        sure = True
+        me = os.getpid()
+        below = _lister()
+        queue = list(below(me))
+        while queue:
+            pid = queue.pop()
+            if pid in found or pid == me or leaders.get(pid, self.leader) is not self.leader:
+                continue
+            stat = read_stat(pid)
+            if stat is None:
+                sure = sure and _hidden(pid)
+                continue
+            if stat.parent == me and not self._is_kin(stat):
+                continue
+            if _lives(stat):
+                found[pid] = stat
+            queue += below(pid)
+        if self.cgroup is not None:
+            for pid in self.cgroup.procs():
+                if pid not in found and pid != me and (stat := read_stat(pid)) and _lives(stat):
+                    found[pid] = stat
+        self._seen = {pid: stat.ticks for pid, stat in found.items()}
+        return found, sure
+
+    def _is_kin(self, stat: Stat) -> bool:
+        """Say whether a child of the daemon is of this handle."""
+        pid = stat.pid
+        if leaders.get(pid) is self.leader:
+            return True
+        carried = brand.read(pid)
+        if carried is not None and carried == self._brand:
+            return True
+        if carried is not None and brand.instance_of(carried) == self._instance:
+            return False  # of another handle of this daemon
+        if self._needle and self._needle in b"\0" + (read_environ(pid) or b""):
+            return True
+        if self.leader.pid in (stat.group, stat.session):
+            return True
+        return self._seen.get(pid) == stat.ticks
+
+    def _hold(self, stat: Stat, among: dict[int, Stat]) -> int | None:
+        """Open a pidfd of a process that was found, and is found to be kin while it is open."""
+        pid = stat.pid
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return None
+        now = read_stat(pid)
+        if now is not None and now.ticks == stat.ticks and not has_ended(pidfd):
+            if now.parent in among or (now.parent == os.getpid() and self._is_kin(now)):
+                return pidfd
+            if self.cgroup is not None and pid in self.cgroup.procs():
+                return pidfd
+        os.close(pidfd)
+        return None
+
+    def _send(
+        self, chosen: dict[int, Stat], signums: Iterable[int], among: dict[int, Stat] | None = None
+    ) -> int:
+        count = 0
+        for stat in chosen.values():
+            pidfd = self._hold(stat, chosen if among is None else among)
+            if pidfd is None:
+                continue
+            try:
+                count += any([send(pidfd, signum) for signum in signums])
+            except PermissionError:
+                pass  # another user's by now (setuid); `end` reports it
+            finally:
+                os.close(pidfd)
+        return count
+
+    async def _wait(self, found: dict[int, Stat]) -> None:
+        """Wait until these have ended, or some of them if they are many."""
+        held: list[int] = []
+        try:
+            for stat in found.values():
+                pidfd = self._hold(stat, found)
+                if pidfd is not None:
+                    held.append(pidfd)
+                if len(held) == _MOST_HELD:
+                    break
+            for pidfd in held:
+                await trio.lowlevel.wait_readable(pidfd)
+            if not held:
+                await trio.lowlevel.checkpoint()
+        finally:
+            for pidfd in held:
+                os.close(pidfd)
+
+
+def _own_brand() -> int | None:
+    """The brand of a daemon that itself runs in a handle: every child of it has that one too."""
+    return brand.read(os.getpid())
+
+
+def _command(pid: int) -> str:
+    """What a process runs, cut short, in one printable line."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            text = file.read(4 * _LONGEST_COMMAND)
+        if not text:
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                text = b"[" + file.read().strip() + b"]"
+    except OSError:
+        return ""
+    line = text.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    line = "".join(char if char.isprintable() else "?" for char in line)
+    return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"
+
+
+class Reaper:
+    """Takes away what the daemon adopted, when it has ended, and nothing that others wait for.
+
+    A leader's status goes where it belongs. A child with a brand was adopted. Any other child
+    may be waited for by whoever started it (a library, say): it is taken only when it has been
+    dead for `linger_s`.
+    """
+
+    __slots__ = ("_dead", "_linger_s")
+
+    def __init__(self, linger_s: float = 0.25) -> None:
+        self._linger_s = linger_s
+        self._dead: dict[int, int] = {}
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Reap until cancelled; woken by SIGCHLD. To be run in the main thread."""
+        with trio.open_signal_receiver(signal.SIGCHLD) as signals:
+            task_status.started()
+            pending = self.reap()
+            while True:
+                if pending:
+                    await trio.sleep(self._linger_s)
+                    # Whoever waits for one of these by its pidfd was woken too: it goes first.
+                    await trio.lowlevel.checkpoint()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await signals.__anext__()
+                pending = self.reap()
+
+    def reap(self) -> bool:
+        """Take what can be taken now; say whether some is to be looked at again."""
+        mine = _own_brand()
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                info = None
+            if info is None:
+                self._dead.clear()
+                return False
+            leader = leaders.get(info.si_pid)
+            if leader is not None:
+                if leader.reap() is None:
+                    break
+            elif brand.read(info.si_pid) in (None, mine):
+                break
+            else:
+                _take(info.si_pid)
+        return self._reap_strangers()
+
+    def _reap_strangers(self) -> bool:
+        """The kernel shows one dead child at a time; behind a stranger, all are looked at."""
+        mine = _own_brand()
+        dead: dict[int, int] = {}
+        for pid in _lister()(os.getpid()):
+            stat = read_stat(pid)
+            if stat is None or stat.state != "Z":
+                continue
+            if (leader := leaders.get(pid)) is not None:
+                leader.reap()
+            elif brand.read(pid) not in (None, mine) or self._dead.get(pid) == stat.ticks:
+                _take(pid)
+            else:
+                dead[pid] = stat.ticks
+        self._dead = dead
+        return bool(dead)
+
+
+def _take(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass  # somebody else was waiting for it

@@ -1,0 +1,174 @@
+"""What is done before READY: recovery, sockets, the environment that tools get.
+
+Rules: each step either succeeds, or is a problem that the daemon lives with and reports, or raises
+`CannotStart` with a sentence and the exit status. Nothing of a user's is run before recovery.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import resource
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import trio
+
+from haft_protocol.methods import Problem
+from haftd.host import folder
+from haftd.host.cgroup import find_base
+from haftd.host.journal import Journal
+from haftd.host.mark import home_of
+from haftd.host.recover import Report, recover
+from haftd.settings import EXIT_CONFIG, Paths, Settings, WebSocketSettings
+from haftd.tools import loginpath
+from haftd.transports.token import ensure_token
+from haftd.transports.websocket import open_websocket_listener
+
+__all__ = [
+    "EXIT_HELD",
+    "CannotStart",
+    "after_a_crash",
+    "containment",
+    "environment",
+    "private_folders",
+    "raise_descriptor_limit",
+    "unix_listener",
+    "websocket_listener",
+]
+
+EXIT_HELD = 75
+_LOGIN_SHELL_S = 1.5
+
+log = structlog.get_logger("haftd.opening")
+
+
+class CannotStart(Exception):
+    """The daemon cannot start; `status` is what it exits with."""
+
+    def __init__(self, message: str, status: int = EXIT_CONFIG) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def private_folders(paths: Paths) -> None:
+    """Make the folders, or check those that are there. Raises `CannotStart`."""
+    try:
+        folder.prepare(Path(paths.runtime.folder))
+        for name in (paths.state, paths.spool, f"{paths.state}/calls"):
+            path = Path(name)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
+    except folder.FolderRefused as refused:
+        raise CannotStart(str(refused)) from None
+    except OSError as error:
+        raise CannotStart(f"{error.filename}: {error.strerror}") from None
+
+
+def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
+    """The cgroup below which handles get theirs; None where there is none to have."""
+    try:
+        return find_base(settings.daemon.cgroup)
+    except OSError as error:
+        problems.append(
+            Problem(
+                file=paths.config,
+                key="daemon.cgroup",
+                message=f"{error}; handles get no cgroup of their own",
+            )
+        )
+        return None
+
+
+def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
+    """End what a daemon before this one left; blocks for some seconds at most."""
+    try:
+        journal = Journal.open(Path(paths.runtime.handles_lock))
+        report = recover(
+            journal.records,
+            home=home_of(Path(paths.runtime.folder)),
+            base=base,
+            live=instance,
+            lock=Path(paths.runtime.recover_lock),
+        )
+        journal.compact(report.keep)
+    except OSError as error:
+        raise CannotStart(f"{error.filename}: {error.strerror}") from None
+    for text in (*journal.problems, *report.problems):
+        log.warning("recovery", problem=text)
+    for stale in Path(paths.state, "calls").iterdir():
+        with contextlib.suppress(OSError):
+            stale.unlink()
+    return journal, report
+
+
+async def environment() -> dict[str, str]:
+    """What tools get when a client sends none: ours, with the PATH of a login if ours is bare."""
+    environ = dict(os.environ)
+    if loginpath.is_bare(environ.get("PATH")):
+        learnt = await trio.to_thread.run_sync(
+            loginpath.learn, environ, _login_shell(), _LOGIN_SHELL_S
+        )
+        if learnt:
+            environ["PATH"] = learnt
+    return environ
+
+
+def unix_listener(
+    path: Path, still_ours: Callable[[], bool], stack: contextlib.ExitStack
+) -> socket.socket:
+    """Bind the socket; it is closed and removed when `stack` unwinds, the latter only while
+    `still_ours` says that nobody else can have made one there."""
+    try:
+        sock = stack.enter_context(folder.bind(path))
+    except folder.SocketInUse as error:
+        raise CannotStart(str(error), EXIT_HELD) from None
+    except (folder.FolderRefused, OSError) as error:
+        raise CannotStart(str(error)) from None
+
+    def unlink() -> None:
+        if still_ours():
+            path.unlink(missing_ok=True)
+
+    stack.callback(unlink)
+    return sock
+
+
+def websocket_listener(
+    wanted: WebSocketSettings | None,
+    given: tuple[socket.socket, ...],
+    paths: Paths,
+    problems: list[Problem],
+) -> tuple[list[socket.socket], str]:
+    """The listening sockets, none where it is off or cannot be had, and the token."""
+    if wanted is None and not given:
+        return [], ""
+    try:
+        token = ensure_token(Path(paths.runtime.token))
+        if given or wanted is None:
+            return list(given), token
+        return [open_websocket_listener(wanted.host, wanted.port)], token
+    except (OSError, ValueError) as error:
+        problems.append(Problem(file=paths.config, key="websocket", message=f"it is off: {error}"))
+        return [], ""
+
+
+def raise_descriptor_limit() -> int:
+    """Use all the descriptors the system lets us have; returns the soft limit that we were given,
+    which is what tools get."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 1 << 20 if hard == resource.RLIM_INFINITY else min(hard, 1 << 20)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return soft
+
+
+def _login_shell() -> str:
+    try:
+        return os.environ.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        return ""

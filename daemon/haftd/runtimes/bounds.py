@@ -1,0 +1,69 @@
+"""The limits of one handle, as far as its runtime keeps them, and which one ended it.
+
+Rules:
+
+- `output` and `wall_s` are counted here; `cpu_s`, `memory` and `processes` are the kernel's, set
+  at the gate. What the kernel refuses shows in how the program ended and in what it said then.
+- Output past the limit is not kept: the handle ends.
+- A program that ended well has passed no limit, whatever it printed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from haftd.host.launch import Exit
+
+__all__ = ["Bounds"]
+
+_TAIL = 4096
+_SPENT = ("XCPU", 128 + 24)
+_NO_MEMORY = re.compile(
+    rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
+    rb"|[Mm]emory exhausted|[Ee]rror allocating|[Mm]emory allocation (?:of \d+ bytes )?failed"
+)
+_NO_PROCESS = re.compile(
+    rb"Resource temporarily unavailable|[Cc](?:annot|ould not|an't) (?:fork|start new thread)"
+    rb"|fork: retry|BlockingIOError: \[Errno 11\]|EAGAIN"
+)
+
+
+class Bounds:
+    """The limits of one handle over all processes that are started for it."""
+
+    __slots__ = ("_limits", "_printed", "_tail", "wall_left")
+
+    def __init__(self, limits: Mapping[str, float]) -> None:
+        self._limits = limits
+        self._printed = 0
+        self._tail = b""
+        self.wall_left: float | None = limits.get("wall_s")
+        """Seconds that a process may still run, None where that is not limited."""
+
+    def count(self, data: bytes) -> tuple[bytes, bool]:
+        """Count output: returns what of `data` is within the limit, and whether it was passed."""
+        if "memory" in self._limits or "processes" in self._limits:
+            self._tail = (self._tail + data)[-_TAIL:]
+        most = self._limits.get("output")
+        self._printed += len(data)
+        if most is None or self._printed <= most:
+            return data, False
+        return data[: max(0, len(data) - (self._printed - int(most)))], True
+
+    def spent(self, seconds: float) -> None:
+        """A process has run for so long."""
+        if self.wall_left is not None:
+            self.wall_left = max(0.0, self.wall_left - seconds)
+
+    def blame(self, exit: Exit) -> str | None:
+        """The limit of the kernel's that a process which ended by itself has run into."""
+        if exit.code == 0:
+            return None
+        if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):
+            return "cpu_s"
+        if "memory" in self._limits and _NO_MEMORY.search(self._tail):
+            return "memory"
+        if "processes" in self._limits and _NO_PROCESS.search(self._tail):
+            return "processes"
+        return None

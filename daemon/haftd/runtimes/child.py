@@ -1,0 +1,407 @@
+"""One started process: its bytes, its end, and what it leaves behind.
+
+Rules:
+
+- The end is the end of the process that was started, never of its output. What is there by then
+  is read to the last byte before the end is reported.
+- If something else holds the output then, it is read for `_LOOSE_S` more and cut loose.
+- Bytes go on moving while an abort waits: a program that cleans up may have to print.
+- Whatever goes wrong in here, nothing that was started is left.
+- Everything is woken by the kernel; the only deadlines are the grace, the limit of the wall
+  clock and the bound on what is held open.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from haftd.host import pump
+from haftd.host.group import Kin
+from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
+
+from .base import Call, Ended, InputRefused, LeftOver, Port, StartFailed, ToolFailed
+from .bounds import Bounds
+
+__all__ = ["Child", "ChildGrip", "Output", "Plain", "Reading", "Said", "command_of"]
+
+_LOOSE_S = 0.5
+_LONGEST_COMMAND = 200
+_TERM = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a structured tool said at its end; both None for a raw one."""
+
+    result: str | None = None
+    failure: ToolFailed | None = None
+
+
+class Reading(Protocol):
+    """How what a process says is understood."""
+
+    def finish(self, exit: Exit) -> Said | None:
+        """The process has ended and all it said is in. None: the handle goes on without it."""
+
+    def give_up(self) -> Said:
+        """The process was ended: let out what was held back; say what it had said by then."""
+
+    def part(self) -> bool:
+        """The process is about to be ended: tell it; whether it was told and may leave itself."""
+
+
+class Plain:
+    """Raw output: nothing in it is understood."""
+
+    def finish(self, exit: Exit) -> Said:
+        return Said()
+
+    def give_up(self) -> Said:
+        return Said()
+
+    def part(self) -> bool:
+        return False
+
+
+@dataclass(slots=True, eq=False)
+class Output:
+    """One descriptor that is read, and where its bytes go."""
+
+    fd: int
+    take: Callable[[bytes], None]
+    at_end: bool = False
+
+
+def command_of(argv: Sequence[str]) -> str:
+    """What runs, for a person to read."""
+    text = shlex.join(argv)
+    return text if len(text) <= _LONGEST_COMMAND else text[: _LONGEST_COMMAND - 1] + "…"
+
+
+def _plan(call: Call) -> Plan:
+    env = dict(call.env)
+    if call.mark:
+        env["HAFT_HANDLE"] = call.mark
+    return Plan(
+        argv=call.argv,
+        cwd=call.cwd,
+        env=env,
+        terminal=call.terminal,
+        rows=call.rows,
+        cols=call.cols,
+        stdin="pipe" if call.output == "events" else call.stdin,
+        output=call.output,
+        limits=call.limits,
+        nofile=call.nofile,
+        cgroup=call.cgroup,
+    )
+
+
+class Child:
+    """A process of a handle that was started, and all that came of it."""
+
+    def __init__(self, launched: Launched, kin: Kin, port: Port, bounds: Bounds) -> None:
+        self.launched = launched
+        self.kin = kin
+        self._port = port
+        self._bounds = bounds
+        self._outputs: Sequence[Output] = ()
+        self._io = trio.CancelScope(shield=True)
+        self._life = trio.CancelScope()
+        self._flowed = trio.Event()
+        self._passed: str | None = None
+        self._dismissed = False
+        self._reported = False
+        self._complete = False
+        self._gone = False
+
+    @classmethod
+    async def start(cls, call: Call, port: Port, bounds: Bounds) -> Child:
+        """Start the program of `call`; returns when it runs. Raises `StartFailed`."""
+        try:
+            launched = launch(_plan(call), call.record)
+        except LaunchFailed as failed:
+            raise StartFailed(failed.message, failed.reason) from None
+        child = cls(launched, Kin(launched, call.mark, call.cgroup), port, bounds)
+        try:
+            await launched.confirm()
+        except LaunchFailed as failed:
+            child.close()
+            raise StartFailed(failed.message, failed.reason) from None
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await child.kin.end(0.0)
+            child.close()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        """The process that was started."""
+        return self.launched.pid
+
+    @property
+    def stdout(self) -> int:
+        """Its standard output."""
+        return _have(self.launched.stdout)
+
+    @property
+    def stderr(self) -> int:
+        """Its standard error, where that is apart."""
+        return _have(self.launched.stderr)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process that was started has ended."""
+        return self.launched.exit is not None
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        """What lives on after it, as of now."""
+        if self._gone or not self.ended:
+            return ()
+        return tuple(LeftOver(one.pid, one.command) for one in self.kin.left_behind())
+
+    def members(self) -> tuple[int, ...]:
+        """Everything of it that lives, as of now."""
+        return () if self._gone else tuple(self.kin.members())
+
+    def emit(self, data: bytes) -> None:
+        """Report output, within the limit."""
+        if not data:
+            return
+        kept, passed = self._bounds.count(data)
+        if kept:
+            self._port.emit(kept)
+        if passed and self._passed is None:
+            self.pass_limit("output")
+
+    def pass_limit(self, limit: str) -> None:
+        """End the process because it has passed a limit."""
+        self._passed = self._passed or limit
+        self._life.cancel()
+
+    def dismiss(self) -> None:
+        """End the process, which has said all that it had to say."""
+        self._dismissed = True
+        self._life.cancel()
+
+    async def run(
+        self,
+        outputs: Sequence[Output],
+        reading: Reading,
+        tasks: Sequence[Callable[[], Awaitable[None]]] = (),
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """See it through until nothing of it is left; reports its end through the port.
+
+        `tasks` run beside it while bytes may move. `at_end` is called when the process has ended,
+        before that is reported.
+        """
+        self._outputs = outputs
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._move, tasks)
+                try:
+                    await self._see_through(reading, at_end)
+                finally:
+                    self._io.cancel()
+        except trio.Cancelled:
+            raise
+        except BaseException:
+            # A fault of ours: it must not cost anybody a process that nobody holds.
+            with trio.CancelScope(shield=True):
+                await self.kin.end(self._port.grace_s)
+            raise
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give every descriptor back."""
+        self._gone = True
+        self.launched.close()
+
+    async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        with self._io:
+            async with trio.open_nursery() as nursery:
+                for task in tasks:
+                    nursery.start_soon(task)
+                for output in self._outputs:
+                    nursery.start_soon(self._flow, output)
+
+    async def _flow(self, output: Output) -> None:
+        try:
+            await pump.pump(output.fd, output.take)
+        except trio.ClosedResourceError:
+            return
+        output.at_end = True
+        if all(one.at_end for one in self._outputs):
+            self._flowed.set()
+
+    async def _see_through(self, reading: Reading, at_end: Callable[[], None]) -> None:
+        began = trio.current_time()
+        if self._bounds.wall_left is not None:
+            self._life.deadline = began + self._bounds.wall_left
+        try:
+            with self._life:
+                await self.launched.wait_exit()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await self._stop(reading, at_end)
+            raise
+        self._bounds.spent(trio.current_time() - began)
+        exit = self.launched.exit
+        if exit is None:
+            if not self._dismissed:
+                self._passed = self._passed or "wall_s"
+            with trio.CancelScope(shield=True):
+                await self._stop(reading, at_end)
+            return
+        self._settle(exit, reading, at_end)
+        await self._linger()
+
+    def _settle(self, exit: Exit, reading: Reading, at_end: Callable[[], None]) -> None:
+        """It has ended by itself: read what is there, then say so."""
+        self._drain()
+        at_end()
+        said = reading.finish(exit)
+        if said is None:
+            return
+        self._reported = True
+        limit = self._passed or self._bounds.blame(exit)
+        self._port.ended(
+            Ended(
+                code=exit.code,
+                signal=exit.signal,
+                output_complete=self._complete,
+                result=said.result if limit is None else None,
+                failure=said.failure if limit is None else None,
+                limit=limit,
+            )
+        )
+
+    def _drain(self) -> None:
+        for output in self._outputs:
+            # A terminal's end may have been seen while nobody had it open, and not be the last.
+            output.at_end = pump.drain(output.fd, output.take) or output.at_end
+        self._complete = all(output.at_end for output in self._outputs)
+        if self._complete:
+            self._flowed.set()
+
+    async def _linger(self) -> None:
+        """Stay until nothing of it is left."""
+        try:
+            if self._reported:
+                with trio.move_on_after(_LOOSE_S):
+                    await self._flowed.wait()
+            self._cut_loose()
+            if not self._reported:
+                # The handle goes on with another process: this one's rest is in the way.
+                await self.kin.end(self._port.grace_s)
+            await self.kin.gone()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await self.kin.end(self._port.grace_s)
+            self._cut_loose()
+            raise
+
+    def _cut_loose(self) -> None:
+        """Read no more."""
+        self._io.cancel()
+        self.launched.close_stdin()
+        self.launched.close_output()
+        if self._reported and not self._complete:
+            self._complete = True
+            self._port.completed()
+
+    async def _stop(self, reading: Reading, at_end: Callable[[], None]) -> None:
+        """End it and all of it; then say so."""
+        grace_s = self._port.grace_s
+        heeds_term = not _keeps_term(self.launched.pid)
+        natural = self.launched.exiting()
+        if grace_s > 0 and not natural and reading.part():
+            heeds_term = False
+            with trio.move_on_after(grace_s / 2):
+                await self.launched.wait_exit()
+        unconfirmed = await self.kin.end(grace_s)
+        exit = self.launched.reap()
+        if exit is None and self.launched.pid not in unconfirmed:
+            exit = await self.launched.wait_exit()
+        exit = exit or Exit()
+        # One that does not handle TERM and has a code had left before the signal came.
+        natural = natural or self._dismissed or (heeds_term and exit.code is not None)
+        self._drain()
+        at_end()
+        said = reading.give_up()
+        complete, self._complete = self._complete, True
+        self._reported = True
+        limit = self._passed
+        self._port.ended(
+            Ended(
+                code=exit.code,
+                signal=exit.signal,
+                natural=natural and limit is None,
+                output_complete=complete,
+                unconfirmed=tuple(unconfirmed),
+                result=said.result if self._dismissed else None,
+                failure=said.failure if self._dismissed else None,
+                limit=limit,
+            )
+        )
+        if not complete:
+            self._port.completed()
+        self._cut_loose()
+
+
+class ChildGrip:
+    """What every grip on a process knows; see `base.Grip`."""
+
+    def __init__(self, call: Call, port: Port, child: Child) -> None:
+        self.child = child
+        self._port = port
+        self._command = command_of(call.argv)
+
+    @property
+    def pid(self) -> int | None:
+        """See `base.Grip`."""
+        return self.child.pid
+
+    @property
+    def command(self) -> str:
+        """See `base.Grip`."""
+        return self._command
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        """See `base.Grip`."""
+        return self.child.left_behind()
+
+    def members(self) -> tuple[int, ...]:
+        """See `base.Grip`."""
+        return self.child.members()
+
+    def refuse_if_ended(self) -> None:
+        """Raise `InputRefused` when nobody is there any more."""
+        if self.child.ended:
+            raise InputRefused("The program has ended; it takes no input.")
+
+
+def _have(fd: int | None) -> int:
+    if fd is None:
+        raise AssertionError("the plan of the start asked for this descriptor")
+    return fd
+
+
+def _keeps_term(pid: int) -> bool:
+    """Whether the process does something of its own with TERM: handles, ignores or blocks it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line[:7] in (b"SigBlk:", b"SigIgn:", b"SigCgt:") and int(line[7:], 16) & _TERM:
+                    return True
+    except OSError:
+        pass
+    return False

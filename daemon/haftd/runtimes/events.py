@@ -1,0 +1,161 @@
+"""A live tool that says its states as lines of JSON while it runs.
+
+Rules:
+
+- Standard input: the notification `init` with the context of the call first, then `apply` for
+  every input and every answer, `cancel` when it is to end.
+- Standard output: each line is a state, or the notification `state` with one in it. Any other
+  line is output, kept as it is. What a state carries as `content` is output too.
+- `waiting` asks its question; a second question waits for the first to be answered.
+- After `stopped` its input is closed and it may leave; if it stays past the grace it is ended.
+- Told to cancel, it has half of the grace to leave by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from haft_protocol.outcome import Failure, NeedsInput, Progress, Raw, Success, read_event
+from haft_protocol.questions import Question
+from haftd.host.launch import Exit
+
+from .base import Call, Input, InputRefused, Port, ToolFailed
+from .child import Child, Output, Said
+from .pipes import PipeGrip
+
+__all__ = ["Live"]
+
+_LONGEST_LINE = 8 << 20
+
+
+def _notification(method: str, params: object) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+
+
+def _context(call: Call) -> Any:
+    told = call.env.get("HAFT_CALL", "")
+    if told.startswith("/"):
+        told = Path(told).read_text(encoding="utf-8")
+    return msgspec.json.decode(told) if told else {"tool": {"name": call.tool}}
+
+
+class _LiveGrip(PipeGrip):
+    """Input goes in as notifications."""
+
+    def encode(self, item: Input) -> bytes:
+        return _notification("apply", {"input": item.text})
+
+
+class Live:
+    """One live tool."""
+
+    def __init__(self, call: Call, port: Port, child: Child) -> None:
+        self._call = call
+        self._port = port
+        self._child = child
+        self._grip = _LiveGrip(call, port, child)
+        self._line = bytearray()
+        self._too_long = False
+        self._said: Said | None = None
+        self._questions: deque[Question] = deque()
+        self._event = trio.Event()
+
+    async def run(self) -> str | None:
+        """See it through."""
+        child = self._child
+        self._port.started(self._grip)
+        self._tell("init", _context(self._call))
+        outputs = [Output(child.stdout, self._feed), Output(child.stderr, child.emit)]
+        await child.run(outputs, self, (*self._grip.tasks, self._attend), self._grip.close)
+        if self._said is None:
+            return None
+        if self._said.failure is not None:
+            raise self._said.failure
+        return self._said.result
+
+    def _tell(self, method: str, params: object) -> bool:
+        try:
+            self._grip.put(_notification(method, params))
+        except InputRefused:
+            return False  # It has closed its input: it does not want to know.
+        return True
+
+    def _feed(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line += line
+            whole, self._line = bytes(self._line), bytearray()
+            if self._too_long:
+                self._too_long = False
+                self._child.emit(whole + b"\n")
+            else:
+                self._read(whole)
+        self._line += rest
+        if len(self._line) > _LONGEST_LINE:
+            self._too_long = True
+            whole, self._line = bytes(self._line), bytearray()
+            self._child.emit(whole)
+
+    def _read(self, line: bytes, end: bytes = b"\n") -> None:
+        event = Raw() if self._said is not None else read_event(line)
+        match event:
+            case Raw():
+                self._child.emit(line + end)
+            case Progress(content=content):
+                self._child.emit(content.encode())
+            case NeedsInput(question=question, content=content):
+                self._child.emit(content.encode())
+                self._questions.append(question)
+                self._event.set()
+            case Success(content=content):
+                self._said = Said(result=content)
+                self._event.set()
+            case Failure():
+                failure = ToolFailed(event.message, event.trace, transient=event.transient)
+                self._said = Said(failure=failure)
+                self._event.set()
+
+    async def _attend(self) -> None:
+        """Ask what it asks; see it out when it has said all."""
+        while self._said is None:
+            if not self._questions:
+                self._event = trio.Event()
+                await self._event.wait()
+                continue
+            question = self._questions.popleft()
+            try:
+                answer = await self._port.ask(question)
+            except ToolFailed as failure:
+                self._said = Said(failure=failure)
+                self._child.dismiss()
+                return
+            self._tell("apply", {"question": question.id, "input": answer})
+        try:
+            self._grip.open_writer().end()
+        except InputRefused:
+            pass
+        await trio.sleep(self._port.grace_s)
+        self._child.dismiss()
+
+    def finish(self, exit: Exit) -> Said:
+        """See `child.Reading`."""
+        if self._line:
+            self._read(bytes(self._line), b"")
+            self._line.clear()
+        return self._said or Said()
+
+    def give_up(self) -> Said:
+        """See `child.Reading`."""
+        if self._line:
+            self._child.emit(bytes(self._line))
+            self._line.clear()
+        return self._said or Said()
+
+    def part(self) -> bool:
+        """See `child.Reading`."""
+        return self._tell("cancel", {})

@@ -1,0 +1,112 @@
+"""The grip on a process on pipes.
+
+Rules:
+
+- A line ends with a newline; text is written as it is.
+- C-c is INT to the process group that was started, C-d closes the input; a key that only a
+  terminal knows is refused.
+- An input that a program has closed is refused as soon as the kernel says so.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+from haftd.host import pump
+
+from . import keys
+from .base import Call, Input, InputRefused, Port, ScreenShot
+from .child import Child, ChildGrip
+
+__all__ = ["PipeGrip"]
+
+
+class PipeGrip(ChildGrip):
+    """What can be done to a process on pipes; after a re-run it is on the latest."""
+
+    terminal = False
+
+    def __init__(self, call: Call, port: Port, child: Child) -> None:
+        super().__init__(call, port, child)
+        self._number = 0
+        self._writer: pump.Writer | None = None
+        self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
+        self.attach(child)
+
+    def attach(self, child: Child) -> None:
+        """Hold `child` from now on."""
+        self.child = child
+        stdin = child.launched.stdin
+        if stdin is None:
+            self._writer, self.tasks = None, ()
+            return
+        before = self._number
+        self._writer = pump.Writer(
+            stdin, lambda number: self._port.written(before + number), child.launched.close_stdin
+        )
+        self.tasks = (self._writer.run,)
+
+    def close(self) -> None:
+        """The process has ended: input that it did not read counts as dealt with."""
+        if self._writer is not None and self._writer.waiting:
+            self._port.written(self._number)
+
+    def screen(self) -> ScreenShot | None:
+        """See `base.Grip`."""
+        return None
+
+    def write(self, item: Input) -> int:
+        """See `base.Grip`."""
+        self.refuse_if_ended()
+        match item.kind:
+            case "signal":
+                self.child.kin.signal(signal.Signals[f"SIG{item.signal}"])
+            case "resize":
+                raise InputRefused("There is no terminal to resize: the handle is on a pipe.")
+            case "eof":
+                self.open_writer().end()
+            case "keys":
+                self._press(item.keys)
+            case _:
+                self.put(self.encode(item))
+        return self._number
+
+    def encode(self, item: Input) -> bytes:
+        """How a text reaches the program."""
+        return item.text.encode() + b"\n" * (item.kind == "line")
+
+    def put(self, data: bytes) -> None:
+        """Queue `data`. Raises `InputRefused`."""
+        writer = self.open_writer()
+        self._number += 1
+        try:
+            writer.put(data)
+        except (pump.InputFull, pump.Closed) as refused:
+            self._number -= 1
+            raise InputRefused(str(refused)) from None
+        if writer.closed:
+            raise InputRefused("The program has closed its input; it reads no more.")
+
+    def open_writer(self) -> pump.Writer:
+        """The way in. Raises `InputRefused` when there is none."""
+        if self._writer is None:
+            raise InputRefused(
+                "The handle takes no input: its standard input is empty. Use a tool that takes "
+                "input, or start it on a terminal."
+            )
+        if self._writer.closed:
+            raise InputRefused("The input is closed, by the program or by an earlier `eof`.")
+        return self._writer
+
+    def _press(self, names: tuple[str, ...]) -> None:
+        presses = [keys.on_pipe(name) for name in names]
+        if any(isinstance(press, bytes) or press == "eof" for press in presses):
+            self.open_writer()
+        for press in presses:
+            if isinstance(press, bytes):
+                self.put(self.encode(Input("text", press.decode())))
+            elif press == "eof":
+                self.open_writer().end()
+            else:
+                self.child.kin.signal_group(signal.Signals[f"SIG{press}"])

@@ -1,0 +1,36 @@
+"""Runs a tool as a process on pipes.
+
+Rules:
+
+- Raw output is one pipe for both streams: their order is the order in which they were written.
+- Structured output is on standard output alone, and standard error is output as it comes: see
+  `oneshot` for the form that is said at the end, `events` for the live one.
+"""
+
+from __future__ import annotations
+
+from .base import Call, Port
+from .bounds import Bounds
+from .child import Child, Output, Plain
+from .events import Live
+from .oneshot import OneShot
+from .pipes import PipeGrip
+
+__all__ = ["ProcessRuntime"]
+
+
+class ProcessRuntime:
+    """The runtime `stdio`."""
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        """See `base`."""
+        bounds = Bounds(call.limits)
+        child = await Child.start(call, port, bounds)
+        if call.output == "outcome":
+            return await OneShot(call, port, bounds, child).run()
+        if call.output == "events":
+            return await Live(call, port, child).run()
+        grip = PipeGrip(call, port, child)
+        port.started(grip)
+        await child.run([Output(child.stdout, child.emit)], Plain(), grip.tasks, grip.close)
+        return None

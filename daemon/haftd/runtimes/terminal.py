@@ -1,0 +1,118 @@
+"""Runs a tool on a terminal of its own.
+
+Rules:
+
+- Every byte before the end is output; that nobody holds the other end any more (EIO) is the end.
+- The terminal has its size before the program runs. What is shown is kept up beside the output,
+  never instead of it.
+- Signals go to the foreground group, as from a keyboard; where there is none, to all of it.
+- What is typed is the typist's, what is shown is the screen's.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import trio
+
+from haftd.host import tty
+
+from . import screen
+from .base import Call, Input, InputRefused, Port, ScreenShot
+from .bounds import Bounds
+from .child import Child, ChildGrip, Output, Plain
+from .typist import Typist
+
+__all__ = ["TerminalRuntime"]
+
+_INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
+
+
+class TerminalRuntime:
+    """The runtime `pty`."""
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        """See `base`."""
+        child = await Child.start(call, port, Bounds(call.limits))
+        grip = TerminalGrip(call, port, child)
+        port.started(grip)
+        outputs = [Output(grip.master, grip.show)]
+        try:
+            await child.run(outputs, Plain(), (grip.attend,), grip.close)
+        finally:
+            grip.settle()
+        return None
+
+
+class TerminalGrip(ChildGrip):
+    """What can be done to a process on a terminal."""
+
+    terminal = True
+
+    def __init__(self, call: Call, port: Port, child: Child) -> None:
+        super().__init__(call, port, child)
+        master = child.launched.master
+        if master is None:
+            raise AssertionError("the plan of the start asked for a terminal")
+        self.master = master
+        self._screen = screen.Screen(call.rows, call.cols, self._reply)
+        self._typist = Typist(master, child.launched.slave, self._screen, port.written)
+        self._must_load = trio.Event()
+
+    def write(self, item: Input) -> int:
+        """See `base.Grip`."""
+        self.refuse_if_ended()
+        if item.kind == "signal":
+            self._signal(item.signal)
+        elif item.kind == "resize":
+            self._resize(item.rows, item.cols)
+        else:
+            return self._typist.type(item)
+        return self._typist.last
+
+    def screen(self) -> ScreenShot | None:
+        """See `base.Grip`. Loads the terminal library if nothing did before."""
+        return self._screen.snapshot()
+
+    def show(self, data: bytes) -> None:
+        """Take what the program printed."""
+        self.child.emit(data)
+        self._screen.feed(data)
+        self._typist.stirred()
+        if self._screen.must_load:
+            self._must_load.set()
+
+    async def attend(self) -> None:
+        """Type what waits, and load the screen's library where it is wanted, in a thread."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._typist.run)
+            await self._must_load.wait()
+            await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)
+            self._screen.catch_up()
+
+    def close(self) -> None:
+        """The process has ended: nothing is typed or shown any more."""
+        self._typist.close()
+
+    def settle(self) -> None:
+        """Nothing will be printed any more."""
+        self._screen.close()
+
+    def _reply(self, data: bytes) -> None:
+        if not self.child.ended:
+            self._typist.answer(data)
+
+    def _signal(self, name: str) -> None:
+        number = signal.Signals[f"SIG{name}"]
+        if name in _INTERRUPTS:
+            self._typist.drop_secrets()
+        group = tty.foreground(self.master)
+        if group is None or not self.child.kin.signal_group(number, group):
+            self.child.kin.signal(number)
+
+    def _resize(self, rows: int, cols: int) -> None:
+        try:
+            tty.set_size(self.master, rows, cols)
+        except (OSError, ValueError) as refused:
+            raise InputRefused(f"The terminal cannot be resized: {refused}.") from None
+        self._screen.resize(rows, cols)

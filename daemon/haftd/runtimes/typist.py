@@ -1,0 +1,370 @@
+"""What is typed on a terminal: each input as the program, and the modes it has set, want it.
+
+Rules:
+
+- Inputs are typed whole and in order. What can be typed now is typed by the caller; the rest by
+  the typist's task.
+- A key is an event of its own. A program that reads single characters takes what comes in one
+  read for a paste, so before a key is pressed it must have read what was typed before it. The
+  kernel tells: every read of the terminal is an event of its file (inotify), and the terminal
+  says how much is unread. A program that does not read for `_PATIENCE_S` gets the key anyway.
+- A secret is typed when the program has turned the echo off, not before: it would be shown in
+  clear, and thrown away by whoever turns the echo off.
+- A terminal in canonical mode cuts a long line without a word: such an input is refused.
+- Answers of the screen to queries go in between inputs, never into one, and only while nothing
+  is echoed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import select
+import struct
+import termios
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host import pump, tty
+
+from . import keys, screen
+from .base import Input, InputRefused
+
+__all__ = ["Typist"]
+
+_PATIENCE_S = 1.0
+_ECHO_PAUSES = (0.0, 0.002, 0.01, 0.05, 0.1)
+_MOST_WAITING = 1 << 20
+_LINE_END = re.compile(rb"[\r\n]")
+_INT = struct.Struct("i")
+_IN_ACCESS = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    number: int
+    item: Input
+    size: int
+
+
+class Typist:
+    """The keyboard of one terminal. `run` is its task; `stirred` is called at every output."""
+
+    def __init__(
+        self,
+        master: int,
+        slave: str,
+        shown: screen.Screen,
+        on_written: Callable[[int], None],
+    ) -> None:
+        self._master = master
+        self._slave = slave
+        self._screen = shown
+        self._on_written = on_written
+        self._writer = pump.Writer(master, self._wrote)
+        self._marks: deque[tuple[int, int]] = deque()
+        self._queue: deque[_Typed] = deque()
+        self._size = 0
+        self._number = 0
+        self._busy = False
+        self._wake = trio.Event()
+        self._stir = trio.Event()
+        self._line = 0
+        self._unread = False
+
+    @property
+    def last(self) -> int:
+        """The number of the last input."""
+        return self._number
+
+    def type(self, item: Input) -> int:
+        """Type `item`, or queue it; returns its number. Raises `InputRefused`."""
+        modes = self._modes()
+        if self._writer.closed or modes is None:
+            raise InputRefused("The terminal is closed; the program takes no more input.")
+        if self._queue and self._queue[0].item.secret and modes.echo and not self._busy_typing:
+            raise InputRefused(
+                "A secret input waits until the program asks for it, that is, turns the echo off; "
+                'it goes first. {"signal": "INT"} interrupts the program and drops it.'
+            )
+        self._check(item, modes)
+        size = len(item.text.encode()) + 16 * len(item.keys)
+        if self._size + self._writer.waiting + size > _MOST_WAITING and self._waits:
+            raise InputRefused(
+                "The program does not read its input: "
+                f"{self._size + self._writer.waiting:,} bytes wait, {_MOST_WAITING:,} at most."
+            )
+        self._number += 1
+        typed = _Typed(self._number, item, size)
+        if not self._queue and not self._busy and self._at_once(item, modes):
+            self._press(typed, self._encode(item, modes))
+        else:
+            self._queue.append(typed)
+            self._size += size
+            self._wake.set()
+        return self._number
+
+    def answer(self, data: bytes) -> None:
+        """Give the program the screen's answer to a query, unless it would be echoed."""
+        modes = self._modes()
+        if modes is None or modes.echo:
+            return
+        with contextlib.suppress(pump.InputFull, pump.Closed):
+            self._writer.put(data)
+
+    def stirred(self) -> None:
+        """The program has printed something: it may have turned the echo off."""
+        self._stir.set()
+
+    def drop_secrets(self) -> None:
+        """Forget the secrets that wait; they count as dealt with."""
+        if self._queue and any(typed.item.secret for typed in self._queue):
+            kept = [typed for typed in self._queue if not typed.item.secret]
+            self._queue = deque(kept)
+            self._size = sum(typed.size for typed in kept)
+            self._stir.set()
+            if not kept and not self._marks:
+                self._on_written(self._number)
+
+    def close(self) -> None:
+        """The terminal is closed: what waits counts as dealt with."""
+        self._queue.clear()
+        self._marks.clear()
+        if self._number:
+            self._on_written(self._number)
+
+    async def run(self) -> None:
+        """Type what waits, for as long as it is not cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._writer.run)
+            while True:
+                if not self._queue:
+                    self._wake = trio.Event()
+                    await self._wake.wait()
+                    continue
+                await self._next()
+
+    @property
+    def _waits(self) -> bool:
+        return bool(self._queue or self._writer.waiting)
+
+    @property
+    def _busy_typing(self) -> bool:
+        return self._busy
+
+    def _modes(self) -> tty.Modes | None:
+        try:
+            return tty.modes(self._master)
+        except OSError:
+            return None
+
+    def _wrote(self, number: int) -> None:
+        """The writer is done with its item `number`: tell of the inputs that this completes."""
+        done = 0
+        while self._marks and self._marks[0][0] <= number:
+            done = self._marks.popleft()[1]
+        if done:
+            self._on_written(done)
+
+    # -- what an input means -------------------------------------------------------------------
+
+    def _check(self, item: Input, modes: tty.Modes) -> None:
+        """Refuse what cannot be typed, before anything is."""
+        if item.kind == "keys":
+            keys.encode(item.keys, True, lambda press: b"x")
+        elif item.kind in ("text", "line", "paste") and modes.canonical:
+            longest, before = 0, self._line
+            for part in _LINE_END.split(item.text.encode()):
+                longest, before = max(longest, before + len(part)), 0
+            if longest > tty.LONGEST_LINE:
+                raise InputRefused(
+                    f"A line of {longest:,} bytes is too long for a terminal that reads by the "
+                    f"line: it would be cut at {tty.LONGEST_LINE:,} bytes without a word. Give "
+                    "shorter lines, put the text into a file, or start the tool on a pipe."
+                )
+
+    def _at_once(self, item: Input, modes: tty.Modes) -> bool:
+        """Whether `item` can be typed here and now."""
+        if item.secret and modes.echo:
+            return False
+        if item.kind in ("paste", "keys") and not screen.is_loaded():
+            return False
+        if item.kind == "keys" or (item.kind == "line" and not modes.canonical):
+            return len(self._encode(item, modes)) == 1 and not self._is_unread(modes)
+        return True
+
+    def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+        """The bytes of `item`, one part for each event that has to be read by itself."""
+        match item.kind:
+            case "text":
+                return (item.text.encode(),)
+            case "paste":
+                return (self._screen.encode_paste(item.text),)
+            case "line":
+                # The key that ends a line sends CR; a terminal that does not map it wants LF.
+                end = b"\r" if modes.maps_cr or not modes.canonical else b"\n"
+                text = item.text.encode()
+                return (text + end,) if modes.canonical or not text else (text, end)
+            case "keys":
+                protocol = self._screen.keyboard_protocol
+                parts = keys.encode(item.keys, protocol, self._screen.encode_key)
+                return (b"".join(parts),) if modes.canonical else parts
+            case "eof":
+                return (self._end_of_input(modes),)
+        raise AssertionError(f"a {item.kind} is not typed")
+
+    def _end_of_input(self, modes: tty.Modes) -> bytes:
+        """One EOF character hands over a line that is begun, and only the next one ends."""
+        eof = modes.eof or b"\x04"
+        return eof * 2 if modes.canonical and self._line else eof
+
+    # -- typing --------------------------------------------------------------------------------
+
+    def _press(self, typed: _Typed, parts: tuple[bytes, ...]) -> None:
+        """Type the one part of an input."""
+        (data,) = parts
+        self._put(data)
+        self._done(typed)
+        if typed.item.kind == "eof":
+            self._line = 0
+
+    def _put(self, data: bytes) -> None:
+        # The writer never refuses here: what waits is bounded by `type`, and what is closed drops.
+        self._writer.limit = _MOST_WAITING * 4
+        with contextlib.suppress(pump.Closed):
+            self._writer.put(data)
+        self._unread = True
+        last = max(data.rfind(b"\r"), data.rfind(b"\n"))
+        self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
+
+    def _done(self, typed: _Typed) -> None:
+        if self._writer.waiting:
+            self._marks.append((self._writer.last, typed.number))
+        else:
+            self._on_written(typed.number)
+
+    async def _next(self) -> None:
+        """Type the first input that waits."""
+        typed = self._queue[0]
+        if typed.item.kind in ("paste", "keys") and not screen.is_loaded():
+            await trio.to_thread.run_sync(screen.load)
+        if typed.item.secret and not await self._echo_is_off(typed):
+            return
+        modes = self._modes()
+        if modes is None:
+            self._queue.clear()
+            self._on_written(self._number)
+            return
+        self._busy = True
+        try:
+            parts = self._encode(typed.item, modes)
+            for place, part in enumerate(parts):
+                # Text may follow what is unread; a key, and what comes after text, may not.
+                if place or typed.item.kind == "keys":
+                    await self._read_up()
+                self._put(part)
+        finally:
+            self._busy = False
+        self._queue.popleft()
+        self._size -= typed.size
+        if typed.item.kind == "eof":
+            self._line = 0
+        self._done(typed)
+
+    async def _echo_is_off(self, typed: _Typed) -> bool:
+        """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
+        while True:
+            # A program prints its prompt first and turns the echo off next, or the reverse: the
+            # output tells when to look, and a moment after it is looked at again.
+            self._stir = trio.Event()
+            for pause in _ECHO_PAUSES:
+                if not self._queue or self._queue[0] is not typed:
+                    return False
+                modes = self._modes()
+                if modes is None or not modes.echo:
+                    return True
+                await trio.sleep(pause)
+            await self._stir.wait()
+
+    # -- whether it was read -------------------------------------------------------------------
+
+    def _is_unread(self, modes: tty.Modes) -> bool:
+        """Whether the program has not read all that was typed. Exact while not canonical."""
+        if not self._unread or modes.canonical:
+            return False
+        self._unread = bool(self._writer.waiting) or _unread_bytes(self._slave) > 0
+        return self._unread
+
+    async def _read_up(self) -> None:
+        """Wait until the program has read all that was typed, for `_PATIENCE_S` at most."""
+        modes = self._modes()
+        if modes is None or not self._is_unread(modes):
+            return
+        with trio.move_on_after(_PATIENCE_S), _reads_of(self._slave) as reads:
+            while True:
+                reads.clear()
+                modes = self._modes()
+                if modes is None or not self._is_unread(modes):
+                    return
+                await reads.wait()
+
+
+def _unread_bytes(slave: str) -> int:
+    """How much of what was typed is still unread; 0 when the terminal is gone."""
+    try:
+        fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        # A poll of the terminal makes the kernel hand over what is on its way to it.
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll(0)
+        (unread,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
+        return int(unread)
+    except OSError:
+        return 0
+    finally:
+        os.close(fd)
+
+
+class _Reads:
+    """The reads of one terminal, as events; there is one only while somebody waits for them."""
+
+    def __init__(self, slave: str) -> None:
+        fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if fd >= 0 and _libc.inotify_add_watch(fd, os.fsencode(slave), _IN_ACCESS) < 0:
+            os.close(fd)
+            fd = -1
+        self._fd: int = fd
+
+    def __enter__(self) -> _Reads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def clear(self) -> None:
+        """Forget the reads that were."""
+        if self._fd >= 0:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._fd, 4096)
+
+    async def wait(self) -> None:
+        """Wait for the next read."""
+        if self._fd >= 0:
+            await trio.lowlevel.wait_readable(self._fd)
+        else:  # No instance of inotify is to be had: the patience alone decides.
+            await trio.sleep_forever()
+
+
+def _reads_of(slave: str) -> _Reads:
+    return _Reads(slave)

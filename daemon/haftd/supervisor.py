@@ -1,0 +1,294 @@
+"""One task a handle: it runs the tool, reports into the handle, and ends when nothing is left.
+
+Rules: `start` decides at once and schedules; what became of it is a fact in the handle and in its
+`Use`. A handle's fault stays in that handle. Aborting is cancelling the task; the runtime ends
+what it started and says so through its port. Connections are not known here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+import trio
+
+from haft_protocol.errors import RpcError, action_not_supported, spawn_failed
+from haft_protocol.questions import Question
+from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
+from haftd.core.handles import Handle
+from haftd.runtimes.base import (
+    Call,
+    Ended,
+    Grip,
+    Input,
+    InputRefused,
+    Runtime,
+    StartFailed,
+    ToolFailed,
+)
+
+__all__ = ["Supervisor", "Use"]
+
+log = structlog.get_logger("haftd.supervisor")
+
+
+class Use:
+    """One use of a tool, from its start until nothing of it is left; also the runtime's port."""
+
+    __slots__ = (
+        "_answer",
+        "_answered",
+        "_early",
+        "begun",
+        "done",
+        "ender",
+        "failure",
+        "grace_s",
+        "grip",
+        "handle",
+        "scope",
+        "written_to",
+    )
+
+    def __init__(self, handle: Handle, grace_s: float) -> None:
+        self.handle = handle
+        self.grace_s = grace_s
+        self.scope = trio.CancelScope()
+        self.begun = trio.Event()
+        self.done = trio.Event()
+        self.grip: Grip | None = None
+        self.failure: RpcError | None = None
+        self.ender: EndedBy | None = None
+        self.written_to = 0
+        self._answer: Any = None
+        self._answered = trio.Event()
+        self._early: list[Callable[[], None]] = []
+
+    # -- the port: what the runtime reports
+
+    def started(self, grip: Grip) -> None:
+        """See `runtimes.base.Port`."""
+        self.grip = grip
+        self.handle.left_behind = self._left_behind
+        self.handle.start(
+            trio.current_time(), pid=grip.pid, command=grip.command, terminal=grip.terminal
+        )
+        self._begin()
+
+    def emit(self, data: bytes) -> None:
+        """See `runtimes.base.Port`."""
+        self.handle.emit(data, trio.current_time())
+
+    def written(self, number: int) -> None:
+        """See `runtimes.base.Port`."""
+        self.written_to = max(self.written_to, number)
+        self.handle.touch(trio.current_time())
+
+    def ended(self, end: Ended) -> None:
+        """See `runtimes.base.Port`."""
+        by = self.ender or EndedBy("exit")
+        if end.limit is not None:
+            by = EndedBy("limit")
+        elif end.natural:
+            by = EndedBy("exit")
+        exit_ = None
+        if end.code is not None:
+            exit_ = Exit(code=end.code)
+        elif end.signal is not None:
+            exit_ = Exit(signal=end.signal)
+        failure = None
+        if end.failure is not None:
+            failure = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
+        elif end.result is None and (by.by != "exit" or end.code != 0):
+            failure = ToolError(_sentence(end, by))
+        self.handle.end(
+            trio.current_time(),
+            result=end.result if failure is None else None,
+            failure=failure,
+            raw=end.result is None and end.failure is None,
+            exit=exit_,
+            by=by,
+            complete=end.output_complete,
+            unconfirmed=end.unconfirmed,
+        )
+
+    def completed(self) -> None:
+        """See `runtimes.base.Port`."""
+        self.handle.complete(trio.current_time())
+
+    async def ask(self, question: Question) -> Any:
+        """See `runtimes.base.Port`."""
+        self._answered = trio.Event()
+        self.handle.ask(question, trio.current_time())
+        await self._answered.wait()
+        return self._answer
+
+    # -- what the verbs do to it
+
+    def answer(self, value: Any) -> None:
+        """Answer the question that the handle waits for; the answer has been checked."""
+        self._answer = value
+        self.handle.answer(trio.current_time())
+        self._answered.set()
+
+    def write(self, item: Input) -> int:
+        """Queue input for the running tool; raises `RpcError` where it takes none."""
+        if self.grip is None:
+            raise AssertionError("input before the tool runs is queued by when_begun")
+        try:
+            number = self.grip.write(item)
+        except InputRefused as refused:
+            raise action_not_supported(self.handle.tool, "apply", str(refused)) from None
+        self.handle.touch(trio.current_time())
+        return number
+
+    def when_begun(self, act: Callable[[], None]) -> None:
+        """Call `act` once the tool runs or could not be started, in the order of these calls."""
+        if self.begun.is_set():
+            act()
+        else:
+            self._early.append(act)
+
+    def screen(self) -> Screen | None:
+        """The terminal's screen, if there is one."""
+        shot = self.grip.screen() if self.grip is not None else None
+        if shot is None:
+            return None
+        return Screen(
+            rows=shot.rows,
+            cols=shot.cols,
+            cursor=shot.cursor,
+            alt=shot.alt,
+            title=shot.title,
+            revision=shot.revision,
+            lines=shot.lines,
+        )
+
+    def _begin(self) -> None:
+        self.begun.set()
+        early, self._early = self._early, []
+        for act in early:
+            act()
+
+    def kill(self) -> None:
+        """End what runs without asking; the task that aborts it goes on and finds it gone."""
+        self.grace_s = 0.0
+        if self.grip is not None:
+            try:
+                self.grip.write(Input(kind="signal", signal="KILL"))
+            except InputRefused:
+                pass
+
+    def _left_behind(self) -> tuple[LeftBehind, ...]:
+        if self.grip is None:
+            return ()
+        return tuple(LeftBehind(one.pid, one.command) for one in self.grip.left_behind())
+
+    def fail(self, error: RpcError) -> None:
+        """Say that the tool could not be started."""
+        self.failure = error
+        self._begin()
+
+
+def _sentence(end: Ended, by: EndedBy) -> str:
+    how = f"exited with code {end.code}" if end.signal is None else f"ended by signal {end.signal}"
+    if end.code is None and end.signal is None:
+        how = "ended"
+    who = f" by {by.client}" if isinstance(by.client, str) else ""
+    match by.by:
+        case "exit":
+            return f"The process {how}."
+        case "abort":
+            return f"The handle was aborted{who}; the process {how}."
+        case "limit":
+            return f"The process passed its limit `{end.limit}` and was ended; it {how}."
+        case "shutdown":
+            return f"The daemon was stopped{who}; the process {how}."
+        case _:
+            return f"The handle was ended ({by.by}){who}; the process {how}."
+
+
+class Supervisor:
+    """Holds the task of every handle. `settled` is called when nothing of a use is left, with
+    whether all of it was confirmed gone."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        grace_s: float,
+        withdraw: Callable[[Handle], None],
+        settled: Callable[[Call, bool], None],
+    ) -> None:
+        self._nursery = nursery
+        self._grace_s = grace_s
+        self._withdraw = withdraw
+        self._settled = settled
+        self._uses: dict[Handle, Use] = {}
+
+    def start(self, handle: Handle, runtime: Runtime, call: Call) -> Use:
+        """Schedule the tool's task; nothing of it has run when this returns."""
+        use = Use(handle, self._grace_s)
+        self._uses[handle] = use
+        self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
+        return use
+
+    def use_of(self, handle: Handle) -> Use | None:
+        """The use that is still held: running, or with processes left behind."""
+        return self._uses.get(handle)
+
+    def uses(self) -> Iterable[Use]:
+        """All uses that are still held."""
+        return tuple(self._uses.values())
+
+    async def abort(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
+        """End a use; returns when nothing of it is left. The first to abort is who ended it."""
+        if use.ender is None:
+            use.ender = by
+        if grace_s is not None:
+            use.grace_s = grace_s
+        use.scope.cancel()
+        await use.done.wait()
+
+    async def abort_all(self, by: EndedBy, uses: Iterable[Use] | None = None) -> None:
+        """End many uses at once; returns when nothing of them is left."""
+        async with trio.open_nursery() as nursery:
+            for use in self.uses() if uses is None else uses:
+                nursery.start_soon(self.abort, use, by)
+
+    async def _hold(self, use: Use, runtime: Runtime, call: Call) -> None:
+        handle = use.handle
+        confirmed = True
+        try:
+            with use.scope:
+                try:
+                    result = await runtime.run(call, use)
+                except StartFailed as failed:
+                    self._withdraw(handle)
+                    use.fail(spawn_failed(failed.message.rstrip("."), reason=failed.reason))
+                except ToolFailed as failed:
+                    if not handle.stopped:
+                        use.ended(Ended(failure=failed))
+                else:
+                    if not handle.stopped:
+                        use.ended(Ended(code=0 if result is None else None, result=result))
+        except Exception:
+            incident = secrets.token_hex(4)
+            log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
+            problem = f"haftd failed while it held this tool; its log says more under {incident}"
+            if not use.begun.is_set():
+                self._withdraw(handle)
+                use.fail(spawn_failed(problem, reason="internal"))
+            elif not handle.stopped:
+                use.ended(Ended(failure=ToolFailed(problem)))
+        if not use.begun.is_set():
+            self._withdraw(handle)
+            use.fail(spawn_failed("it was aborted before it ran", reason="aborted"))
+        elif not handle.stopped:
+            use.ended(Ended(natural=False))
+        confirmed = not handle.unconfirmed
+        del self._uses[handle]
+        self._settled(call, confirmed)
+        use.done.set()

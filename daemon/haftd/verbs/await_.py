@@ -1,0 +1,53 @@
+"""await: wait until every handle of `all` and one of `any` has stopped."""
+
+from __future__ import annotations
+
+from math import inf
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import invalid_params
+from haft_protocol.methods import AwaitParams, AwaitResult
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+
+from .abort import last_state
+from .base import Caller, Later
+from .waiting import until
+
+__all__ = ["await_"]
+
+
+def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
+    """Answer with the stopped ones in `completed`, the others in `pending`. An unknown id is an
+    error at once; `waiting` does not count as stopped; without `timeout_secs` there is no bound."""
+    if not params.any and not params.all:
+        raise invalid_params("`await` needs at least one id in `any` or `all`", field="any")
+    handles = {
+        name: daemon.find(caller, params, name) for name in dict.fromkeys(params.all + params.any)
+    }
+
+    def holds() -> bool | None:
+        enough = all(handles[name].stopped for name in params.all) and (
+            not params.any or any(handles[name].stopped for name in params.any)
+        )
+        return enough or None
+
+    if holds():
+        return _result(handles)
+    bound = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
+
+    async def stopped() -> AwaitResult:
+        enough = await until(handles.values(), holds, deadline=trio.current_time() + bound)
+        return _result(handles, timed_out=not enough)
+
+    return Later(stopped)
+
+
+def _result(handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
+    return AwaitResult(
+        completed=tuple(last_state(one) for one in handles.values() if one.stopped),
+        pending=tuple(last_state(one) for one in handles.values() if not one.stopped),
+        timed_out=timed_out,
+    )

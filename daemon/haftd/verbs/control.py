@@ -1,0 +1,81 @@
+"""daemon/status, daemon/reload, daemon/shutdown and rpc.discover: the daemon about itself."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import psutil
+import trio
+
+from haft_protocol.discover import document
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusResult
+from haftd.core.lifecycle import State
+from haftd.daemon import Daemon
+
+from .base import Caller
+from .tools import tools_reload
+
+__all__ = ["discover", "reload", "shutdown", "status"]
+
+
+def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
+    """Answer with the daemon's figures by psutil and with all problems that it knows."""
+    counts = dict.fromkeys((state.value for state in State), 0)
+    spooled = 0
+    handles = daemon.registry.list(None)
+    for handle in handles:
+        counts[handle.state.value] += 1
+        spooled += handle.spool.on_disk
+    process = psutil.Process()
+    with process.oneshot():
+        times = process.cpu_times()
+        facts = daemon.facts
+        return StatusResult(
+            version=facts.version,
+            pid=os.getpid(),
+            started_at=facts.started_at,
+            uptime_s=round(trio.current_time() - facts.began, 3),
+            socket=facts.socket,
+            state="stopping" if daemon.stopping else "running",
+            containment="cgroup" if facts.containment == "cgroup" else "processes",
+            connections=facts.connections(),
+            sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
+            handles=counts,
+            memory=process.memory_info().rss,
+            cpu_s=round(times.user + times.system, 2),
+            descriptors=process.num_fds(),
+            threads=process.num_threads(),
+            spooled=spooled,
+            problems=tuple(facts.problems),
+            websocket=facts.websocket,
+            unconfirmed=facts.unconfirmed,
+            recovered=facts.recovered,
+            refused=facts.refused(),
+        )
+
+
+def reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:
+    """Read configuration and definitions again; what only a start can change is a problem."""
+    return tools_reload(daemon, caller, params)
+
+
+def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str, Any]:
+    """Stop accepting, end every handle within its grace, and exit; answered before that.
+
+    With `refuse`, raises `limit_exceeded` while a handle lives."""
+    live = len(daemon.registry.live())
+    if params.policy == "refuse" and live:
+        raise RpcError(
+            "limit_exceeded",
+            f"{live} handles still run; end them, or shut down with the policy `abort`.",
+            live=live,
+        )
+    daemon.stop(caller.label)
+    return {}
+
+
+def discover(daemon: Daemon, caller: Caller, params: Empty) -> dict[str, Any]:
+    """Answer with the OpenRPC document of all methods."""
+    return document(daemon.facts.version)

@@ -1,0 +1,59 @@
+"""handles/list: the handles of a session with their processes and figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import psutil
+import trio
+
+from haft_protocol.methods import HandlesListParams, HandlesListResult
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+from haftd.supervisor import Use
+
+from .base import Caller
+
+__all__ = ["handles_list"]
+
+
+def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> HandlesListResult:
+    """List live and kept handles, newest last; no output is read, no mark moves."""
+    session = daemon.session_of(caller, params)
+    handles = daemon.registry.list(None if session == "*" else session)
+    return HandlesListResult(tuple(_row(one, daemon.supervisor.use_of(one)) for one in handles))
+
+
+def _row(handle: Handle, use: Use | None) -> dict[str, Any]:
+    state = handle.view(trio.current_time(), view="tail", max_bytes=0, peek=True)
+    row: dict[str, Any] = msgspec.to_builtins(state)
+    for unread in ("content", "result", "omitted", "truncated"):
+        row.pop(unread, None)
+    row["command"] = handle.command
+    row["root"] = handle.root
+    row["started_at"] = handle.started_at
+    row["age_s"] = round(trio.current_time() - handle.born, 3)
+    row["bytes"] = handle.spool.end
+    if handle.last_output_at is not None:
+        row["last_output_at"] = handle.last_output_at
+    if handle.pid is not None:
+        row["pid"] = handle.pid
+    if use is not None and use.grip is not None:
+        row["cpu_s"], row["memory"] = _figures(use.grip.members())
+    return row
+
+
+def _figures(pids: tuple[int, ...]) -> tuple[float, int]:
+    """Processor seconds and resident bytes of the processes; those that just ended count 0."""
+    cpu_s, memory = 0.0, 0
+    for pid in pids:
+        try:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times = process.cpu_times()
+                cpu_s += times.user + times.system
+                memory += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return round(cpu_s, 2), memory

@@ -1,0 +1,35 @@
+"""initialize and ping: who connects, and whether the daemon is there."""
+
+from __future__ import annotations
+
+import os
+
+from haft_protocol.methods import Empty, InitializeParams, InitializeResult, PingResult, ServerInfo
+from haftd.daemon import Daemon
+
+from .base import Caller
+
+__all__ = ["initialize", "ping"]
+
+PROTOCOL = 1
+
+
+def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> InitializeResult:
+    """Take the client's name, its capabilities and the session of its later calls."""
+    caller.name = params.client.name
+    caller.inquiry = params.capabilities.inquiry
+    caller.initialized = True
+    caller.session = daemon.session_of(caller, params)
+    return InitializeResult(
+        server=ServerInfo("haftd", daemon.facts.version),
+        protocol=PROTOCOL,
+        session=caller.session,
+        limits=daemon.settings.limits,
+        pid=os.getpid(),
+        started_at=daemon.facts.started_at,
+    )
+
+
+def ping(daemon: Daemon, caller: Caller, params: Empty) -> PingResult:
+    """Answer."""
+    return PingResult()

@@ -1,0 +1,41 @@
+"""output/search: find lines in the kept output of handles, running or stopped."""
+
+from __future__ import annotations
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.methods import FoundLine, SearchParams, SearchResult
+from haftd.core.patterns import compile_pattern
+from haftd.core.search import search
+from haftd.daemon import Daemon
+
+from .base import Caller, Later
+
+__all__ = ["output_search"]
+
+
+def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later:
+    """Answer with the lines that match, oldest first in each handle; reads move no mark.
+
+    The pattern is checked and unknown ids are refused at once. Other calls are served between two
+    handles."""
+    pattern = compile_pattern(params.pattern)
+    if isinstance(params.ids, UnsetType):
+        handles = daemon.registry.list(daemon.session_of(caller, params))
+    else:
+        handles = [daemon.find(caller, params, name) for name in params.ids]
+
+    async def found() -> SearchResult:
+        matches: list[FoundLine] = []
+        more = False
+        for handle in handles:
+            lines, left = search(handle.spool, pattern, params.max_matches - len(matches))
+            matches += [FoundLine(handle.id, handle.generation, at, line) for at, line in lines]
+            more = more or left
+            if len(matches) >= params.max_matches:
+                break
+            await trio.lowlevel.checkpoint()
+        return SearchResult(tuple(matches), more)
+
+    return Later(found)

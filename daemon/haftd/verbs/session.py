@@ -1,0 +1,54 @@
+"""session/list and session/close: who owns handles."""
+
+from __future__ import annotations
+
+from haft_protocol.methods import (
+    Empty,
+    SessionCloseParams,
+    SessionCloseResult,
+    SessionInfo,
+    SessionListResult,
+)
+from haft_protocol.states import EndedBy
+from haftd.daemon import Daemon
+
+from .abort import last_state
+from .base import Caller, Later
+
+__all__ = ["session_close", "session_list"]
+
+
+def session_list(daemon: Daemon, caller: Caller, params: Empty) -> SessionListResult:
+    """List the sessions that have handles or connections."""
+    names = set(daemon.sessions.names()) | {one.session for one in daemon.registry.list(None)}
+    rows = []
+    for name in sorted(names):
+        handles = daemon.registry.list(name)
+        stopped = sum(one.stopped for one in handles)
+        rows.append(
+            SessionInfo(
+                session=name,
+                live=len(handles) - stopped,
+                stopped=stopped,
+                connections=daemon.sessions.connections(name),
+            )
+        )
+    return SessionListResult(tuple(rows))
+
+
+def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) -> Later:
+    """Abort the session's live handles and end what its stopped ones left behind; answers with
+    the last state of each, after which the session's handles are no longer kept."""
+    session = daemon.session_of(caller, params)
+    handles = daemon.registry.list(session)
+    uses = [use for one in handles if (use := daemon.supervisor.use_of(one)) is not None]
+
+    async def closed() -> SessionCloseResult:
+        await daemon.supervisor.abort_all(EndedBy("abort", caller.label), uses)
+        states = tuple(last_state(one) for one in handles if one.stopped)
+        for one in handles:
+            daemon.registry.forget(one)
+        daemon.sessions.close(session)
+        return SessionCloseResult(states)
+
+    return Later(closed)

@@ -1,0 +1,56 @@
+"""Waiting for handles: the one place where a call parks.
+
+Rules: the condition is looked at synchronously whenever a handle changes, and the call is woken
+only when it holds. A timer stands only for a bound that the caller gave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import trio
+
+from haftd.core.handles import Handle
+
+__all__ = ["until"]
+
+T = TypeVar("T")
+
+
+async def until(
+    handles: Iterable[Handle],
+    holds: Callable[[], T | None],
+    *,
+    deadline: float = float("inf"),
+    look_again: Callable[[], float] | None = None,
+) -> T | None:
+    """Return what `holds` gives as soon as it is not None, or None at the deadline.
+
+    `look_again` says when (trio's clock) `holds` may become true although nothing happens, as
+    quiet does; it is asked again each time.
+    """
+    found = holds()
+    if found is not None:
+        return found
+    bell = trio.Event()
+
+    def ring() -> None:
+        nonlocal found
+        if found is None and (found := holds()) is not None:
+            bell.set()
+
+    watched = tuple(handles)
+    for handle in watched:
+        handle.listen(ring)
+    try:
+        while True:
+            with trio.move_on_at(deadline if look_again is None else min(deadline, look_again())):
+                await bell.wait()
+            if found is None:
+                found = holds()
+            if found is not None or trio.current_time() >= deadline:
+                return found
+    finally:
+        for handle in watched:
+            handle.unlisten(ring)

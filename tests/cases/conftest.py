@@ -1,0 +1,106 @@
+"""Short words for the steps of the public bug reports, mapped onto the protocol."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+_numbers = itertools.count()
+
+
+class Desk:
+    """A connection with a session of its own; handles are named by the caller, or made up."""
+
+    def __init__(self, daemon: RunningDaemon, wire: Wire, session: str) -> None:
+        self.daemon = daemon
+        self.wire = wire
+        self.session = session
+
+    def spawn(
+        self,
+        *argv: str,
+        sh: str | None = None,
+        pty: bool = False,
+        as_: str | None = None,
+        wait: str | None = None,
+        **more: Any,
+    ) -> str:
+        """Start a command; returns the handle's id, the reply is in `last`."""
+        name = as_ or f"h{next(_numbers)}"
+        args: dict[str, Any] = (
+            {"argv": list(argv)} if sh is None else {"command": sh, "shell": True}
+        )
+        if pty:
+            args["terminal"] = True
+        for key in ("timeout_s", "rows", "cols", "cwd"):
+            if key in more:
+                args[key] = more.pop(key)
+        if "timeout_ms" not in more and wait == "stopped":
+            more["timeout_ms"] = 20_000
+        self.last: dict[str, Any] = self.wire.call(
+            "spawn",
+            session=self.session,
+            tool="run",
+            id=name,
+            args=args,
+            wait=wait or "none",
+            **{"view": "tail", "max_bytes": 0} | more,
+        )
+        return name
+
+    def fetch(self, handle: str, **more: Any) -> dict[str, Any]:
+        return self._call("fetch", id=handle, **more)
+
+    def done(self, handle: str, seconds: float = 10, **more: Any) -> dict[str, Any]:
+        """Fetch until it has stopped."""
+        state = self.fetch(handle, wait="stopped", timeout_ms=int(seconds * 1000), **more)
+        assert state["state"] == "stopped", state
+        return state
+
+    def apply(self, handle: str, given: Any, **more: Any) -> dict[str, Any]:
+        return self._call("apply", id=handle, input=given, **more)
+
+    def abort(self, handle: str, **more: Any) -> dict[str, Any]:
+        return self._call("abort", id=handle, **more)
+
+    def list(self) -> list[dict[str, Any]]:
+        handles: list[dict[str, Any]] = self._call("handles/list")["handles"]
+        return handles
+
+    def _call(self, method: str, **params: Any) -> Any:
+        return self.wire.call(method, session=self.session, **params)
+
+
+def text(state: dict[str, Any]) -> str:
+    """What a state shows of the output, wherever it stands."""
+    shown: str = state["result"] if "result" in state else state["content"]
+    return shown
+
+
+@pytest.fixture
+def desk(shared_daemon: RunningDaemon) -> Iterator[Desk]:
+    """A desk at the module's daemon."""
+    with shared_daemon.connect() as wire:
+        one = Desk(shared_daemon, wire, f"case{next(_numbers)}")
+        yield one
+        one._call("session/close")
+
+
+@pytest.fixture
+def open_desk() -> Iterator[Callable[[RunningDaemon], Desk]]:
+    """Open desks at daemons of the test's own."""
+    wires: list[Wire] = []
+
+    def make(daemon: RunningDaemon, session: str = "default") -> Desk:
+        wires.append(daemon.connect())
+        return Desk(daemon, wires[-1], session)
+
+    yield make
+    for wire in wires:
+        wire.close()

@@ -1,0 +1,84 @@
+"""Public reports, groups A (a wait never ends) and B (output lost or late)."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+
+import pytest
+
+from tests.cases.conftest import Desk, text
+
+
+@pytest.mark.parametrize(
+    ("sh", "pty", "code"),
+    [
+        ("sleep 30 & echo done", False, 0),
+        ("sleep 30 </dev/null >/dev/null & echo done", False, 0),
+        ("sleep 60 & echo done; exit 1", True, 1),
+    ],
+)
+def test_RB_001_a_background_child_does_not_hold_up_the_end(
+    desk: Desk, sh: str, pty: bool, code: int
+) -> None:
+    began = time.monotonic()
+    handle = desk.spawn(sh=sh, pty=pty)
+    state = desk.done(handle, 5)
+    assert time.monotonic() - began < 1.5
+    assert state["exit"] == {"code": code}
+    assert "done" in text(state)
+    if pty:
+        # The kernel hangs up the terminal's foreground job when its leader ends.
+        return
+    assert [one["command"] for one in state["left_behind"]] == [f"sleep {sh.split()[1]}"], state
+    assert state["output_complete"] in (True, False)
+    closed = desk.abort(handle)
+    assert "left_behind" not in closed or closed["left_behind"] == []
+
+
+def test_RB_002_a_background_child_that_keeps_writing_is_cut_loose(desk: Desk) -> None:
+    began = time.monotonic()
+    handle = desk.spawn(sh="(while :; do echo tick; sleep 0.1; done) & sleep 1; echo fg-done")
+    state = desk.done(handle, 8)
+    assert time.monotonic() - began < 2.5
+    assert state["exit"] == {"code": 0} and "fg-done" in text(state)
+    assert state["left_behind"]
+    while not (state := desk.fetch(handle))["output_complete"]:
+        time.sleep(0.05)
+    assert desk.fetch(handle, wait="quiet", quiet_ms=700)["cursor"] == state["cursor"]
+    desk.abort(handle)
+
+
+def test_RB_005_a_terminal_gives_every_byte_before_its_end(desk: Desk) -> None:
+    hello = "import sys;sys.stdout.write('hello'*4096)"
+    for _ in range(30):
+        state = desk.done(desk.spawn(sys.executable, "-S", "-c", hello, pty=True))
+        assert text(state) == "hello" * 4096
+        assert state["output_complete"] is True
+    for _ in range(20):
+        state = desk.done(desk.spawn("seq", "10000", pty=True))
+        assert text(state).endswith("9999\r\n10000\r\n") and state["exit"] == {"code": 0}
+
+
+def test_RB_006_the_words_of_a_process_that_dies_at_once_are_kept(desk: Desk) -> None:
+    for _ in range(100):
+        state = desk.done(desk.spawn(sh="echo boom >&2; exit 1"))
+        assert state["content"] == "boom\n" and state["exit"] == {"code": 1}
+    state = desk.done(desk.spawn(sys.executable, "-c", "import no_such_module_x"))
+    assert "no_such_module_x" in state["content"]
+
+
+def test_RB_007_what_was_printed_before_an_abort_is_kept(desk: Desk) -> None:
+    handle = desk.spawn(sh="i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done")
+    desk.fetch(handle, wait="pattern", pattern="line 5", cursor=0, view="tail", max_bytes=0)
+    state = desk.abort(handle)
+    assert state["ended_by"]["by"] == "abort"
+    assert re.match(r"line 1\nline 2\nline 3\nline 4\nline 5\n", state["content"])
+    assert desk.fetch(handle)["content"] == state["content"]
+
+
+def test_RB_007_what_was_printed_before_a_time_limit_is_kept(desk: Desk) -> None:
+    state = desk.done(desk.spawn(sh="echo before; sleep 60", timeout_s=1), 5)
+    assert state["ended_by"]["by"] == "limit" and "wall_s" in state["error"]["message"]
+    assert state["content"] == "before\n"

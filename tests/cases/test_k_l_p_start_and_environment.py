@@ -1,0 +1,287 @@
+"""Public reports, groups K (start, socket, environment), L (JSON-RPC) and P (what a child gets)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases.conftest import Desk, text
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+HAFT = [sys.executable, "-m", "haft"]
+
+
+def test_RB_051_twenty_first_calls_at_once_start_one_daemon(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon()
+
+    def first_call(number: int) -> subprocess.CompletedProcess[str]:
+        argv = [
+            *HAFT,
+            "--json",
+            "spawn",
+            "run",
+            "--id",
+            f"n{number}",
+            "--args",
+            '{"command": "echo $PPID", "shell": true}',
+            "--wait",
+            "stopped",
+        ]
+        return subprocess.run(argv, env=daemon.env, capture_output=True, text=True, timeout=60)
+
+    try:
+        with ThreadPoolExecutor(20) as pool:
+            calls = list(pool.map(first_call, range(20)))
+        assert [one.returncode for one in calls] == [0] * 20, [one.stderr for one in calls]
+
+        pids = {json.loads(one.stdout)["result"].strip() for one in calls}
+        assert len(pids) == 1, "every command has the same daemon as its parent"
+        inode = daemon.socket.stat().st_ino
+        second = subprocess.run(
+            [sys.executable, "-m", "haftd"],
+            env=daemon.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert second.returncode == 75 and "haftd" in second.stderr
+        assert daemon.socket.stat().st_ino == inode
+        with daemon.connect() as wire:
+            assert wire.call("daemon/status")["pid"] == int(pids.pop())
+    finally:
+        subprocess.run([*HAFT, "stop"], env=daemon.env, capture_output=True, timeout=60)
+
+
+def test_RB_052_a_folder_too_long_for_a_socket_still_works(short_tmp: Path) -> None:
+    daemons = []
+    for letter in "de":
+        one = RunningDaemon(
+            short_tmp / letter, env={"XDG_RUNTIME_DIR": str(short_tmp / (letter * 120))}
+        )
+        (short_tmp / (letter * 120)).mkdir(mode=0o700)
+        daemons.append(one)
+    sockets = set()
+    try:
+        for one in daemons:
+            shown = subprocess.run(
+                [*HAFT, "--json", "ps"], env=one.env, capture_output=True, text=True, timeout=60
+            )
+            assert shown.returncode == 0, shown.stderr
+            status = subprocess.run(
+                [*HAFT, "--json", "status"], env=one.env, capture_output=True, text=True, timeout=60
+            )
+
+            path = Path(json.loads(status.stdout)["socket"])
+            assert len(str(path)) <= 107
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+            assert path.stat().st_mode & 0o777 == 0o600
+            sockets.add(path)
+        assert len(sockets) == 2
+    finally:
+        for one in daemons:
+            subprocess.run([*HAFT, "stop"], env=one.env, capture_output=True, timeout=60)
+
+
+def test_RB_054_environment_and_folder_are_the_callers(
+    make_daemon: Callable[..., RunningDaemon], tmp_path: Path
+) -> None:
+    one, other = tmp_path / "A", tmp_path / "B"
+    one.mkdir()
+    other.mkdir()
+    tool = other / "tool"
+    tool.write_text("#!/bin/sh\necho mine\n")
+    tool.chmod(0o755)
+    daemon = make_daemon(env={"VENV": "a", "ONLY_A": "1"}).start()
+    env = {"PATH": os.environ["PATH"], "VENV": "b"}
+    with daemon.connect() as wire:
+        state = wire.call(
+            "spawn",
+            tool="run",
+            id="x",
+            root=str(other),
+            env=env,
+            wait="stopped",
+            args={"command": "echo $VENV-$ONLY_A; pwd; ./tool", "shell": True},
+        )
+        assert state["result"] == f"b-\n{other}\nmine\n"
+        state = wire.call(
+            "spawn",
+            tool="run",
+            id="x",
+            root=str(one),
+            wait="stopped",
+            args={"command": "echo $VENV-$ONLY_A; pwd", "shell": True},
+        )
+        assert state["result"] == f"a-1\n{one}\n"
+    cli = subprocess.run(
+        [*HAFT, "spawn", "run", "--id", "y", "--args", '{"argv": ["./tool"]}', "--wait", "stopped"],
+        env=daemon.env,
+        cwd=other,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert cli.stdout == "mine\n", cli.stderr
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_RB_055_no_descriptor_of_the_daemon_reaches_a_child(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk], pty: bool
+) -> None:
+    daemon = make_daemon().start()
+    others = [daemon.connect() for _ in range(3)]
+    desk = open_desk(daemon)
+    listing = "import os; print(sorted(os.listdir('/proc/self/fd'), key=int))"
+    state = desk.done(desk.spawn(sys.executable, "-S", "-c", listing, pty=pty))
+    assert text(state).strip() == "['0', '1', '2', '3']", "3 is the listing's own"
+    desk.spawn("setsid", "sleep", "90", pty=pty)
+    daemon.kill9()
+    daemon.start()
+    assert open_desk(daemon).wire.call("ping") == {"pong": True}
+    for one in others:
+        one.close()
+
+
+def test_RB_056_clients_that_go_away_harm_nothing(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon().start()
+    desk = open_desk(daemon)
+    keep = desk.spawn("sleep", "60")
+    before = len(os.listdir(f"/proc/{daemon.pid}/fd"))
+    for number in range(100):
+        gone = Wire(daemon.socket)
+        if number == 50:
+            gone.send_raw(b"{")
+        else:
+            gone.start("fetch", id=keep, wait="stopped", timeout_ms=5000)
+        gone.close()
+    began = time.monotonic()
+    assert [one["id"] for one in desk.list()] == [keep]
+    assert time.monotonic() - began < 0.5
+    assert desk.fetch(keep)["state"] == "running"
+    end = time.monotonic() + 5
+    while desk.wire.call("daemon/status")["connections"] > 1:
+        assert time.monotonic() < end, "connections of gone clients stay"
+        time.sleep(0.02)
+    assert len(os.listdir(f"/proc/{daemon.pid}/fd")) <= before + 1
+
+
+def test_RB_058_a_waiting_call_holds_up_no_other_on_its_connection(desk: Desk) -> None:
+    handle = desk.spawn("sleep", "60")
+    wire = desk.wire
+    waiting = wire.start(
+        "fetch", session=desk.session, id=handle, wait="stopped", timeout_ms=30_000
+    )
+    began = time.monotonic()
+    wire.call("handles/list", session=desk.session)
+    assert time.monotonic() - began < 0.5
+    assert wire.call("abort", session=desk.session, id=handle)["state"] == "stopped"
+    assert time.monotonic() - began < 3
+    state = wire.finish(waiting)
+    assert state["state"] == "stopped" and state["ended_by"]["by"] == "abort"
+
+
+@pytest.mark.parametrize("pty", [False, True])
+def test_RB_074_default_signals_and_blocking_output(desk: Desk, pty: bool) -> None:
+    state = desk.done(desk.spawn("bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}", pty=pty))
+    assert text(state).split() == ["y", "141"]
+    state = desk.done(desk.spawn("grep", "-E", "Sig(Blk|Ign)", "/proc/self/status", pty=pty))
+    fields = dict(line.split(":\t") for line in text(state).splitlines())
+    assert {key: int(value, 16) for key, value in fields.items()} == {"SigBlk": 0, "SigIgn": 0}
+    handle = desk.spawn("seq", "1", "300000", pty=pty)
+    state = desk.done(handle, view="tail")
+    lines = 300000 if pty else 0
+    assert state["exit"] == {"code": 0} and state["cursor"] == 1988895 + lines
+    assert text(state).split()[-1] == "300000"
+
+
+def test_RB_075_a_command_above_the_kernels_limit_for_one_argument(desk: Desk) -> None:
+    handle = desk.spawn(sh=": " + "x" * 200_000 + "\necho end")
+    state = desk.done(handle)
+    assert text(state) == "end\n" and state["exit"] == {"code": 0}
+    with pytest.raises(Refused) as caught:
+        desk.spawn("/bin/true", "x" * 131072)
+    assert caught.value.code == -32012
+    assert "131072" in caught.value.message.replace(",", "")
+
+
+def test_RB_078_a_bare_start_still_finds_tools_and_speaks_utf8(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon()
+    binaries = daemon.home / "bin"
+    binaries.mkdir()
+    (binaries / "mytool").write_text("#!/bin/sh\necho mytool\n")
+    (binaries / "mytool").chmod(0o755)
+    (binaries / "viaenv").write_text("#!/usr/bin/env mytool\n")
+    (binaries / "viaenv").chmod(0o755)
+    (daemon.home / ".profile").write_text('PATH="$HOME/bin:$PATH"\n')
+    full = daemon.env
+    bare: dict[str, Any] = dict.fromkeys(os.environ)
+    for key in ("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
+        bare[key] = full[key]
+    daemon._env = bare | {"PATH": "/usr/bin:/bin", "SHELL": "/bin/bash"}
+    daemon.start()
+    desk = open_desk(daemon)
+    assert text(desk.done(desk.spawn("mytool"))) == "mytool\n"
+    assert text(desk.done(desk.spawn(str(binaries / "viaenv")))) == "mytool\n"
+    say = "import sys;print('é',sys.stdout.encoding)"
+    assert text(desk.done(desk.spawn(sys.executable, "-c", say))).lower() == "é utf-8\n"
+
+
+def test_RB_079_secrets_of_the_daemon_stay_with_it(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon(
+        "[websocket]\nport = 0\n",
+        env={"DAEMON_AUTH_TOKEN": "s3cr3t-A", "OPENAI_API_KEY": "s3cr3t-B"},
+    ).start()
+    desk = open_desk(daemon)
+    handle = desk.spawn("env", env={"PATH": os.environ["PATH"], "MINE": "s3cr3t-C"})
+    shown = text(desk.done(handle))
+    assert "s3cr3t-A" not in shown and "s3cr3t-B" not in shown and "MINE=s3cr3t-C" in shown
+    assert "s3cr3t" not in text(desk.done(desk.spawn("env"))).replace("s3cr3t-C", "s3cr3t")
+    running = desk.spawn("sleep", "5", env={"PATH": os.environ["PATH"], "MINE": "s3cr3t-C"})
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                line = Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            assert b"s3cr3t" not in line
+    token = daemon.socket.with_name("token").read_text().strip()
+    for folder in (daemon.runtime, daemon.state):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                assert path.stat().st_mode & 0o077 == 0, path
+                content = path.read_bytes()
+                assert b"s3cr3t" not in content, path
+                assert path.name == "token" or token.encode() not in content
+    assert "s3cr3t" not in daemon.log_text() and token not in daemon.log_text()
+    desk.abort(running)
+
+
+def test_RB_055_a_restart_works_although_an_old_child_is_stopped(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon().start()
+    desk = open_desk(daemon)
+    desk.spawn("sleep", "90")
+    os.kill(desk.list()[0]["pid"], signal.SIGSTOP)
+    daemon.kill9()
+    daemon.start()
+    assert open_desk(daemon).list()[0]["ended_by"] == {"by": "lost"}

@@ -1,0 +1,130 @@
+"""`git add --patch`, staged hunk by hunk over the wire, by clients that come and go."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Framing, Wire
+
+FIRST = "".join(f"line {n}\n" for n in range(1, 41))
+
+
+def git(repo: Path, *args: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
+        cwd=repo,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture
+def repo(short_tmp: Path) -> Path:
+    """A repository whose one file has three hunks to stage."""
+    folder = short_tmp / "repo"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "poem.txt").write_text(FIRST)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "first")
+    changed = FIRST.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
+    (folder / "poem.txt").write_text(changed.replace("line 39\n", "line thirty-nine\n"))
+    return folder
+
+
+def staged(repo: Path) -> list[str]:
+    """The added lines of the index."""
+    diff = git(repo, "diff", "--cached", "-U0")
+    return [line[1:] for line in diff.splitlines() if line[:1] == "+" and line[:3] != "+++"]
+
+
+def drive(repo: Path, call: Callable[..., dict[str, Any]]) -> None:
+    """Stage the first and the third hunk, leave the second."""
+    state = call(
+        "spawn",
+        tool="git_stage",
+        id="staging",
+        root=str(repo),
+        wait="pattern",
+        pattern=r"Stage this hunk .*\? ",
+    )
+    assert state["state"] == "running" and state["waited"] == "matched", state
+    assert "line two" in state["content"] and "(1/3)" in state["content"]
+    state = call(
+        "apply",
+        id="staging",
+        input={"line": "y"},
+        wait="pattern",
+        pattern=r"\(2/3\) Stage this hunk .*\? ",
+    )
+    assert "line twenty" in state["content"], state
+    state = call(
+        "apply",
+        id="staging",
+        input={"line": "n"},
+        wait="pattern",
+        pattern=r"\(3/3\) Stage this hunk .*\? ",
+    )
+    assert "line thirty-nine" in state["content"], state
+    state = call("apply", id="staging", input={"line": "y"}, wait="stopped")
+    assert state["state"] == "stopped" and state["exit"] == {"code": 0}, state
+    assert "result" in state and "error" not in state
+    assert staged(repo) == ["line two", "line thirty-nine"]
+
+
+@pytest.mark.parametrize("framing", ["lines", "headers"])
+def test_one_client_stages_two_of_three_hunks(
+    daemon: RunningDaemon, repo: Path, framing: Framing
+) -> None:
+    with daemon.connect(framing) as wire:
+        drive(repo, wire.call)
+
+
+@pytest.mark.parametrize("framing", ["lines", "headers"])
+def test_the_dialogue_outlives_a_connection_between_every_two_calls(
+    daemon: RunningDaemon, repo: Path, framing: Framing
+) -> None:
+    def call(method: str, **params: Any) -> dict[str, Any]:
+        with daemon.connect(framing) as wire:
+            result = wire.call(method, **params)
+        assert isinstance(result, dict)
+        return result
+
+    drive(repo, call)
+
+
+def test_a_client_that_dies_in_a_wait_leaves_the_dialogue_whole(
+    daemon: RunningDaemon, repo: Path
+) -> None:
+    def call(method: str, **params: Any) -> dict[str, Any]:
+        if method == "apply":
+            # Somebody waits on the same handle and is cut off in the middle of it.
+            gone = Wire(daemon.socket)
+            gone.start("fetch", id="staging", wait="stopped", timeout_ms=60_000)
+            gone.close()
+        with daemon.connect() as wire:
+            result = wire.call(method, **params)
+        assert isinstance(result, dict)
+        return result
+
+    drive(repo, call)
+
+
+def test_default_waits_are_enough_to_drive_it(daemon: RunningDaemon, repo: Path) -> None:
+    """Spawn and apply on a terminal wait by themselves until it is quiet: no pattern, no sleep."""
+    with daemon.connect() as wire:
+        seen = wire.call("spawn", tool="git_stage", id="s", root=str(repo))["content"]
+        for answer in ("y", "n"):
+            seen += wire.call("apply", id="s", input={"line": answer})["content"]
+        last = wire.call("apply", id="s", input={"line": "y"}, wait="stopped")
+    assert last["state"] == "stopped"
+    assert seen.count("Stage this hunk") == 3
+    assert staged(repo) == ["line two", "line thirty-nine"]
