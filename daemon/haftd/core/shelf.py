@@ -70,7 +70,8 @@ def due(handle: Handle, retain_s: float) -> float | None:
 
 def oldest(stopped: Iterable[Handle], count: int) -> list[Handle]:
     """Choose `count` handles to let go; `stopped` has the longest stopped first."""
-    read, unread = [], []
+    read: list[Handle] = []
+    unread: list[Handle] = []
     for handle in stopped:
         (unread if handle.read_at is None else read).append(handle)
     return (read + unread)[:count]

@@ -110,7 +110,7 @@ def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, fina
     spool = handle.spool
     if cursor is not None:
         return cut(spool, cursor, spool.end, max_bytes, final=final, tail=view == "tail")
-    if view == "delta" or (final and view == "screen"):
+    if view == "delta" or (view == "screen" and handle.stopped):
         return cut(spool, handle.mark, spool.end, max_bytes, final=final)
     if view == "screen":
         # The screen is the answer; it says no more than what was printed so far.
