@@ -20,6 +20,8 @@ from haftd.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
+from haftd.runtimes.registry import runtime_for
+from tests.runtimes import kit
 
 from .checker import PARTS, Part, check_runtime
 
@@ -39,7 +41,7 @@ class FakeBench:
             "signalled": (text, Exit(None, "KILL")),
             "idles": (text, WaitFor()),
             "stubborn": (Stubborn(), text, WaitFor()),
-            "echoes": (*(TakeInput() for _ in range(200)), TakeInput(show=False)),
+            "echoes": (text, *(TakeInput() for _ in range(200)), TakeInput(show=False)),
             "asks": tuple(Ask(question) for question in part.questions),
             "fails": (Fail("no luck", ("here",), transient=True),),
             "cannot start": (CannotStart("no such program"),),
@@ -59,3 +61,82 @@ class FakeBench:
 
 async def test_the_fake_obeys_the_rules(autojump_clock: trio.testing.MockClock) -> None:
     assert await check_runtime(FakeBench()) == [part.name for part in PARTS]
+
+
+SCRIPTS = {
+    "prints": 'printf %s "$TEXT"',
+    "exits": 'printf %s "$TEXT"; exit 7',
+    "signalled": 'printf %s "$TEXT"; kill -9 $$',
+    "idles": 'printf %s "$TEXT"; exec sleep 1000',
+    "stubborn": 'trap "" TERM; printf %s "$TEXT"; while :; do sleep 1000; done',
+    "echoes": 'stty -echo 2>/dev/null; printf %s "$TEXT"; exec cat',
+    "leaves": 'trap "" HUP; sleep 1000 </dev/null >/dev/null 2>&1 & printf %s "$TEXT"; exit 3',
+    "holds": 'trap "" HUP; sleep 1000 & printf %s "$TEXT"; exit 3',
+    "chatters": """
+        trap "" HUP PIPE
+        (while :; do echo tick 2>/dev/null; sleep 0.02; done) &
+        printf %s "$TEXT"
+        exit 3
+    """,
+}
+
+ASKS = """
+import json, os
+answers = json.loads(os.environ["HAFT_CALL"])["tool"].get("answers", {})
+if "name" not in answers:
+    question = {"id": "name", "text": "Which name?", "answer_type": "Text"}
+elif "sure" not in answers:
+    question = {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}}
+else:
+    said = answers["name"] + " " + json.dumps(answers["sure"])
+    print(json.dumps({"type": "success", "content": said}))
+    raise SystemExit
+print(json.dumps({"type": "needs_input", "question": question}))
+"""
+
+FAILS = """
+import json
+print(json.dumps({"type": "error", "message": "no luck", "trace": ["here"], "transient": True}))
+raise SystemExit(1)
+"""
+
+
+class ShellBench:
+    """A runtime that runs processes."""
+
+    def __init__(self, runtime: Runtime, *, terminal: bool) -> None:
+        self._runtime = runtime
+        self._terminal = terminal
+
+    def stage(self, part: Part) -> tuple[Runtime, Call] | None:
+        if part.name in ("asks", "fails"):
+            if self._terminal:
+                return None
+            script = {"asks": ASKS, "fails": FAILS}[part.name]
+            env = {"HAFT_CALL": '{"tool": {"name": "test"}}'}
+            return self._runtime, kit.python(script, output="outcome", env=env)
+        if part.name == "cannot start":
+            return self._runtime, kit.call("no-such-program", terminal=self._terminal)
+        return self._runtime, kit.shell(
+            SCRIPTS[part.name],
+            env={"TEXT": part.text.decode()},
+            terminal=self._terminal,
+            stdin="pipe",
+        )
+
+    def left(self, call: Call) -> Sequence[int]:
+        return kit.lives(call)
+
+    def shown(self, text: bytes) -> bytes:
+        return text.replace(b"\n", b"\r\n") if self._terminal else text
+
+
+async def test_the_process_runtime_obeys_the_rules() -> None:
+    bench = ShellBench(runtime_for("stdio"), terminal=False)
+    assert await check_runtime(bench) == [part.name for part in PARTS]
+
+
+async def test_the_terminal_runtime_obeys_the_rules() -> None:
+    bench = ShellBench(runtime_for("pty"), terminal=True)
+    expected = [part.name for part in PARTS if part.name not in ("asks", "fails")]
+    assert await check_runtime(bench) == expected

@@ -114,6 +114,7 @@ class Child:
         self._io = trio.CancelScope(shield=True)
         self._life = trio.CancelScope()
         self._flowed = trio.Event()
+        self._still = trio.Event()
         self._passed: str | None = None
         self._dismissed = False
         self._reported = False
@@ -226,18 +227,18 @@ class Child:
         self.launched.close()
 
     async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
-        with self._io:
-            async with trio.open_nursery() as nursery:
-                for task in tasks:
-                    nursery.start_soon(task)
-                for output in self._outputs:
-                    nursery.start_soon(self._flow, output)
+        try:
+            with self._io:
+                async with trio.open_nursery() as nursery:
+                    for task in tasks:
+                        nursery.start_soon(task)
+                    for output in self._outputs:
+                        nursery.start_soon(self._flow, output)
+        finally:
+            self._still.set()
 
     async def _flow(self, output: Output) -> None:
-        try:
-            await pump.pump(output.fd, output.take)
-        except trio.ClosedResourceError:
-            return
+        await pump.pump(output.fd, output.take)
         output.at_end = True
         if all(one.at_end for one in self._outputs):
             self._flowed.set()
@@ -298,7 +299,7 @@ class Child:
             if self._reported:
                 with trio.move_on_after(_LOOSE_S):
                     await self._flowed.wait()
-            self._cut_loose()
+            await self._cut_loose()
             if not self._reported:
                 # The handle goes on with another process: this one's rest is in the way.
                 await self.kin.end(self._port.grace_s)
@@ -306,12 +307,15 @@ class Child:
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 await self.kin.end(self._port.grace_s)
-            self._cut_loose()
+            await self._cut_loose()
             raise
 
-    def _cut_loose(self) -> None:
+    async def _cut_loose(self) -> None:
         """Read no more."""
         self._io.cancel()
+        # Not before every task has let go of them: the numbers are somebody else's afterwards.
+        with trio.CancelScope(shield=True):
+            await self._still.wait()
         self.launched.close_stdin()
         self.launched.close_output()
         if self._reported and not self._complete:
@@ -354,7 +358,7 @@ class Child:
         )
         if not complete:
             self._port.completed()
-        self._cut_loose()
+        await self._cut_loose()
 
 
 class ChildGrip:
