@@ -66,11 +66,14 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
     """
     try:
         return _compile(text, within_lines)
-    except (re2.error, UnicodeEncodeError) as error:
-        why = error.args[0] if error.args else ""
-        why = why.decode("utf-8", "replace") if isinstance(why, bytes) else "it is no UTF-8"
+    except UnicodeEncodeError:
+        raise _refused(text, "it is no UTF-8") from None
+    except re2.error as error:
+        said = error.args[0] if error.args else b""
+        why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        why = why.replace("(?m)", "", 1)
         raise _refused(
-            text, f"{why}; RE2 syntax, without look-around and back references"
+            text, f"{why} (it takes RE2's syntax: no look-around, no back references)"
         ) from None
 
 

@@ -1,0 +1,333 @@
+"""A handle: events in any order, one frozen end, and deltas that join to the output."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from haft_protocol.questions import Boolean, Question
+from haft_protocol.states import (
+    By,
+    EndedBy,
+    Exit,
+    HandleState,
+    LeftBehind,
+    Pending,
+    Running,
+    Screen,
+    Stopped,
+    ToolError,
+    Waiting,
+)
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import IllegalTransition, State
+from haftd.core.text import left_out
+from tests.core.disks import make
+
+QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
+EXIT = EndedBy(by="exit")
+
+
+def handle_of(memory: int = 1 << 20, disk: int = 0) -> Handle:
+    return Handle(
+        id="h",
+        tool="run",
+        session="s",
+        generation=3,
+        spool=make(memory=memory, disk=disk),
+        now=100.0,
+        wall=5000.0,
+    )
+
+
+def running() -> Handle:
+    handle = handle_of()
+    handle.start(100.0, pid=7, command="cat", terminal=False)
+    return handle
+
+
+def stopped(state: HandleState) -> Stopped:
+    assert isinstance(state, Stopped)
+    return state
+
+
+def text_of(state: HandleState) -> str:
+    if isinstance(state, Stopped):
+        one = state.result if state.result is not UNSET else state.content
+        assert isinstance(one, str)
+        return one
+    return state.content
+
+
+EVENTS: dict[str, Callable[[Handle], None]] = {
+    "start": lambda handle: handle.start(101.0, pid=1, command="x", terminal=True),
+    "ask": lambda handle: handle.ask(QUESTION, 102.0),
+    "answer": lambda handle: handle.answer(103.0),
+    "end": lambda handle: handle.end(104.0, by=EXIT, complete=False, exit=Exit(code=0)),
+}
+LEGAL = {
+    ("pending", "start"): "running",
+    ("running", "ask"): "waiting",
+    ("waiting", "answer"): "running",
+    **{(state, "end"): "stopped" for state in ("pending", "running", "waiting")},
+}
+OTHERS: dict[str, Callable[[Handle], object]] = {
+    "emit": lambda handle: handle.emit(b"x", 105.0),
+    "touch": lambda handle: handle.touch(106.0),
+    "complete": lambda handle: handle.complete(107.0),
+    "view": lambda handle: handle.view(108.0),
+}
+
+
+@given(st.lists(st.sampled_from([*EVENTS, *OTHERS])))
+def test_any_order_of_events_keeps_the_table_and_an_illegal_one_changes_nothing(
+    names: list[str],
+) -> None:
+    handle = handle_of()
+    calls: list[State] = []
+    handle.listen(lambda: calls.append(handle.state))
+    for name in names:
+        before = {slot: getattr(handle, slot) for slot in Handle.__slots__}
+        called = len(calls)
+        if name in OTHERS:
+            OTHERS[name](handle)
+            assert handle.state is before["_state"]
+            continue
+        following = LEGAL.get((str(handle.state), name))
+        if following is None:
+            with pytest.raises(IllegalTransition):
+                EVENTS[name](handle)
+            assert {slot: getattr(handle, slot) for slot in Handle.__slots__} == before
+            assert len(calls) == called
+        else:
+            EVENTS[name](handle)
+            assert handle.state == following
+            assert calls[called:] == [following]
+    assert (handle.question is None) == (handle.state is not State.WAITING)
+
+
+@given(
+    chunks=st.lists(
+        st.binary(max_size=5) | st.sampled_from(["≤".encode()[:1], "≤".encode()[1:], b"\n"])
+    ),
+    reads=st.lists(st.sampled_from(["", "one", "other", "peek", "all", "cursor", "tail"])),
+    late=st.binary(max_size=5),
+)
+def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
+    chunks: list[bytes], reads: list[str], late: bytes
+) -> None:
+    handle = running()
+    parts: list[str] = []
+    for at, chunk in enumerate(chunks):
+        handle.emit(chunk, 101.0)
+        match reads[at] if at < len(reads) else "":
+            case "one" | "other":
+                parts.append(text_of(handle.view(101.0)))
+            case "peek":
+                handle.view(101.0, peek=True)
+            case "all" | "tail" as view:
+                handle.view(101.0, view=view)
+            case "cursor":
+                handle.view(101.0, cursor=at)
+    handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
+    handle.view(103.0)
+    handle.emit(late, 103.0)
+    handle.complete(104.0)
+    last = [handle.view(105.0 + n) for n in range(3)]
+    parts.append(text_of(last[0]))
+    whole = b"".join(chunks) + late
+    assert "".join(parts) == whole.decode("utf-8", "replace")
+    assert last[0] == last[1] == last[2]
+    handle.emit(b"too late", 106.0)
+    assert handle.view(107.0) == last[0]
+
+
+def test_a_cut_delta_moves_the_mark_over_what_it_left_out() -> None:
+    handle = running()
+    handle.emit(b"0123456789" * 10, 101.0)
+    state = handle.view(101.0, max_bytes=10)
+    assert text_of(state) == "01234\n" + left_out(90) + "56789"
+    assert (state.omitted, state.cursor, handle.mark) == (90, 100, 100)
+    assert text_of(handle.view(101.0)) == ""
+    assert text_of(handle.view(101.0, cursor=0)) == "0123456789" * 10
+
+
+def test_what_was_unread_at_the_stop_stays_the_delta_for_every_reader() -> None:
+    handle = running()
+    handle.emit(b"read\n", 101.0)
+    handle.view(101.0)
+    handle.emit(b"unread\n", 101.0)
+    handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
+    assert [stopped(handle.view(103.0)).result for _ in range(3)] == ["unread\n"] * 3
+    assert stopped(handle.view(103.0, view="all")).result == "read\nunread\n"
+    assert stopped(handle.view(103.0, view="tail", max_bytes=3)).result == "ad\n"
+    assert stopped(handle.view(103.0, cursor=2)).result == "ad\nunread\n"
+    assert stopped(handle.view(103.0)).result == "unread\n"
+
+
+def test_each_state_carries_its_own_data() -> None:
+    handle = handle_of()
+    pending = handle.view(100.5)
+    assert isinstance(pending, Pending) and pending.elapsed_ms == 500
+    handle.start(101.0, pid=7, command="cat", terminal=False)
+    assert isinstance(handle.view(101.0, input_wanted=None, waited="output"), Running)
+    handle.ask(QUESTION, 102.0)
+    waiting = handle.view(102.0)
+    assert isinstance(waiting, Waiting) and waiting.question == QUESTION
+    handle.answer(103.0)
+    handle.end(104.0, by=EXIT, complete=True, exit=Exit(code=0))
+    end = stopped(handle.view(999.0, waited="stopped"))
+    assert end.elapsed_ms == 4000 and end.generation == 3 and end.waited == "stopped"
+    assert end.exit == Exit(code=0) and end.output_complete is True
+
+
+@pytest.mark.parametrize(
+    ("exit_", "message"),
+    [
+        (Exit(code=7), "The process exited with code 7."),
+        (Exit(signal="SEGV"), "The process was ended by signal SEGV."),
+    ],
+)
+def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message: str) -> None:
+    handle = running()
+    handle.emit(b"boom\n", 101.0)
+    handle.end(102.0, by=EXIT, complete=True, raw=True, exit=exit_)
+    end = stopped(handle.view(103.0))
+    assert isinstance(end.error, ToolError) and end.error.message == message
+    assert (end.content, end.result, end.exit) == ("boom\n", UNSET, exit_)
+
+
+@pytest.mark.parametrize("by", ["abort", "turn_end", "disconnect", "shutdown", "limit", "lost"])
+def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
+    handle = running()
+    handle.emit(b"line 1\n", 101.0)
+    ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
+    handle.end(102.0, by=ended_by, complete=True, exit=Exit(code=0), unconfirmed=(9,))
+    end = stopped(handle.view(103.0))
+    assert isinstance(end.error, ToolError) and end.content == "line 1\n"
+    assert by != "abort" or "by nvim" in end.error.message
+    assert end.ended_by == ended_by and end.unconfirmed == (9,) and end.result is UNSET
+
+
+def test_a_structured_tool_speaks_for_itself() -> None:
+    good, bad = running(), running()
+    for handle in (good, bad):
+        handle.emit(b'{"type": "success"}', 101.0)
+    good.end(102.0, by=EXIT, complete=True, result="fine", exit=Exit(code=1))
+    failure = ToolError(message="no", trace=("a",), transient=True)
+    bad.end(102.0, by=EXIT, complete=True, failure=failure, exit=Exit(code=0))
+    end = stopped(good.view(103.0))
+    assert (end.result, end.error, end.content) == ("fine", UNSET, UNSET)
+    end = stopped(bad.view(103.0))
+    assert (end.result, end.error, end.content) == (UNSET, failure, UNSET)
+    assert end.cursor == bad.spool.end
+
+
+def test_a_long_result_says_what_was_cut() -> None:
+    handle = running()
+    handle.end(102.0, by=EXIT, complete=True, result="x" * 1000)
+    end = stopped(handle.view(103.0, max_bytes=100))
+    assert end.truncated is not UNSET
+    assert (end.truncated.bytes, end.truncated.kept, end.truncated.path) == (1000, 100, None)
+
+
+@pytest.mark.parametrize(("disk", "path"), [(1 << 20, "/spool/h"), (0, None), (4096, None)])
+def test_a_cut_raw_result_names_the_file_only_if_it_holds_all(disk: int, path: str | None) -> None:
+    handle = handle_of(disk=disk)
+    handle.spool_path = "/spool/h"
+    handle.start(100.0)
+    handle.emit(b"x" * 50_000, 101.0)
+    handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
+    end = stopped(handle.view(103.0, max_bytes=100))
+    assert end.truncated is not UNSET
+    assert (end.truncated.bytes, end.truncated.kept) == (50_000, 100)
+    assert end.omitted == 49_900 and end.truncated.path == path
+    assert handle.spool.holds_all == (path is not None)
+
+
+def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
+    handle = running()
+    left = [LeftBehind(pid=9, command="sleep")]
+    handle.left_behind = lambda: tuple(left)
+    handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
+    end = stopped(handle.view(103.0))
+    assert end.output_complete is False and end.left_behind == (left[0],)
+    handle.complete(104.0)
+    left.clear()
+    end = stopped(handle.view(105.0))
+    assert end.output_complete is True and end.left_behind is UNSET
+
+
+def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
+    handle = running()
+    handle.emit(b"hello", 101.0)
+    screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1)
+    state = handle.view(101.0, view="screen", screen=screen)
+    assert text_of(state) == "" and state.screen == screen and state.cursor == 5
+    assert (handle.mark, handle.seen) == (0, 5)
+    assert text_of(handle.view(101.0)) == "hello"
+
+
+def test_a_peek_is_no_reading() -> None:
+    handle = running()
+    handle.emit(b"hello", 101.0)
+    handle.view(101.0, peek=True)
+    assert (handle.mark, handle.seen) == (0, 0)
+    handle.end(102.0, by=EXIT, complete=True)
+    handle.view(103.0, peek=True)
+    assert handle.read_at is None
+    handle.view(104.0)
+    handle.view(105.0)
+    assert handle.read_at == 104.0
+
+
+def test_times_of_output_and_activity() -> None:
+    handle = handle_of()
+    assert handle.last_output_at is None and handle.started_at == 5000.0
+    handle.start(101.0)
+    assert (handle.last_output, handle.last_activity) == (None, 101.0)
+    handle.emit(b"x", 102.0)
+    handle.touch(103.0)
+    assert (handle.last_output, handle.last_activity) == (102.0, 103.0)
+    assert handle.last_output_at == 5002.0
+
+
+def test_a_character_that_has_not_arrived_whole_cannot_be_read_yet() -> None:
+    handle = running()
+    handle.emit(b"a\xe2\x89", 101.0)
+    assert handle.readable_end() == 1
+    handle.emit(b"\xa4", 101.0)
+    assert handle.readable_end() == 4
+    handle.emit(b"\xe2", 101.0)
+    handle.end(102.0, by=EXIT, complete=True)
+    assert handle.readable_end() == 5
+
+
+def test_listeners_may_come_and_go_while_they_are_called() -> None:
+    handle = running()
+    calls: list[str] = []
+
+    def once() -> None:
+        calls.append("once")
+        handle.unlisten(once)
+        handle.listen(lambda: calls.append("late"))
+
+    handle.listen(once)
+    handle.listen(lambda: calls.append("always"))
+    handle.emit(b"x", 101.0)
+    assert calls == ["once", "always"]
+    handle.touch(101.0)
+    assert calls == ["once", "always", "always", "late"]
+    handle.unlisten(once)
+
+
+def test_an_idle_handle_is_small() -> None:
+    handle = running()
+    parts = (handle, handle.spool)
+    assert sum(sys.getsizeof(part) for part in parts) < 600
+    assert not hasattr(handle, "__dict__") and not hasattr(handle.spool, "__dict__")

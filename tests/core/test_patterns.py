@@ -1,0 +1,119 @@
+"""Patterns on output as it comes: found in pieces as in the whole, and never slow."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.core.patterns import Watch, compile_pattern, slice_size
+from tests.core.disks import make
+
+PATTERNS = [
+    "needle", "^b", "a.c", "ab*c", "a\\nb", "^x\\s+b", "é≤", "[^a]b", "(?s)x.b", "\\bab",
+    "a{3}", "^\\$ ", "(?i)ABC", "x|é", "[\\n]b", "c$\\n",
+]  # fmt: skip
+TEXTS = st.text(st.sampled_from("abcx $\né≤"), max_size=80)
+
+
+@given(text=TEXTS, cuts=st.lists(st.integers(0, 150), max_size=10), name=st.sampled_from(PATTERNS))
+@example("x\n\nb", [1, 2, 3], "^x\\s+b")
+@example("ab", [1], "^b")
+def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], name: str) -> None:
+    data = text.encode()
+    pattern = compile_pattern(name)
+    watch = Watch(pattern)
+    found = False
+    for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
+        found = watch.feed(data[at:stop]) or found
+    whole = pattern.search(data)
+    assert watch.found is None or found
+    if whole is None:
+        assert watch.found is None or not name.isalnum()
+    assert (whole is not None) == found
+    if whole is not None and watch.found is not None:
+        begin, end = watch.found
+        assert begin == whole.start()
+        assert end <= whole.end() and re.fullmatch(f"(?m){name}", data[begin:end].decode())
+
+
+def test_a_prompt_matches_at_the_end_of_what_was_printed_so_far() -> None:
+    watch = Watch(compile_pattern(r"^\$ $"))
+    assert not watch.feed(b"out $ \n$")
+    assert watch.feed(b" ")
+    assert watch.found == (7, 9)
+    assert watch.feed(b"more") and watch.found == (7, 9)
+
+
+def test_what_stood_before_is_looked_back_at() -> None:
+    assert not Watch(compile_pattern("^b"), 5, b"a").feed(b"b")
+    watch = Watch(compile_pattern("^b"), 5, b"a\n")
+    assert watch.feed(b"b") and watch.found == (5, 6)
+    assert not Watch(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
+
+
+def test_a_watch_on_a_spool_reads_on_slice_by_slice_and_skips_what_was_dropped() -> None:
+    spool = make(memory=1 << 21)
+    spool.append(b"x" * 1_000_000)
+    watch = Watch(compile_pattern("need+le"))
+    rounds = 0
+    while watch.behind(spool):
+        assert not watch.take(spool)
+        rounds += 1
+    assert rounds > 2 and watch.offset == 1_000_000
+    spool.append(b"nee")
+    assert not watch.take(spool)
+    spool.append(b"dle")
+    assert watch.take(spool) and watch.found == (1_000_000, 1_000_006)
+    late, spool = Watch(compile_pattern("^1999")), make(memory=1000)
+    for n in range(2000):
+        spool.append(b"%d\n" % n)
+    assert late.take(spool) and late.found == (8885, 8889)
+
+
+def test_a_long_unfinished_line_is_carried_within_bounds() -> None:
+    watch = Watch(compile_pattern("^a.*z"))
+    assert not watch.feed(b"a")
+    for _ in range(60):
+        assert not watch.feed(b"." * 1000)
+    assert watch.feed(b"z")
+    watch = Watch(compile_pattern("^a.*z"))
+    watch.feed(b"a")
+    for _ in range(200):
+        watch.feed(b"." * 1000)
+    assert not watch.feed(b"z")
+
+
+@pytest.mark.parametrize(
+    "text", ["(", "a(?=b)", r"(a)\1", "a{2000}", "(?:a{999}){999}", r"(?:\pL{9}){99}", "\udc80"]
+)
+def test_a_pattern_that_cannot_be_used_is_refused_with_a_sentence(text: str) -> None:
+    for within_lines in (False, True):
+        with pytest.raises(
+            RpcError, match=r"^The params do not fit: `pattern` .* cannot"
+        ) as caught:
+            compile_pattern(text, within_lines=within_lines)
+        assert caught.value.kind == "invalid_params" and caught.value.message.endswith(".")
+        assert "(?m)" not in caught.value.message
+
+
+HOSTILE = ["[ab]*a[ab]{900}c", "(?:[ab]{0,99}a[ab]{0,99}){4}c", "(?:a?){500}a{500}c", "(x+x+)+y"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
+    spool = make(memory=1 << 20)
+    for n in range(100_000):
+        spool.append(b"ab" if n * n % 7 < 3 else b"ba")
+    watch = Watch(compile_pattern(text))
+    worst = 0.0
+    for _ in range(5):
+        began = time.process_time()
+        watch.take(spool)
+        worst = max(worst, time.process_time() - began)
+    assert worst < 0.5
+    assert slice_size(compile_pattern(text)) >= 4096

@@ -1,0 +1,315 @@
+"""The registry: ids taken and free again, limits, results that stay and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from haft_protocol.errors import RpcError
+from haft_protocol.states import EndedBy, Exit, Stopped
+from haftd.core import registry as registry_module
+from haftd.core.handles import Handle
+from haftd.core.registry import Admitted, Registry
+from tests.core.disks import make
+
+EXIT = EndedBy(by="exit")
+
+
+def admit(
+    registry: Registry,
+    id: str = "a",
+    now: float = 0.0,
+    *,
+    session: str = "s",
+    tool: str = "run",
+    call_id: str | None = None,
+    args: dict[str, Any] | None = None,
+) -> Admitted:
+    return registry.admit(
+        now,
+        session=session,
+        id=id,
+        tool=tool,
+        call_id=call_id,
+        args=args or {},
+        root="/",
+        make_spool=make,
+    )
+
+
+def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:
+    handle.end(now, by=EXIT, complete=True, exit=Exit(code=0))
+    if read:
+        handle.view(now)
+    return handle
+
+
+def refused(call: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    with pytest.raises(RpcError) as caught:
+        call(*args, **kwargs)
+    return caught.value.data
+
+
+def test_a_live_id_is_taken_and_a_stopped_one_is_free_with_the_next_generation() -> None:
+    registry = Registry()
+    first = admit(registry).handle
+    assert refused(admit, registry)["kind"] == "handle_exists"
+    assert admit(registry, session="other").handle.generation == 1
+    first.start(0.5)
+    assert refused(admit, registry)["state"] == "running"
+    end(first)
+    second = admit(registry, now=2.0).handle
+    assert second.generation == 2 and registry.find("s", "a", 2.0) is second
+
+
+def test_what_was_replaced_leaves_once_the_new_one_runs() -> None:
+    registry = Registry()
+    first = end(admit(registry).handle)
+    second = admit(registry).handle
+    assert registry.sweep(1.0) == [] and registry.next_expiry(1.0) is None
+    second.start(1.0)
+    assert registry.next_expiry(1.0) == 1.0
+    assert registry.sweep(1.0) == [first] and registry.sweep(1.0) == []
+
+
+@pytest.mark.parametrize("how", ["session", "all"])
+def test_limits_name_themselves_and_stopped_handles_do_not_count(how: str) -> None:
+    registry = Registry(max_handles=3 if how == "all" else 99, max_per_session=3)
+    handles = [admit(registry, str(n), session="s").handle for n in range(2)]
+    handles.append(admit(registry, "x", session="s" if how == "session" else "t").handle)
+    data = refused(admit, registry, "more")
+    assert data["kind"] == "limit_exceeded"
+    assert (data["limit"], data["value"]) == (
+        "max_handles" if how == "all" else "max_handles_session",
+        3,
+    )
+    end(handles[0])
+    admit(registry, "more")
+    assert all(handle.state == "pending" for handle in handles[1:])
+
+
+def test_an_admission_that_is_refused_makes_no_spool() -> None:
+    registry = Registry(max_handles=0)
+
+    def fail() -> Any:
+        raise AssertionError("nothing is made for a handle that is refused")
+
+    refused(
+        registry.admit,
+        0.0,
+        session="s",
+        id="a",
+        tool="t",
+        call_id=None,
+        args={},
+        root="/",
+        make_spool=fail,
+    )
+
+
+def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
+    registry = Registry()
+    first = admit(registry, call_id="c", args={"n": 1}).handle
+    assert admit(registry, call_id="c", args={"n": 1}) == Admitted(first, known=True)
+    end(first, read=True)
+    assert admit(registry, call_id="c", args={"n": 1}) == Admitted(first, known=True)
+    for tool, args in (("run", {"n": True}), ("run", {}), ("x", {"n": 1})):
+        assert registry.known("s", "c", tool, args) is None
+    assert not admit(registry, "b", session="t", call_id="c", args={"n": 1}).known
+    # Its id used again without the call, the call is no longer known.
+    admit(registry)
+    assert not admit(registry, "b", call_id="c", args={"n": 1}).known
+
+
+def test_a_start_that_failed_never_was() -> None:
+    registry = Registry(max_handles=1)
+    registry.withdraw(admit(registry, call_id="c").handle)
+    assert "expired" not in refused(registry.find, "s", "a", 0.0)
+    assert registry.list() == [] and registry.sessions() == []
+    again = admit(registry, call_id="c")
+    assert not again.known and again.handle.generation == 1
+
+
+def test_a_failed_start_brings_back_what_it_replaced() -> None:
+    registry = Registry()
+    first = end(admit(registry, call_id="c").handle)
+    second = admit(registry, call_id="d").handle
+    registry.withdraw(second)
+    assert registry.find("s", "a", 1.0) is first and registry.sweep(1.0) == []
+    assert registry.known("s", "c", "run", {}) is first
+    assert registry.known("s", "d", "run", {}) is None
+    assert admit(registry).handle.generation == 2
+    registry.withdraw(second)
+    assert registry.find("s", "a", 1.0).generation == 2
+
+
+def test_a_handle_aborted_and_then_withdrawn_leaves_the_books_balanced() -> None:
+    registry = Registry()
+    handle = end(admit(registry).handle)
+    registry.withdraw(handle)
+    assert (registry.live_count, registry.stopped_count) == (0, 0)
+    assert registry.list() == []
+
+
+def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
+    registry = Registry(retain_s=600)
+    unread, early, late = (end(admit(registry, id).handle) for id in ("u", "e", "l"))
+    early.view(2.0)
+    assert registry.next_expiry(3.0) == 601.0
+    assert registry.sweep(600.9) == []
+    assert registry.find("s", "e", 600.9) is early
+    assert registry.sweep(601.0) == [early]
+    late.view(5000.0)
+    assert registry.next_expiry(5000.0) == 5005.0
+    assert registry.find("s", "l", 5001.0) is late
+    data = refused(registry.find, "s", "l", 5006.0)
+    assert data["kind"] == "handle_not_found" and data["expired"] is True
+    assert registry.sweep(5006.0) == [late]
+    assert registry.find("s", "u", 1e9) is unread
+    assert "expired" not in refused(registry.find, "s", "never", 1.0)
+    assert refused(registry.find, "s", "e", 1.0)["expired"] is True
+
+
+def test_too_many_results_go_oldest_first_those_that_were_read_before_others() -> None:
+    registry = Registry(retain_max=3)
+    alive = admit(registry, "alive").handle
+    handles = [end(admit(registry, str(n)).handle, float(n)) for n in range(6)]
+    handles[4].view(6.0)
+    assert registry.next_expiry(6.0) == 6.0
+    assert registry.sweep(6.0) == [handles[4], handles[0], handles[1]]
+    assert registry.list("s") == [alive, handles[2], handles[3], handles[5]]
+
+
+def test_results_of_many_sessions_are_bounded_together() -> None:
+    registry = Registry(retain_all=5)
+    handles = [end(admit(registry, "a", session=f"s{n}").handle, float(n)) for n in range(9)]
+    assert registry.sweep(9.0) == handles[:4]
+    assert registry.stopped_count == 5 and len(registry.sessions()) == 5
+
+
+def test_a_forgotten_handle_is_expired_and_a_live_one_cannot_be_forgotten() -> None:
+    registry = Registry()
+    live, over = admit(registry, "l").handle, end(admit(registry, "o").handle)
+    registry.forget(live)
+    registry.forget(over)
+    registry.forget(over)
+    assert registry.sweep(1.0) == [over] and registry.list() == [live]
+    assert refused(registry.find, "s", "o", 1.0)["expired"] is True
+
+
+def test_what_a_lost_daemon_ran_is_stopped_and_keeps_its_generation() -> None:
+    registry = Registry()
+    lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
+    assert lost is not None
+    state = registry.find("s", "a", 0.0).view(1.0)
+    assert isinstance(state, Stopped) and state.ended_by.by == "lost" and state.generation == 4
+    older = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=2)
+    newer = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=5)
+    assert older is None and newer is registry.find("s", "a", 0.0)
+    assert registry.sweep(0.0) == [lost]
+    assert admit(registry).handle.generation == 6
+
+
+def test_used_ids_are_remembered_within_bounds_and_kept_ones_for_sure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry_module, "_REMEMBERED", 5)
+    registry = Registry()
+    kept = end(admit(registry, "kept").handle)
+    for n in range(20):
+        registry.forget(end(admit(registry, str(n)).handle))
+    assert "expired" not in refused(registry.find, "s", "0", 1.0)
+    assert refused(registry.find, "s", "19", 1.0)["expired"] is True
+    assert registry.find("s", "kept", 1.0) is kept
+    assert admit(registry, "kept").handle.generation == 2
+
+
+class Books(RuleBasedStateMachine):
+    """The books against a plain model: what is live, what is kept, what has left exactly once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.registry = Registry(6, 4, 10.0, 3, 5)
+        self.live: list[Handle] = []
+        self.seen: list[Handle] = []
+        self.left: list[Handle] = []
+        self.withdrawn: list[Handle] = []
+        self.generations: dict[tuple[str, str], int] = {}
+
+    @rule(session=st.sampled_from("xy"), id=st.sampled_from("abcde"), start=st.booleans())
+    def admit(self, session: str, id: str, start: bool) -> None:
+        taken = any((h.session, h.id) == (session, id) for h in self.live)
+        in_session = sum(h.session == session for h in self.live)
+        if taken or in_session >= 4 or len(self.live) >= 6:
+            refused(admit, self.registry, id, self.now, session=session)
+            return
+        handle = admit(self.registry, id, self.now, session=session).handle
+        assert handle.generation == self.generations.get((session, id), 0) + 1
+        self.generations[session, id] = handle.generation
+        if start:
+            handle.start(self.now)
+        self.live.append(handle)
+        self.seen.append(handle)
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data(), read=st.booleans())
+    def stop(self, data: st.DataObject, read: bool) -> None:
+        handle = data.draw(st.sampled_from(self.live))
+        end(handle, self.now, read=read)
+        self.live.remove(handle)
+
+    @precondition(lambda self: any(h.state == "pending" for h in self.live))
+    @rule(data=st.data())
+    def withdraw(self, data: st.DataObject) -> None:
+        handle = data.draw(st.sampled_from([h for h in self.live if h.state == "pending"]))
+        self.registry.withdraw(handle)
+        self.generations[handle.session, handle.id] -= 1
+        self.live.remove(handle)
+        self.withdrawn.append(handle)
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 5.0, 11.0]))
+    def sweep(self, seconds: float) -> None:
+        self.now += seconds
+        due = self.registry.next_expiry(self.now)
+        gone = self.registry.sweep(self.now)
+        assert bool(gone) == (due is not None and due <= self.now)
+        self.left += gone
+
+    @rule(session=st.sampled_from("xy"), id=st.sampled_from("abcde"))
+    def read(self, session: str, id: str) -> None:
+        try:
+            handle = self.registry.find(session, id, self.now)
+        except RpcError as error:
+            assert error.data.get("expired", False) == bool(self.generations.get((session, id)))
+        else:
+            handle.view(self.now)
+
+    @invariant()
+    def books_are_balanced(self) -> None:
+        registry = self.registry
+        assert sorted(map(id, registry.live())) == sorted(map(id, self.live))
+        assert registry.live_count == len(self.live)
+        assert registry.stopped_count == len(registry.list()) - len(self.live)
+        for session in "xy":
+            live = sum(h.session == session for h in self.live)
+            assert registry.counts(session) == (live, len(registry.list(session)) - live)
+        assert len(set(map(id, self.left))) == len(self.left)
+        assert all(h.stopped for h in self.left)
+        assert not set(map(id, self.left)) & set(map(id, registry.list()))
+
+    def teardown(self) -> None:
+        for handle in self.live:
+            end(handle, self.now, read=True)
+        for handle in self.registry.list():
+            handle.view(self.now)
+        self.left += self.registry.sweep(self.now + 1000.0)
+        assert set(map(id, self.left)) == set(map(id, self.seen)) - set(map(id, self.withdrawn))
+
+
+TestBooks = Books.TestCase
+TestBooks.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,123 @@
+"""Searching kept output: each matching line once, where it begins, in bounded time."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.core.patterns import compile_pattern
+from haftd.core.search import Search, search
+from tests.core.disks import make
+from tests.core.test_patterns import HOSTILE
+
+LINES = st.lists(st.text(st.sampled_from("abx é"), max_size=12), max_size=12)
+
+
+def expected(text: str, pattern: str) -> list[tuple[int, str]]:
+    found, at = [], 0
+    for line in text.split("\n") if text else []:
+        if re.search(pattern, line, re.MULTILINE) and (line or at < len(text.encode())):
+            found.append((at, line))
+        at += len(line.encode()) + 1
+    return found
+
+
+@given(
+    lines=LINES,
+    closed=st.booleans(),
+    pattern=st.sampled_from(["a", "^a", "b$", "a.b", "x*", "[^a]b", "^$", r"a\s+b", "é|x"]),
+    limit=st.integers(0, 6),
+)
+def test_lines_are_found_as_one_by_one(
+    lines: list[str], closed: bool, pattern: str, limit: int
+) -> None:
+    text = "\n".join(lines) + ("\n" if closed else "")
+    spool = make()
+    spool.append(text.encode())
+    want = expected(text, pattern)
+    found, more = search(spool, pattern, limit)
+    assert found == want[:limit]
+    assert more == (len(want) > limit)
+
+
+def test_lines_across_slices_disk_and_memory_are_found_once() -> None:
+    spool = make(memory=1 << 16, disk=1 << 22)
+    lines = [f"line {n} {'x' * (n % 90)}" for n in range(20_000)]
+    for line in lines:
+        spool.append(f"{line}\r\n".encode())
+    assert spool.on_disk > 500_000
+    task = Search(spool, r"line \d*77\b", 10_000)
+    steps = 1
+    while not task.step():
+        steps += 1
+    assert steps > 3 and not task.more
+    assert [line for _, line in task.matches] == [s for s in lines if s.split()[1].endswith("77")]
+    for cursor, line in task.matches:
+        assert spool.read(cursor, cursor + len(line)) == line.encode()
+
+
+def test_the_beginning_and_the_kept_stretch_are_both_searched() -> None:
+    spool = make(memory=20_000)
+    for n in range(20_000):
+        spool.append(b"%06d\n" % n)
+    found, _ = search(spool, "0000$", 100)
+    assert [line for _, line in found] == ["000000"]
+    found, _ = search(spool, "1$", 10_000)
+    assert found[0] == (7, "000001") and found[-1] == (19_991 * 7, "019991")
+    assert len(found) > 500
+    assert all(cursor % 7 == 0 for cursor, line in found[1:-1] if len(line) == 6)
+
+
+def test_a_long_line_is_shown_around_its_match() -> None:
+    spool = make(memory=1 << 22)
+    spool.append(b"first\n" + b"x" * 600_000 + b"needle" + b"y" * 600_000 + b"\nlast needle\n")
+    (one, two), more = search(spool, "needle", 10)
+    assert one[0] == 6 and "needle" in one[1] and len(one[1]) < 5000
+    assert one[1].startswith("…") and one[1].endswith("…")
+    assert two == (spool.end - 12, "last needle") and not more
+
+
+def test_all_lines_together_fit_into_a_reply() -> None:
+    spool = make(memory=1 << 25)
+    for _ in range(4000):
+        spool.append(b"z" * 4000 + b"\n")
+    found, more = search(spool, "z", 10_000)
+    assert more and sum(len(line) for _, line in found) < 5_000_000
+
+
+def test_output_that_comes_meanwhile_is_not_chased() -> None:
+    spool = make()
+    spool.append(b"a\n" * 300_000)
+    task = Search(spool, "b", 10)
+    while not task.step():
+        spool.append(b"b\n")
+    assert task.matches == []
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_pattern_holds_a_search_up(text: str) -> None:
+    spool = make(memory=1 << 22)
+    for n in range(200_000):
+        spool.append(b"ab" if n * n % 7 < 3 else b"ba")
+    task = Search(spool, text, 10)
+    worst = 0.0
+    for _ in range(3):
+        began = time.process_time()
+        if task.step():
+            break
+        worst = max(worst, time.process_time() - began)
+    assert worst < 0.5
+
+
+def test_a_pattern_is_taken_compiled_or_as_text_and_refused_when_it_is_none() -> None:
+    spool = make()
+    spool.append(b"foo\nbar\n")
+    assert search(spool, compile_pattern(r"o\s*b|bar"), 9) == ([(4, "bar")], False)
+    with pytest.raises(RpcError, match="cannot be used"):
+        search(spool, "(", 9)
+    assert search(make(), "x*", 9) == ([], False)
