@@ -49,6 +49,8 @@ class Gatekeeper:
         """The port that clients reach us at; set once it is bound."""
         self._token = token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
+        # `name:port`, `[::1]:port`; a bare IPv6 address has more colons.
+        self._whole = {host for host in self._hosts if host.rpartition("]")[2].count(":") == 1}
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
         self._clock = clock
         self._failures = 0
@@ -77,7 +79,7 @@ class Gatekeeper:
 
     def _host_is_ours(self, host: str) -> bool:
         host = host.strip().lower()
-        if host in self._hosts and ":" in host.rpartition("]")[2]:
+        if host in self._whole:
             return True
         name, colon, port = host.rpartition(":")
         if not colon or port.endswith("]"):

@@ -34,6 +34,7 @@ __all__ = ["NotLoopback", "WebSocketWire", "open_websocket_listener", "serve_web
 _CHUNK = 65_536
 _QUEUE = 16  # messages that the library may hold before it stops reading
 _HANDSHAKES = 64
+_END = b"\r\n\r\n"
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
@@ -43,18 +44,27 @@ class NotLoopback(Exception):
 
 class _Stream(trio.abc.Stream):
     """A TCP stream as the library sees it. Writes go in pieces, each of which has to get away in
-    time. `ended` cancels what waits for a handshake that can no longer come. Until `upgraded`, a
-    close lets the peer read its answer first."""
+    time. `ended` cancels what waits for a handshake that can no longer come. What is sent behind the
+    handshake is held until `open`: wsproto would lose it. Before that, a close lets the peer read
+    its answer first."""
 
     def __init__(self, sock: trio.socket.SocketType, pace: Pace) -> None:
         self.ended = trio.CancelScope()
-        self.upgraded = False
+        self._upgraded = trio.Event()
+        self._shaken = False
+        self._seam = b""
+        self._held = b""
         self._stream = trio.SocketStream(sock)
         self._stalled = pace.stalled
         self._written = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Receive; the end cancels `ended`."""
+        if self._shaken:
+            await self._upgraded.wait()
+            if self._held:
+                held, self._held = self._held, b""
+                return held
         try:
             data = await self._stream.receive_some(max_bytes)
         except trio.BrokenResourceError:
@@ -62,7 +72,23 @@ class _Stream(trio.abc.Stream):
             raise
         if not data:
             self.ended.cancel()
-        return data
+        return data if self._shaken else self._cut(bytes(data))
+
+    def _cut(self, data: bytes) -> bytes:
+        """Hold back what follows the end of the headers, which may lie across two reads."""
+        before = len(self._seam)
+        end = (self._seam + data).find(_END)
+        if end < 0:
+            self._seam = (self._seam + data)[-len(_END) + 1 :]
+            return data
+        self._shaken = True
+        end += len(_END) - before
+        self._held = data[end:]
+        return data[:end]
+
+    def open(self) -> None:
+        """The upgrade was answered: frames may follow."""
+        self._upgraded.set()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send; a peer that takes nothing in time is cut off."""
@@ -82,13 +108,13 @@ class _Stream(trio.abc.Stream):
     async def aclose(self) -> None:
         """Close, for the library; before the upgrade the last of it is left to `finish`."""
         self.ended.cancel()
-        if self.upgraded:
+        if self._upgraded.is_set():
             await self._stream.aclose()
 
     async def finish(self, answer: bytes) -> None:
         """Send `answer` to a peer that got none, then close; bound it from outside."""
         try:
-            if not self.upgraded:
+            if not self._upgraded.is_set():
                 if answer and not self._written:
                     await self._stream.send_all(answer)
                 await self._stream.send_eof()
@@ -252,7 +278,7 @@ async def _serve_peer(
                 else:
                     upgraded = await request.accept(subprotocol=verdict)
                     wire = WebSocketWire(upgraded, rim.limits.max_message, rim.pace)
-                    stream.upgraded = True
+                    stream.open()
             pending.pop(scope, None)
             if wire is not None:
                 nursery.start_soon(_keep_alive, wire, nursery.cancel_scope)

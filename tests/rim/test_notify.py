@@ -1,0 +1,82 @@
+"""sd_notify: the service manager hears what it should, and its absence costs nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.notify import Notifier, feed_watchdog, watchdog_interval
+
+
+@pytest.fixture(params=["path", "abstract"])
+def manager(request: pytest.FixtureRequest, short_tmp: Path) -> Iterator[tuple[socket.socket, str]]:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    name = f"haft-test-{os.getpid()}"
+    address = str(short_tmp / "n") if request.param == "path" else "@" + name
+    sock.bind(address if request.param == "path" else "\0" + name)
+    sock.setblocking(False)
+    yield sock, address
+    sock.close()
+
+
+def test_what_the_manager_hears(manager: tuple[socket.socket, str]) -> None:
+    sock, address = manager
+    with Notifier.from_environment({"NOTIFY_SOCKET": address}) as notifier:
+        notifier.ready("serving\nWATCHDOG=trigger")
+        notifier.reloading(12.5)
+        notifier.status("3 handles")
+        notifier.watchdog()
+        notifier.stopping()
+    assert [sock.recv(1000).decode() for _ in range(5)] == [
+        "READY=1\nSTATUS=serving WATCHDOG=trigger",
+        "RELOADING=1\nMONOTONIC_USEC=12500000",
+        "STATUS=3 handles",
+        "WATCHDOG=1",
+        "STOPPING=1",
+    ]
+    assert notifier.failed == 0
+
+
+@pytest.mark.parametrize("address", [None, "", "vsock:2:1", "relative"])
+def test_without_a_manager_nothing_is_said(address: str | None) -> None:
+    with Notifier(address) as notifier:
+        notifier.ready()
+    assert notifier.failed == 0
+
+
+def test_a_manager_that_went_is_counted(short_tmp: Path) -> None:
+    with Notifier(str(short_tmp / "none")) as notifier:
+        notifier.ready()
+    assert notifier.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("env", "interval"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "7"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "8"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "x"}, None),
+    ],
+)
+def test_the_watchdog_is_fed_only_when_wanted(env: dict[str, str], interval: float | None) -> None:
+    assert watchdog_interval(env, 7) == interval
+
+
+async def test_P35_signs_of_life_come_from_the_loop(
+    manager: tuple[socket.socket, str], autojump_clock: object
+) -> None:
+    sock, address = manager
+    with Notifier(address) as notifier:
+        with trio.move_on_after(10):
+            await feed_watchdog(notifier, 3)
+    assert [sock.recv(100) for _ in range(4)] == [b"WATCHDOG=1"] * 4
+    with pytest.raises(BlockingIOError):
+        sock.recv(100)
