@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .errors import (
         ConnectionLost,
         HaftError,
+        Misplaced,
         NotRunning,
         ProtocolFault,
         RemoteError,
@@ -25,6 +26,7 @@ __all__ = [
     "ConnectionLost",
     "Haft",
     "HaftError",
+    "Misplaced",
     "NotRunning",
     "ProtocolFault",
     "RemoteError",
@@ -34,9 +36,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
 
-    return getattr(import_module(".client" if name == "Haft" else ".errors", __name__), name)
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(".client" if name == "Haft" else ".errors", __name__), name)

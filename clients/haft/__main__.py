@@ -94,11 +94,11 @@ def _read(
 def _report(name: str, fault: Exception, as_json: bool) -> int:
     from .cli import show
     from .cli.options import UsageError
-    from .errors import ProtocolFault, RemoteError, ReplyTimeout
+    from .errors import Misplaced, ProtocolFault, RemoteError, ReplyTimeout
 
     error: dict[str, object] = {"kind": "unreachable", "message": str(fault)}
     status = NO_DAEMON
-    if isinstance(fault, UsageError):
+    if isinstance(fault, UsageError | Misplaced):
         error["kind"], status = "usage", USAGE
     elif isinstance(fault, RemoteError):
         error = {

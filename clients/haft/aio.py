@@ -35,7 +35,7 @@ from haft_protocol.methods import (
 from haft_protocol.states import HandleState
 
 from .connecting import find_socket, open_socket
-from .errors import ConnectionLost, HaftError, RemoteError
+from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
 from .wire import Conversation
 
@@ -60,12 +60,14 @@ async def connect(
     `hear` is called with each notification of the daemon; it must not block.
     """
     path = find_socket(socket)
-    if autostart:
-        from .autostart import connect_or_start
-
-        connected = await trio.to_thread.run_sync(lambda: connect_or_start(path, timeout=timeout))
-    else:
+    try:
         connected = open_socket(path, timeout)
+    except NotRunning:
+        if not autostart:
+            raise
+        from .autostart import start_and_connect
+
+        connected = await trio.to_thread.run_sync(lambda: start_and_connect(path, timeout=timeout))
     haft = Haft(connected, session=session, root=root, name=name, hear=hear)
     fault: BaseException | None = None
     try:

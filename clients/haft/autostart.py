@@ -26,7 +26,7 @@ from haft_protocol.places import PlaceError, state_folder
 from .connecting import open_socket
 from .errors import HaftError, NotRunning, StartFailed
 
-__all__ = ["connect_or_start", "daemon_command", "daemon_environment", "log_file"]
+__all__ = ["daemon_command", "daemon_environment", "log_file", "start_and_connect"]
 
 _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
@@ -62,12 +62,11 @@ _KEPT = frozenset(
 _SHELL = '"$@" >&2; echo $?'
 
 
-def connect_or_start(path: str, *, timeout: float = 5.0) -> socket.socket:
-    """Connect to the daemon at `path`, starting one if none answers within `timeout` seconds."""
-    try:
-        return open_socket(path, timeout)
-    except NotRunning:
-        pass
+def start_and_connect(path: str, *, timeout: float = 5.0) -> socket.socket:
+    """Start a daemon for `path`, unless somebody else does, and connect within `timeout` seconds.
+
+    Raises `StartFailed`.
+    """
     deadline = time.monotonic() + timeout
     with _log() as log:
         while time.monotonic() < deadline:

@@ -37,7 +37,7 @@ from haft_protocol.methods import (
 from haft_protocol.states import HandleState
 
 from .connecting import find_socket, open_socket
-from .errors import ConnectionLost, RemoteError, ReplyTimeout
+from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
 from .requests import (
     Common,
     Reading,
@@ -102,12 +102,15 @@ class Haft:
         calls that name none. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
         """
         path = find_socket(socket)
-        if autostart:
-            from .autostart import connect_or_start
-
-            connected = connect_or_start(path, timeout=timeout)
-        else:
+        try:
             connected = open_socket(path, timeout)
+        except NotRunning:
+            if not autostart:
+                raise
+            # Loaded only when it is needed: most calls find a daemon.
+            from .autostart import start_and_connect
+
+            connected = start_and_connect(path, timeout=timeout)
         return cls(connected, session=session, root=root, name=name, patience=patience)
 
     def __enter__(self) -> Haft:

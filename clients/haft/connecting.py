@@ -12,9 +12,13 @@ import struct
 
 from haft_protocol.places import PlaceError, socket_path
 
-from .errors import HaftError, NotRunning, ProtocolFault
+from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
 __all__ = ["find_socket", "open_socket"]
+
+
+_ROOT = 0
+"""May be at the other end as well: nothing can be kept from it anyway."""
 
 
 def find_socket(chosen: str | None = None) -> str:
@@ -22,7 +26,7 @@ def find_socket(chosen: str | None = None) -> str:
     try:
         return socket_path(os.environ, os.getuid(), socket=chosen)
     except PlaceError as fault:
-        raise HaftError(str(fault)) from fault
+        raise Misplaced(str(fault)) from fault
 
 
 def open_socket(path: str, timeout: float = 5.0) -> socket.socket:
@@ -45,7 +49,7 @@ def open_socket(path: str, timeout: float = 5.0) -> socket.socket:
 def _check_peer(end: socket.socket, path: str) -> None:
     credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
-    if uid not in (os.geteuid(), 0):
+    if uid not in (os.geteuid(), _ROOT):
         raise ProtocolFault(
             f"{path} belongs to the user with the number {uid}; nothing was sent to it"
         )

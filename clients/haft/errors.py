@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "ConnectionLost",
     "HaftError",
+    "Misplaced",
     "NotRunning",
     "ProtocolFault",
     "RemoteError",
@@ -38,6 +39,10 @@ class RemoteError(HaftError):
 
 class NotRunning(HaftError):
     """No daemon answers at the socket."""
+
+
+class Misplaced(HaftError):
+    """The socket that was chosen cannot be one: its path is too long, or relative."""
 
 
 class StartFailed(NotRunning):

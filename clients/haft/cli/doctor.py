@@ -28,7 +28,7 @@ from haft_protocol.places import (
 
 from .. import __version__
 from ..client import Haft
-from ..errors import HaftError, NotRunning
+from ..errors import HaftError, Misplaced, NotRunning
 from . import show
 from .options import chosen_socket, connect
 from .status import problem_line
@@ -71,6 +71,9 @@ def run(options: argparse.Namespace) -> int:
         findings.append(
             Finding("daemon", "note", str(fault), "any other command starts it, as in `haft ps`")
         )
+    except Misplaced:
+        # The places have said so.
+        pass
     except HaftError as fault:
         findings.append(
             Finding("daemon", "problem", str(fault), "`haft stop` it, or end its process")

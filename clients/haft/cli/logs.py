@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     if follow and options.json:
         raise UsageError("-f and --json do not go together: a stream is no document")
     follower = Follower(options.id, getattr(options, "cursor", 0))
-    with connect(options) as haft:
+    haft = connect(options)
+    try:
         if options.json:
             show.document(haft.raw("fetch", follower.fields(_EVERYTHING)))
             return 0
@@ -60,7 +61,10 @@ def run(options: argparse.Namespace) -> int:
             try:
                 return _follow(follower, haft)
             except ConnectionLost:
-                haft = _again(options, haft, follower)
+                haft.close()
+            haft = _again(options, follower)
+    finally:
+        haft.close()
 
 
 def _follow(follower: Follower, haft: Haft) -> int:
@@ -72,18 +76,22 @@ def _follow(follower: Follower, haft: Haft) -> int:
     return 1 if show.failed(state) else 0
 
 
-def _again(options: argparse.Namespace, lost: Haft, follower: Follower) -> Haft:
+def _again(options: argparse.Namespace, follower: Follower) -> Haft:
     """Connect again to the daemon whose handle it is; any other one does not have it."""
-    lost.close()
     where = f"at byte {follower.cursor} of {follower.id}"
     try:
         haft = connect(options, start=False)
-        if haft.server.started_at == follower.daemon:
-            show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
-            return haft
-        haft.close()
+        try:
+            known = haft.server.started_at == follower.daemon
+        except HaftError:
+            haft.close()
+            raise
     except HaftError as fault:
         raise NotRunning(f"the connection to haftd was lost {where}: {fault}") from fault
+    if known:
+        show.line(f"haft logs: the connection was lost {where}; going on there", "dim")
+        return haft
+    haft.close()
     raise NotRunning(f"haftd was restarted {where}; its handles ended with it")
 
 

@@ -19,8 +19,17 @@ class UsageError(Exception):
     """The command line is wrong; the message says how."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Keeps the examples as they are written."""
+
+    def __init__(self, prog: str) -> None:
+        # Without a width argparse loads shutil for it, at every option that is added.
+        width = os.environ.get("COLUMNS", "")
+        super().__init__(prog, max_help_position=28, width=int(width) if width.isdigit() else 100)
+
+
 class Parser(argparse.ArgumentParser):
-    """An argparse parser whose errors are exceptions, and whose examples stay as they are written."""
+    """An argparse parser whose errors are exceptions."""
 
     def __init__(
         self, prog: str, *, usage: str | None = None, about: str = "", epilog: str = ""
@@ -30,7 +39,7 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             description=about,
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
         )

@@ -40,7 +40,10 @@ def write(text: str) -> None:
     """Write to stdout, at once."""
     if sys.stdout is not None and text:
         sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        data = memoryview(text.encode("utf-8", "replace"))
+        while data:
+            # With PYTHONUNBUFFERED this is the bare file, which takes what the pipe takes.
+            data = data[sys.stdout.buffer.write(data) :]
         sys.stdout.buffer.flush()
 
 

@@ -1,0 +1,156 @@
+"""Starting a daemon where none answers, with a fake one as the program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from haft import Haft, NotRunning, StartFailed, autostart
+
+FAKE = Path(__file__).with_name("fake.py")
+
+
+@pytest.fixture
+def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for socket and state; every daemon that was started there is ended."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp / "state"))
+    monkeypatch.setenv("A_SECRET", "canary-7c1f")
+    monkeypatch.setattr(
+        autostart, "daemon_command", lambda path: [sys.executable, str(FAKE), "--socket", path]
+    )
+    yield short_tmp
+    for pid in begun(short_tmp):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def begun(place: Path) -> list[int]:
+    file = place / "begun"
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+
+def test_a_daemon_is_started_and_belongs_to_nobody(place: Path) -> None:
+    folder = os.getcwd()
+    with open(place / "inherited", "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
+            assert client.ping().pong
+    assert os.getcwd() == folder
+    (pid,) = begun(place)
+    facts = json.loads((place / "facts").read_text())
+    assert facts["cwd"] == "/"
+    assert facts["sid"] not in (os.getsid(0), pid)
+    assert facts["fds"][0] == "/dev/null"
+    assert facts["fds"][1] == facts["fds"][2] == str(place / "state" / "haft" / "haftd.log")
+    # One is the folder that was being listed.
+    assert len(facts["more"]) == 1
+    assert "A_SECRET" not in facts["env"]
+    assert facts["env"]["PATH"] == os.environ["PATH"]
+    parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1]
+    assert int(parent) != os.getpid()
+
+
+def test_the_log_is_the_users_own_and_knows_no_secret(place: Path) -> None:
+    with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
+        client.ping()
+    log = place / "state" / "haft" / "haftd.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+    assert "listening" in log.read_text()
+    assert "canary" not in log.read_text()
+
+
+def test_many_at_once_start_one_daemon_and_are_all_answered(place: Path) -> None:
+    def one(_: int) -> bool:
+        with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
+            return client.ping().pong
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(one, range(24)))
+    assert len(begun(place)) == 1
+
+
+def test_who_loses_to_another_daemon_connects_to_it(place: Path) -> None:
+    """The lock of our log does not bind daemons that others start: theirs exits 75."""
+    import fcntl
+    import threading
+
+    with open(place / "daemon.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        from tests.client.fake import FakeDaemon, hello
+
+        made: list[FakeDaemon] = []
+
+        def when_the_loser_has_begun() -> None:
+            while not begun(place):
+                time.sleep(0.005)
+            made.append(FakeDaemon(place / "s", lambda request, peer: hello(request)))
+
+        thread = threading.Thread(target=when_the_loser_has_begun)
+        thread.start()
+        with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
+            assert client.server.pid == os.getpid()
+        thread.join()
+        made[0].close()
+
+
+def test_a_daemon_that_ends_at_its_start_is_reported_at_once_with_its_last_words(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = '{"event": "the configuration\\nis wrong", "level": "error"}'
+    monkeypatch.setattr(
+        autostart,
+        "daemon_command",
+        lambda path: ["/bin/sh", "-c", 'printf %s "$0" >&2; exit 78', words],
+    )
+    began = time.monotonic()
+    with pytest.raises(StartFailed, match=r"exit 78.*the configuration is wrong"):
+        Haft.connect(str(place / "s"), autostart=True, timeout=20)
+    assert time.monotonic() - began < 10
+
+
+def test_a_daemon_that_never_answers_is_waited_for_only_so_long(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        autostart,
+        "daemon_command",
+        lambda path: ["/bin/sh", "-c", f"echo $$ >> {place}/begun; exec sleep 60"],
+    )
+    with pytest.raises(StartFailed, match=r"haftd\.log"):
+        Haft.connect(str(place / "s"), autostart=True, timeout=0.3)
+
+
+def test_a_state_folder_that_cannot_be_written_is_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "file"))
+    with pytest.raises(NotRunning, match=r"haftd\.log cannot be written"):
+        Haft.connect(str(place / "s"), autostart=True)
+
+
+def test_the_real_command_is_this_installations(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert autostart.daemon_command("/s") == [
+        sys.executable,
+        "-P",
+        "-m",
+        "haftd",
+        "--socket",
+        "/s",
+    ]
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(StartFailed, match="PATH"):
+        autostart.daemon_command("/s")

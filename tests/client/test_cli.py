@@ -1,0 +1,367 @@
+"""The command line against a fake daemon: what is sent, what is shown, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haft.__main__ import main
+from haft.cli import COMMANDS
+from tests.client.conftest import Serve
+from tests.client.fake import LATER, Peer, Refuse, running, stopped
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_spawn_sends_the_shells_environment_and_folder(
+    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    daemon = serve(lambda request, peer: running("b", "one\ntwo", cursor=7))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLIENTS_OWN", "ö")
+    arguments = [
+        "spawn",
+        "run",
+        "--id",
+        "b",
+        "--arg",
+        "n=1",
+        "--arg",
+        "n2:=1",
+        "--wait",
+        "output",
+        "--",
+        "ls",
+        "-l",
+        "--id",
+        "x",
+    ]
+    assert main(arguments) == 0
+    (params,) = daemon.calls("spawn")
+    assert params["args"] == {"n": "1", "n2": 1, "argv": ["ls", "-l", "--id", "x"]}
+    assert params["env"] == dict(os.environ)
+    assert params["root"] == str(tmp_path)
+    assert (params["tool"], params["id"], params["wait"]) == ("run", "b", "output")
+    assert "timeout_ms" not in params
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo"
+    assert err == "b: running, 1.2 s\n"
+
+
+def test_a_value_of_the_environment_that_is_no_utf8_is_left_out_and_named(
+    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = serve(lambda request, peer: running("b"))
+    monkeypatch.setenv("ODD", "\udcff")
+    assert main(["spawn", "run", "--id", "b"]) == 0
+    assert "ODD" not in daemon.calls("spawn")[0]["env"]
+    assert "'ODD'" in capsys.readouterr().err
+
+
+def test_a_clean_environment_is_the_daemons(serve: Serve, capsys: Capture) -> None:
+    daemon = serve(lambda request, peer: running("b"))
+    assert main(["spawn", "run", "--id", "b", "--clean-env"]) == 0
+    assert "env" not in daemon.calls("spawn")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        (["--text", "a b"], "a b"),
+        (["--line", "y"], {"line": "y"}),
+        (["--keys", "C-c", "Up"], {"keys": ["C-c", "Up"]}),
+        (["--paste", "x"], {"paste": "x"}),
+        (["--eof"], {"eof": True}),
+        (["--signal", "INT"], {"signal": "INT"}),
+        (["--resize", "24x80"], {"resize": {"rows": 24, "cols": 80}}),
+        (["--input", '{"line": ""}'], {"line": ""}),
+        (["--line", "y", "--secret"], {"line": "y", "secret": True}),
+        (["--text", "y", "--secret"], {"text": "y", "secret": True}),
+    ],
+)
+def test_each_form_of_input(
+    serve: Serve, capsys: Capture, arguments: list[str], sent: object
+) -> None:
+    daemon = serve(lambda request, peer: running())
+    assert main(["apply", "a", *arguments]) == 0
+    assert daemon.calls("apply")[0]["input"] == sent
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "sent"),
+    [
+        ({"type": "boolean"}, "yes", True),
+        ({"type": "boolean"}, "N", False),
+        ({"type": "text"}, "yes", "yes"),
+        ({"type": "select", "options": ["a", 1, True]}, "1", 1),
+        ({"type": "select", "options": ["a", 1, True]}, "true", True),
+    ],
+)
+def test_an_answer_is_what_the_question_takes(
+    serve: Serve, capsys: Capture, kind: object, text: str, sent: object
+) -> None:
+    question = {"id": "q", "text": "Sure?", "answer_type": kind}
+    asked = running(question=question) | {"state": "waiting"}
+    daemon = serve(lambda request, peer: asked)
+    assert main(["apply", "a", text]) == 0
+    assert daemon.calls("fetch")[0]["cursor"] == 0
+    answer = daemon.calls("apply")[0]["input"]
+    assert (answer, type(answer)) == (sent, type(sent))
+
+
+def test_an_answer_without_a_question_is_refused_with_what_to_do(
+    serve: Serve, capsys: Capture
+) -> None:
+    daemon = serve(lambda request, peer: running())
+    assert main(["apply", "a", "yes"]) == 2
+    assert daemon.calls("apply") == []
+    assert "--line" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "status"),
+    [
+        (running(), "a: running, 1.2 s", 0),
+        (
+            running(input_wanted={"kind": "line", "prompt": "Name:\x1b[0m"}),
+            "a: running, 1.2 s, reads a line: Name: [0m",
+            0,
+        ),
+        (stopped(exit={"code": 0}, elapsed_ms=1200), "a: stopped, exit 0, 1.2 s", 0),
+        (
+            stopped(
+                result=None,
+                content="",
+                exit={"code": 2},
+                error={"message": "The program ended with exit status 2.", "trace": []},
+            ),
+            "a: stopped, exit 2, 1.2 s",
+            1,
+        ),
+        (
+            stopped(
+                result=None,
+                error={"message": "No network\nhere", "trace": ["at x"], "transient": True},
+            ),
+            "a: stopped, failed: No network here (may work if tried again), 1.2 s\n  at x",
+            1,
+        ),
+        (
+            stopped(
+                result=None,
+                content="",
+                error={"message": "Ended."},
+                exit={"signal": "TERM"},
+                ended_by={"by": "abort", "client": "nvim"},
+                elapsed_ms=3_725_000,
+            ),
+            "a: stopped, signal TERM, ended by abort by nvim, 1 h 2 min",
+            1,
+        ),
+        (
+            stopped(left_behind=[{"pid": 7, "command": "sleep 9"}], exit={"code": 0}, omitted=3),
+            "a: stopped, exit 0, 1.2 s, 3 bytes left out, still runs: 7 sleep 9",
+            0,
+        ),
+        (
+            running(question={"id": "q", "text": "Go?", "answer_type": {"type": "boolean"}})
+            | {"state": "waiting"},
+            "a: waiting, 1.2 s, asks: Go? [yes/no]",
+            0,
+        ),
+    ],
+)
+def test_one_line_says_how_it_stands(
+    serve: Serve, capsys: Capture, state: object, line: str, status: int
+) -> None:
+    serve(lambda request, peer: state)
+    assert main(["fetch", "a"]) == status
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_json_is_one_document_and_nothing_else(serve: Serve, capsys: Capture) -> None:
+    state = stopped("a", "text", exit={"code": 0}, unknown_to_this_client=1)
+    serve(lambda request, peer: state)
+    for command in (["--json", "fetch", "a"], ["fetch", "a", "--json"], ["logs", "a", "--json"]):
+        assert main(command) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out) == state
+        assert out.count("\n") == 1
+        assert err == ""
+
+
+def test_the_tail_that_comes_after_the_end_is_shown_once_and_whole(
+    serve: Serve, capsys: Capture
+) -> None:
+    texts = iter(["one\n", "one\n", "one\ntwo\n"])
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        text = next(texts)
+        return stopped("a", text, exit={"code": 0}, output_complete="two" in text)
+
+    serve(answer)
+    assert main(["fetch", "a"]) == 0
+    assert capsys.readouterr().out == "one\ntwo\n"
+
+
+def test_the_session_is_an_option_or_the_environments(
+    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = serve(lambda request, peer: running())
+    monkeypatch.setenv("HAFT_SESSION", "from-env")
+    main(["fetch", "a"])
+    main(["--session", "named", "fetch", "a"])
+    main(["fetch", "a", "--session", "behind"])
+    assert [p["session"] for p in daemon.calls("fetch")] == ["from-env", "named", "behind"]
+
+
+def test_await_reads_its_lists(serve: Serve, capsys: Capture) -> None:
+    result = {"completed": [stopped("a")], "pending": [running("b")], "timed_out": True}
+    daemon = serve(lambda request, peer: result)
+    assert main(["await", "a", "b", "--timeout-secs", "0.5"]) == 1
+    assert main(["await", "--all", "a", "--any", "b", "c"]) == 1
+    one, two = daemon.calls("await")
+    assert (one["all"], one["any"], one["timeout_secs"]) == (["a", "b"], [], 0.5)
+    assert (two["all"], two["any"]) == (["a"], ["b", "c"])
+    err = capsys.readouterr().err
+    assert "a: stopped" in err and "b: running" in err
+    assert main(["await"]) == 2
+
+
+def test_ps_shows_a_row_a_handle(serve: Serve, capsys: Capture) -> None:
+    row = {
+        "command": "make \x1b[1m-j4",
+        "root": "/",
+        "started_at": 1.0,
+        "age_s": 75.0,
+        "bytes": 2048,
+    }
+    live = running("a") | row | {"pid": 7, "cpu_s": 1.5, "memory": 3 << 20}
+    ended = stopped("bb", None, exit={"code": 3}, error={"message": "No."}) | row
+    for one in (live, ended):
+        one.pop("content", None)
+    daemon = serve(lambda request, peer: {"handles": [live, ended]})
+    assert main(["ps"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "ID  TOOL  STATE    PID  AGE         CPU    MEMORY   OUTPUT   COMMAND",
+        "a   run   running  7    1 min 15 s  1.5 s  3.0 MiB  2.0 KiB  make  [1m-j4",
+        "bb  run   exit 3   -    1 min 15 s  -      -        2.0 KiB  make  [1m-j4",
+    ]
+    assert main(["ps", "-a"]) == 0
+    assert daemon.calls("handles/list")[1]["session"] == "*"
+    assert capsys.readouterr().out.startswith("SESSION")
+
+
+def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
+    tool = {
+        "name": "run",
+        "description": "Run a program.\nMore.",
+        "parameters": {"type": "object"},
+        "stateful": True,
+        "actions": ["spawn", "fetch"],
+        "source": "local",
+        "runtime": "stdio",
+    }
+    serve(lambda request, peer: {"tools": [tool]})
+    assert main(["tools"]) == 0
+    assert "run   stdio    Run a program." in capsys.readouterr().out
+    assert main(["tools", "run"]) == 0
+    assert "More." in capsys.readouterr().out
+    assert main(["tools", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == tool
+    assert main(["tools", "walk"]) == 2
+
+
+def test_a_refusal_is_one_line_status_4_and_an_error_document(
+    serve: Serve, capsys: Capture
+) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32001, "handle_not_found", "There is\nno 'x'.", id="x")
+
+    serve(answer)
+    assert main(["fetch", "x"]) == 4
+    assert capsys.readouterr() == ("", "haft fetch: There is no 'x'.\n")
+    assert main(["fetch", "x", "--json"]) == 4
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["kind"], error["data"]["id"]) == (-32001, "handle_not_found", "x")
+
+
+def test_no_daemon_is_status_3_where_none_is_started(
+    short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp / "state"))
+    for command in ("status", "stop", "doctor"):
+        assert main([command]) == 3
+        out, err = capsys.readouterr()
+        assert "not running" in out + err
+        assert main([command, "--json"]) == 3
+        json.loads(capsys.readouterr().out)
+    assert main(["version"]) == 0
+    assert "haftd (not running)" in capsys.readouterr().out
+    assert not (short_tmp / "state").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["spawn", "run"],
+        ["spawn", "run", "--id", "a", "--arg", "x"],
+        ["spawn", "run", "--id", "a", "--arg", "x:={"],
+        ["spawn", "run", "--id", "a", "--arg", "x=1", "--arg", "x=2"],
+        ["spawn", "run", "--id", "a", "--args", "[]"],
+        ["spawn", "run", "--id", "a", "--"],
+        ["spawn", "run", "--id", "a", "--wait", "forever"],
+        ["spawn", "run", "--id", "a", "--arg", "x=\udcff"],
+        ["apply", "a"],
+        ["apply", "a", "--line", "x", "--eof"],
+        ["apply", "a", "x", "--eof"],
+        ["apply", "a", "--resize", "80"],
+        ["fetch"],
+        ["fetch", "a", "--timeout-ms", "soon"],
+        ["--socket", "/tmp/" + "x" * 200, "status"],
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_status_2(
+    serve: Serve, capsys: Capture, arguments: list[str]
+) -> None:
+    daemon = serve(lambda request, peer: LATER)
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("haft") and err.count("\n") == 1
+    assert [r["method"] for r in daemon.requests if r["method"] != "initialize"] == []
+
+
+def test_every_command_has_help_and_the_overview_names_them_all(capsys: Capture) -> None:
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"  {name} " in overview
+        assert main([name, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert f"usage: haft {name}" in text and "--json" in text
+        assert "examples:" in text or name == "version"
+
+
+def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    from haft.cli.show import paint
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert paint("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
+    assert paint("x", "red", io.StringIO()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("x", "red", Terminal()) == "x"

@@ -1,0 +1,152 @@
+"""What the doctor, status, stop and reload say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haft.__main__ import main
+from tests.client.conftest import Serve
+from tests.client.fake import FakeDaemon, Peer, Refuse, hello
+
+Capture = pytest.CaptureFixture[str]
+
+STATUS: dict[str, Any] = {
+    "version": "0.1.0",
+    "pid": os.getpid(),
+    "started_at": 1.0,
+    "uptime_s": 4000.0,
+    "socket": "/run/s",
+    "state": "running",
+    "containment": "cgroup",
+    "connections": 1,
+    "sessions": 2,
+    "handles": {"pending": 0, "running": 3, "waiting": 0, "stopped": 1},
+    "memory": 40 << 20,
+    "cpu_s": 1.5,
+    "descriptors": 12,
+    "threads": 2,
+    "spooled": 0,
+    "problems": [],
+}
+PROBLEM = {"file": "/c/tools/a.toml", "line": 3, "key": "tools.x.command", "message": "Wrong."}
+
+
+def findings(capsys: Capture) -> dict[str, tuple[str, str, str]]:
+    listed = json.loads(capsys.readouterr().out)["findings"]
+    return {f["check"]: (f["level"], f["message"], f.get("advice", "")) for f in listed}
+
+
+def test_a_healthy_daemon_has_no_findings(
+    serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
+    with open("/proc/self/environ", "rb") as file:
+        path = next(e for e in file.read().split(b"\0") if e.startswith(b"PATH="))[5:]
+    monkeypatch.setenv("PATH", os.fsdecode(path))
+    serve(lambda request, peer: STATUS)
+    assert main(["doctor", "--json"]) == 0
+    found = findings(capsys)
+    assert {level for level, _, _ in found.values()} == {"ok"}
+    checks = {"socket", "runtime folder", "state folder", "configuration", "daemon", "version"}
+    assert checks | {"containment", "PATH", "editor"} == set(found)
+
+
+def test_each_fault_is_found_and_comes_with_what_to_do(
+    serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ill = {**STATUS, "version": "0.0.9", "containment": "processes", "problems": [PROBLEM]}
+    serve(lambda request, peer: {**ill, "unconfirmed": [99]})
+    short_tmp.chmod(0o755)
+    monkeypatch.setenv("PATH", "/only/here")
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    assert main(["doctor", "--json"]) == 1
+    found = findings(capsys)
+    assert found["runtime folder"][0] == "problem"
+    assert found["runtime folder"][2] == f"chmod 700 {short_tmp}"
+    assert found["version"] == (
+        "problem",
+        "the client is 0.1.0, the daemon 0.0.9",
+        "`haft stop`; the next command starts the new one",
+    )
+    assert found["definitions"][1] == "/c/tools/a.toml:3: tools.x.command: Wrong."
+    assert "99" in found["processes"][1]
+    assert "/only/here" in found["PATH"][1]
+    assert found["containment"][0] == found["editor"][0] == found["git"][0] == "note"
+    assert all(advice for level, _, advice in found.values() if level != "ok")
+
+
+def test_folders_that_are_not_the_users_own_are_problems(
+    capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "link" / "s"))
+    (short_tmp / "link").symlink_to(short_tmp)
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
+    assert main(["doctor", "--json"]) == 3
+    found = findings(capsys)
+    assert found["runtime folder"][:2] == ("problem", f"{short_tmp}/link is no folder")
+    assert found["state folder"] == ("ok", f"{short_tmp}/haft will be made", "")
+    assert found["daemon"][0] == "note"
+
+
+def test_a_path_that_is_too_long_is_found(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", "/tmp/" + "x" * 120)
+    assert main(["doctor", "--json"]) == 1
+    level, message, advice = findings(capsys)["socket"]
+    assert (level, "107" in message, "HAFT_SOCKET" in advice) == ("problem", True, True)
+
+
+def test_status_is_for_people_too(serve: Serve, capsys: Capture) -> None:
+    serve(lambda request, peer: {**STATUS, "problems": [PROBLEM], "refused": {"token": 2}})
+    assert main(["status"]) == 0
+    out = capsys.readouterr().out
+    assert f"haftd       0.1.0, pid {os.getpid()}, running, up 1 h 6 min\n" in out
+    assert "handles     3 running, 1 stopped\n" in out
+    assert "refused     2 token\n" in out
+    assert "problem     /c/tools/a.toml:3: tools.x.command: Wrong.\n" in out
+
+
+def test_reload_shows_what_is_wrong_and_succeeds(serve: Serve, capsys: Capture) -> None:
+    serve(lambda request, peer: {"tools": 4, "problems": [PROBLEM]})
+    assert main(["reload"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "/c/tools/a.toml:3: tools.x.command: Wrong.",
+        "haftd: 4 tools, 1 problems",
+    ]
+
+
+def test_stop_returns_when_the_process_has_ended(
+    short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if request["method"] == "initialize":
+            return {**hello(request), "pid": process.pid}
+        assert process.stdin is not None
+        process.stdin.close()
+        return {}
+
+    daemon = FakeDaemon(short_tmp / "s", answer)
+    assert main(["stop"]) == 0
+    # Ended, and not yet waited for by us, its parent.
+    assert process.wait(0) != 0
+    daemon.close()
+    assert daemon.calls("daemon/shutdown")[0]["policy"] == "abort"
+    assert capsys.readouterr().err == f"haftd: stopped (pid {process.pid})\n"
+
+
+def test_stop_if_idle_passes_the_refusal_on(serve: Serve, capsys: Capture) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32009, "limit_exceeded", "1 handles still run.")
+
+    daemon = serve(answer)
+    assert main(["stop", "--if-idle"]) == 4
+    assert daemon.calls("daemon/shutdown")[0]["policy"] == "refuse"

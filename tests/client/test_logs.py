@@ -1,0 +1,191 @@
+"""`haft logs`: every byte once, whatever comes between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haft.__main__ import main
+from haft.cli import show
+from haft.cli.logs import Follower
+from tests.client.conftest import Serve
+from tests.client.fake import LATER, Peer, Refuse, running, stopped
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Tape:
+    """A handle's output as the daemon keeps it: more of it with each wait, then the end."""
+
+    def __init__(self, chunks: list[str], *, drain: list[str] | None = None) -> None:
+        self.chunks = list(chunks)
+        self.drain = list(drain or [])
+        self.text = ""
+        self.generation = 1
+        self.asked: list[dict[str, Any]] = []
+
+    def answer(self, request: dict[str, Any], peer: Peer) -> Any:
+        params = request["params"]
+        self.asked.append(params)
+        if params.get("wait") == "output" and len(self.text) == params["cursor"] and self.chunks:
+            self.text += self.chunks.pop(0)
+        begin, size = params["cursor"], params["max_bytes"]
+        text, omitted = self.text[begin:], 0
+        if len(text) > size:
+            omitted = len(text) - size
+            text = text[: size // 2] + "…" + text[len(text) - (size - size // 2) :]
+        fields = {"cursor": len(self.text), "generation": self.generation, "omitted": omitted}
+        if self.chunks:
+            return running("a", text, **fields)
+        if self.drain:
+            state = stopped("a", text, exit={"code": 0}, output_complete=False, **fields)
+            self.text += self.drain.pop(0)
+            return state
+        return stopped("a", text, exit={"code": 0}, **fields)
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(chunks=st.lists(st.text("ab\n", max_size=30), max_size=8))
+def test_a_follower_writes_every_byte_once(
+    chunks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(show, "write", written.append)
+    monkeypatch.setattr("haft.cli.logs._PIECE", 10)
+    tape = Tape(chunks)
+
+    class Direct:
+        def raw(self, method: str, params: dict[str, Any]) -> bytes:
+            import json
+
+            return json.dumps(tape.answer({"params": params}, None)).encode()  # type: ignore[arg-type]
+
+    follower = Follower("a")
+    while not follower.done:
+        follower.read(Direct(), wait="output")  # type: ignore[arg-type]
+    assert "".join(written) == "".join(chunks)
+
+
+def test_following_ends_with_the_handle_and_leaves_the_read_mark(
+    serve: Serve, capsys: Capture
+) -> None:
+    tape = Tape(["one\n", "two\n", "three"])
+    serve(tape.answer)
+    assert main(["logs", "a", "-f"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo\nthree"
+    assert err == "a: stopped, exit 0, 1.2 s\n"
+    assert all("cursor" in params for params in tape.asked)
+
+
+def test_what_is_printed_after_the_end_is_followed_too(serve: Serve, capsys: Capture) -> None:
+    serve(Tape(["one\n"], drain=["two\n", "", "three\n"]).answer)
+    assert main(["logs", "a", "-f"]) == 0
+    assert capsys.readouterr().out == "one\ntwo\nthree\n"
+
+
+def test_the_result_of_a_structured_tool_is_shown_once(serve: Serve, capsys: Capture) -> None:
+    """It is no output: it comes with every look at the stopped handle."""
+    looks = iter([False, False, True])
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        return stopped("a", "the result\n", cursor=50, output_complete=next(looks))
+
+    serve(answer)
+    assert main(["logs", "a", "-f"]) == 0
+    assert capsys.readouterr().out == "the result\n"
+
+
+def test_logs_without_follow_shows_what_there_is(serve: Serve, capsys: Capture) -> None:
+    tape = Tape(["later"])
+    tape.text = "one\n" * 3
+    serve(tape.answer)
+    assert main(["logs", "a"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("one\n" * 3, "a: running, 1.2 s\n")
+    assert main(["logs", "a", "--cursor", "4"]) == 0
+    assert capsys.readouterr().out == "one\n" * 2
+
+
+def test_a_lost_connection_goes_on_at_the_same_byte(serve: Serve, capsys: Capture) -> None:
+    tape = Tape(["one\n", "two\n", "three\n"])
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if len(tape.asked) == 1:
+            tape.asked.append({})
+            peer.close()
+            return LATER
+        return tape.answer(request, peer)
+
+    serve(answer)
+    assert main(["logs", "a", "-f"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "one\ntwo\nthree\n"
+    assert "lost at byte 4 of a" in err
+
+
+def test_another_daemon_does_not_have_the_handle(serve: Serve, capsys: Capture) -> None:
+    tape = Tape(["one\n", "two\n"])
+
+    def first(request: dict[str, Any], peer: Peer) -> Any:
+        if tape.asked:
+            daemon.stop_listening()
+            serve(tape.answer, started_at=2.0)
+            daemon.close()
+            return LATER
+        return tape.answer(request, peer)
+
+    daemon = serve(first)
+    assert main(["logs", "a", "-f"]) == 3
+    out, err = capsys.readouterr()
+    assert out == "one\n"
+    assert err == "haft logs: haftd was restarted at byte 4 of a; its handles ended with it\n"
+
+
+def test_no_daemon_any_more_is_said_with_the_offset(serve: Serve, capsys: Capture) -> None:
+    tape = Tape(["one\n", "two\n"])
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        if tape.asked:
+            daemon.close()
+            return LATER
+        return tape.answer(request, peer)
+
+    daemon = serve(answer)
+    assert main(["logs", "a", "-f"]) == 3
+    err = capsys.readouterr().err
+    assert "lost at byte 4 of a" in err and err.count("\n") == 1
+
+
+def test_a_new_run_under_the_same_id_is_not_taken_for_the_old_one(
+    serve: Serve, capsys: Capture
+) -> None:
+    tape = Tape(["one\n", "two\n", "three\n"])
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        tape.generation = 1 + (len(tape.asked) > 0)
+        return tape.answer(request, peer)
+
+    serve(answer)
+    assert main(["logs", "a", "-f"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "one\n"
+    assert "anew" in err
+
+
+def test_a_stream_is_no_document(serve: Serve, capsys: Capture) -> None:
+    serve(lambda request, peer: running())
+    assert main(["logs", "a", "-f", "--json"]) == 2
+
+
+def test_an_expired_handle_is_the_daemons_word(serve: Serve, capsys: Capture) -> None:
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32001, "handle_not_found", "It has ended.", expired=True)
+
+    serve(answer)
+    assert main(["logs", "a"]) == 4

@@ -1,0 +1,88 @@
+"""`haft` as a program of its own: what it loads, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from tests.client.conftest import Serve
+from tests.client.fake import LATER, Peer, running, stopped
+
+HAFT = [sys.executable, "-m", "haft"]
+
+
+def test_a_plain_call_loads_nothing_it_does_not_need(serve: Serve) -> None:
+    serve(lambda request, peer: {"handles": []})
+    code = (
+        "import sys; from haft.__main__ import main; status = main(['ps']);"
+        "print(status, *sorted({m.partition('.')[0] for m in sys.modules}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    status, *loaded = out.stdout.splitlines()[-1].split()
+    assert status == "0"
+    unwanted = "asyncio haftd jsonrpcserver json logging platformdirs psutil rich subprocess trio"
+    assert not set(loaded) & set(unwanted.split())
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    code = "import sys, haft; print(*{m.partition('.')[0] for m in sys.modules})"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"msgspec", "haft_protocol", "socket"} & set(out.stdout.split())
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word(serve: Serve) -> None:
+    serve(lambda request, peer: stopped("a", "line\n" * 200_000, cursor=1_000_000))
+    with subprocess.Popen(
+        [*HAFT, "logs", "a"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as logs:
+        assert logs.stdout is not None and logs.stderr is not None
+        assert logs.stdout.readline() == b"line\n"
+        logs.stdout.close()
+        assert logs.stderr.read() == b""
+        assert logs.wait(20) == 141
+
+
+def test_ctrl_c_ends_it_without_a_word(serve: Serve) -> None:
+    asked = threading.Event()
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        asked.set()
+        return LATER
+
+    serve(answer)
+    with subprocess.Popen(
+        [*HAFT, "logs", "a", "-f"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as logs:
+        assert asked.wait(20)
+        logs.send_signal(signal.SIGINT)
+        out, err = logs.communicate(timeout=20)
+        assert (out, err, logs.returncode) == (b"", b"", 130)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_harm_nothing(serve: Serve, closed: str) -> None:
+    daemon = serve(lambda request, peer: running("a", "text\n"))
+    command = f'exec "$@" {closed}'
+    assert subprocess.run(["/bin/sh", "-c", command, "sh", *HAFT, "fetch", "a"]).returncode == 0
+    assert len(daemon.calls("fetch")) == 1
+
+
+def test_output_is_utf8_in_any_locale(serve: Serve) -> None:
+    serve(lambda request, peer: running("a", "größe ✓\n"))
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    out = subprocess.run([*HAFT, "fetch", "a"], env=env, capture_output=True, check=True)
+    assert out.stdout == "größe ✓\n".encode()
+
+
+def test_a_secret_is_read_from_standard_input_and_stays_out_of_the_command(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: running("a"))
+    subprocess.run(
+        [*HAFT, "apply", "a", "--line", "-", "--secret"], input=b"hunter2\nmore\n", check=True
+    )
+    assert daemon.calls("apply")[0]["input"] == {"line": "hunter2", "secret": True}

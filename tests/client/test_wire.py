@@ -1,0 +1,110 @@
+"""The numbering of a conversation, without a socket."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft.errors import ProtocolFault, RemoteError
+from haft.wire import Conversation
+
+
+def sent(wire: Conversation) -> list[Any]:
+    """Take what is to be sent, message by message."""
+    lines = bytes(wire.to_send).splitlines()
+    wire.to_send.clear()
+    return [json.loads(line) for line in lines]
+
+
+def reply(number: int, result: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode() + b"\n"
+
+
+@given(order=st.permutations(range(6)), cuts=st.lists(st.integers(0, 400), max_size=12))
+def test_each_reply_finds_its_request_in_any_order_and_any_cut(
+    order: list[int], cuts: list[int]
+) -> None:
+    wire = Conversation()
+    numbers = [wire.request("ping", {}) for _ in range(6)]
+    stream = b"".join(reply(numbers[i], {"of": i}) for i in order)
+    edges = sorted({0, *(min(c, len(stream)) for c in cuts), len(stream)})
+    arrived: list[int] = []
+    for begin, end in pairwise(edges):
+        arrived += wire.feed(stream[begin:end])
+    assert arrived == [numbers[i] for i in order]
+    for i, number in enumerate(numbers):
+        answer = wire.take(number)
+        assert not isinstance(answer, RemoteError) and answer is not None
+        assert json.loads(bytes(answer)) == {"of": i}
+        assert wire.take(number) is None
+
+
+def test_a_forgotten_request_is_cancelled_once_and_its_late_reply_finds_nobody() -> None:
+    wire = Conversation()
+    number = wire.request("fetch", {"id": "a"})
+    sent(wire)
+    wire.forget(number)
+    wire.forget(number)
+    assert sent(wire) == [{"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}}]
+    assert wire.feed(reply(number, 1)) == []
+    assert wire.take(number) is None
+
+
+def test_a_reply_that_was_taken_is_not_cancelled() -> None:
+    wire = Conversation()
+    number = wire.request("ping", {})
+    sent(wire)
+    wire.feed(reply(number, 1))
+    wire.take(number)
+    wire.forget(number)
+    assert sent(wire) == []
+
+
+def test_an_error_without_an_id_is_the_connections() -> None:
+    wire = Conversation()
+    wire.request("ping", {})
+    wire.feed(
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32009,"message":"Too many.",'
+        b'"data":{"kind":"limit_exceeded","limit":"max_connections","value":1}}}\n'
+    )
+    assert isinstance(wire.fault, RemoteError)
+    assert (wire.fault.code, wire.fault.kind) == (-32009, "limit_exceeded")
+    assert wire.fault.data["value"] == 1
+
+
+def test_a_batch_reply_is_taken_apart() -> None:
+    wire = Conversation()
+    one, two = wire.batch([("ping", {}), ("ping", {})])
+    assert [m["id"] for m in sent(wire)[0]] == [one, two]
+    both = b"[" + reply(two, 2).strip() + b"," + reply(one, 1).strip() + b"]\n"
+    assert wire.feed(both) == [two, one]
+
+
+def test_notifications_are_heard_and_requests_are_refused() -> None:
+    heard: list[tuple[str, bytes]] = []
+    wire = Conversation(lambda method, params: heard.append((method, bytes(params))))
+    wire.feed(
+        b'{"jsonrpc":"2.0","method":"handle/state","params":{"id":"a"}}\n'
+        b'{"jsonrpc":"2.0","id":"x","method":"inquiry/ask","params":{}}\n'
+    )
+    assert heard == [("handle/state", b'{"id":"a"}')]
+    (refusal,) = sent(wire)
+    assert (refusal["id"], refusal["error"]["code"]) == ("x", -32601)
+
+
+@pytest.mark.parametrize("junk", [b"HTTP/1.1 400\n", b"\xff\xfe\n", b"[1]\n", b"[" * 5000 + b"\n"])
+def test_junk_is_a_fault_of_the_other_side(junk: bytes) -> None:
+    with pytest.raises(ProtocolFault):
+        Conversation().feed(junk)
+
+
+def test_a_text_that_is_no_unicode_is_refused_before_it_is_sent() -> None:
+    wire = Conversation()
+    with pytest.raises(ValueError, match="surrogate"):
+        wire.request("apply", {"id": "a", "input": "\udc80"})
+    assert sent(wire) == []
