@@ -153,7 +153,9 @@ def test_P15_a_bad_file_is_put_aside_its_right_lines_are_kept_and_the_daemon_sta
         assert set(journal.records) <= {record(n) for n in range(5)}
         if kind not in ("flip", "truncate", "head gone", "random"):
             assert set(journal.records) >= set(expected) or kind in _GLUED
-        if bad != b"" and kind != "truncate":
+        if kind == "truncate" and bad.startswith(_line(HEAD)):
+            assert journal.problems == []  # as a kill in the middle of a line leaves it
+        elif bad:
             assert journal.problems and aside(path)[-1].read_bytes() == bad
         journal.start(record(77))
         journal.compact()
@@ -167,6 +169,7 @@ def test_P15_a_bad_file_is_put_aside_its_right_lines_are_kept_and_the_daemon_sta
             old.unlink()
 
 
+HEAD = b'{"t":"head","v":%d}' % VERSION
 _GLUED = ("torn line before", "nuls inside", "random inside")
 """Kinds that may cost the one line they stand in."""
 
@@ -402,7 +405,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from haftd.host.journal import Journal
-from tests.host.test_journal import record
+from haftd.host.record import Record
+def record(n): return Record(n, 1000 + n, 7 * n, 10_000 + n, "boot", 9, 1, 0, f"a.b.{n}")
 journal = Journal.open(Path(sys.argv[1]))
 journal.compact([])
 print("writing", flush=True)
@@ -422,11 +426,7 @@ def test_killed_at_any_moment_the_file_is_whole(cycles: int, tmp_path: Path) -> 
     path = tmp_path / "handles.lock"
     dice = random.Random(7)
     for _ in range(cycles):
-        child = subprocess.Popen(
-            [sys.executable, "-c", WRITER, path],
-            stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
-        )
+        child = subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE)
         assert child.stdout is not None and child.stdout.readline() == b"writing\n"
         time.sleep(dice.random() * 0.03)  # the moment of the kill, not a wait for anything
         child.kill()

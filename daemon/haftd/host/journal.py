@@ -4,7 +4,8 @@ Rules:
 
 - One writer, the holder of `daemon.lock`. Lines are appended, each by one write, without fsync:
   a power loss changes the boot id, which voids every record.
-- A line is there whole or not at all: a write that fails is raised and taken back.
+- A line is there whole or not at all: a write that fails is raised and taken back. (A kill can
+  cut one where it crosses a page; then its gate was never opened.)
 - The file is rewritten by temp and rename only. Rewriting in place tears it.
 - Whatever it holds, the daemon starts, in less than a second: right lines are kept, and a file
   with anything else in it is put aside as `handles.lock.bad-<n>`.
@@ -88,7 +89,7 @@ class Journal:
             reading = read(fd)
         except (OSError, MemoryError) as error:
             reading = Reading(problems=[f"it cannot be read: {error}"])
-        journal._live = reading.live
+        journal._live, journal._torn = reading.live, reading.torn
         if reading.problems:
             journal._torn = facts.st_size > 0
             journal.problems += [f"{path.name}: {text}" for text in reading.problems]
@@ -174,8 +175,9 @@ class Journal:
             raise AssertionError("a compacted journal has its file open")
         facts = os.fstat(self._fd)
         if facts.st_nlink == 0:
-            # Written there it would be read by nobody.
-            raise FileNotFoundError(errno.ENOENT, "the file of handles is gone", str(self.path))
+            # Written there it would be read by nobody: what lives is written down anew.
+            self.compact()
+            facts = os.fstat(self._fd)
         data = b"\n" + line if self._torn else line
         written = os.write(self._fd, data)
         if written != len(data):

@@ -145,6 +145,8 @@ class Reading:
     live: dict[str, Record] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     version: int | None = None
+    torn: bool = False
+    """The last line has no end."""
 
     def take(self, body: bytes) -> bool:
         """Read one line whose checksum was right; False when it says nothing we know."""
@@ -179,21 +181,25 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 
 
 def read(fd: int) -> Reading:
+    """Read an open file, at most `2 * _MOST_READ` bytes of it."""
     reading = Reading()
     size = os.fstat(fd).st_size
     right = 0
+    piece = b""
     for piece in _pieces(fd, size):
         for match in _LINE.finditer(piece):
             if zlib.crc32(match[2]) == int(match[1], 16) and reading.take(match[2]):
                 right += match.end() - match.start()
+    tail = len(piece) - piece.rfind(b"\n") - 1
+    reading.torn = tail > 0
     if size == 0:
         reading.problems.append("the file was empty")
-    elif right != size:
+    # A kill may cut the last line where it crosses a page: what it told of had not begun.
+    elif right != size and not (right and right + tail == size):
         reading.problems.append(f"{size - right} of {size} bytes were no records")
     if size and reading.version is None:
         reading.problems.append("it does not say its version")
     if (reading.version or 0) > VERSION:
-        # What its words mean is not ours to guess: the sweep finds what they were about.
         reading.problems.append(f"it is of version {reading.version}, this one knows {VERSION}")
         reading.live.clear()
     return reading
