@@ -46,9 +46,9 @@ def prepare(folder: Path) -> None:
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
     try:
-        folder.mkdir(mode=0o700, parents=True)
-    except FileExistsError:
-        pass
+        for missing in reversed([folder, *folder.parents]):
+            with contextlib.suppress(FileExistsError):
+                missing.mkdir(mode=0o700)
     except NotADirectoryError:
         raise FolderRefused(f"{folder} cannot be made: a file is in the way") from None
     facts = folder.lstat()
@@ -66,7 +66,7 @@ def prepare(folder: Path) -> None:
             f"look at what is in it, then run: chmod 700 {folder}"
         )
     _check_parent(folder.parent)
-    if facts.st_mode & 0o077:
+    if st.S_IMODE(facts.st_mode) != 0o700:
         folder.chmod(0o700)
 
 

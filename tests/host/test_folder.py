@@ -1,0 +1,247 @@
+"""The runtime folder is ours alone, the socket never open to others, and its loss is seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from haftd.host import folder
+from haftd.host.folder import FolderRefused, SocketInUse, bind, prepare, watch
+from tests.faults.harness import needs_namespaces
+
+
+def test_it_is_made_with_0700_whatever_the_umask(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        prepare(tmp_path / "a" / "haft")
+    finally:
+        os.umask(umask)
+    assert (tmp_path / "a" / "haft").stat().st_mode & 0o777 == 0o700
+    prepare(tmp_path / "a" / "haft")
+
+
+def test_one_that_others_may_read_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "haft"
+    place.mkdir(mode=0o755)
+    prepare(place)
+    assert place.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777, 0o720])
+def test_P17_one_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    place = tmp_path / "haft"
+    place.mkdir()
+    place.chmod(mode)
+    with pytest.raises(FolderRefused, match="chmod 700"):
+        prepare(place)
+    assert place.stat().st_mode & 0o7777 == mode
+
+
+def test_P17_a_symbolic_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    (tmp_path / "haft").symlink_to(tmp_path / "real")
+    with pytest.raises(FolderRefused, match="symbolic link"):
+        prepare(tmp_path / "haft")
+
+
+def test_P17_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make a folder of another user")
+    place = tmp_path / "haft"
+    place.mkdir(mode=0o700)
+    os.chown(place, 65534, 65534)
+    with pytest.raises(FolderRefused, match="belongs to user 65534"):
+        prepare(place)
+
+
+def test_P17_a_parent_that_others_may_write_to_is_refused_unless_it_is_sticky(
+    tmp_path: Path,
+) -> None:
+    parent = tmp_path / "shared"
+    parent.mkdir()
+    parent.chmod(0o777)
+    with pytest.raises(FolderRefused, match="sticky"):
+        prepare(parent / "haft")
+    parent.chmod(0o1777)
+    prepare(parent / "haft")
+
+
+def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "haft").touch()
+    with pytest.raises(FolderRefused, match="not a folder"):
+        prepare(tmp_path / "haft")
+    with pytest.raises(FolderRefused, match="in the way"):
+        prepare(tmp_path / "haft" / "inner")
+    with pytest.raises(FolderRefused, match="absolute"):
+        prepare(Path("relative"))
+
+
+def test_U02_the_socket_is_never_open_to_others(short_tmp: Path) -> None:
+    path = short_tmp / "s"
+    umask = os.umask(0)
+    try:
+        listener = bind(path)
+        assert os.umask(0) == 0  # as it was
+    finally:
+        os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not listener.getblocking() and not listener.get_inheritable()
+    listener.close()
+
+
+def test_L03_a_stale_socket_is_replaced_and_a_served_one_is_not(short_tmp: Path) -> None:
+    path = short_tmp / "s"
+    for _ in range(20):
+        listener = bind(path)
+        with pytest.raises(SocketInUse):
+            bind(path)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+        listener.close()  # as a kill does: the name stays
+
+
+def test_L03_a_server_with_a_full_backlog_is_alive(short_tmp: Path) -> None:
+    path = short_tmp / "s"
+    listener = bind(path, backlog=0)
+    clients = []
+    for _ in range(5):
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        client.connect_ex(str(path))
+        clients.append(client)
+    with pytest.raises(SocketInUse):
+        bind(path)
+    for client in (*clients, listener):
+        client.close()
+
+
+def test_a_file_at_the_socket_s_path_is_kept(short_tmp: Path) -> None:
+    path = short_tmp / "s"
+    path.write_text("precious")
+    with pytest.raises(FolderRefused, match="not a socket"):
+        bind(path)
+    assert path.read_text() == "precious"
+
+
+def test_L04_a_long_path_is_refused_before_it_is_bound(short_tmp: Path) -> None:
+    longest = folder.LONGEST_PATH - len(os.fsencode(short_tmp)) - 1
+    bind(short_tmp / ("s" * longest)).close()
+    with pytest.raises(FolderRefused, match="108 bytes, 107 are the most"):
+        bind(short_tmp / ("t" * (longest + 1)))
+    with pytest.raises(FolderRefused, match="107"):
+        bind(short_tmp / ("ä" * 60))
+
+
+@pytest.fixture
+def place(short_tmp: Path) -> Path:
+    """A runtime folder with a socket and a lock."""
+    inner = short_tmp / "run" / "haft"
+    prepare(inner)
+    (inner / "haftd.sock").touch()
+    (inner / "daemon.lock").touch()
+    return inner
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda place: shutil.rmtree(place),
+        lambda place: shutil.rmtree(place.parent),
+        lambda place: (place / "haftd.sock").unlink(),
+        lambda place: (place / "daemon.lock").unlink(),
+        lambda place: place.rename(place.with_name("elsewhere")),
+        lambda place: place.parent.rename(place.parent.with_name("elsewhere")),
+        lambda place: (place / "other").rename(place / "haftd.sock"),
+    ],
+    ids=["folder", "parent", "socket", "lock", "renamed", "parent renamed", "replaced"],
+)
+async def test_L01_a_loss_wakes_the_watch(place: Path, loss: object) -> None:
+    assert callable(loss)
+    (place / "other").touch()
+    async with trio.open_nursery() as nursery:
+        seen: list[Path] = []
+
+        async def look() -> None:
+            seen.append(await watch([place / "haftd.sock", place / "daemon.lock"]))
+
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        (place / "unrelated").touch()
+        await trio.testing.wait_all_tasks_blocked()
+        assert seen == []
+        loss(place)
+        with trio.fail_after(2):
+            while not seen:
+                await trio.lowlevel.checkpoint()
+    assert seen[0].parent == place
+
+
+async def test_L01_what_is_gone_before_the_watch_is_seen_at_once(place: Path) -> None:
+    (place / "daemon.lock").unlink()
+    with trio.fail_after(1):
+        assert await watch([place / "daemon.lock"]) == place / "daemon.lock"
+
+
+async def test_L01_without_inotify_it_looks_every_few_seconds(
+    place: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    def refuse(_bell: folder._Bell, _paths: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(folder._Bell, "_watch", refuse)
+    before = len(os.listdir("/proc/self/fd"))
+
+    async def lose() -> None:
+        await trio.sleep(30)
+        (place / "daemon.lock").unlink()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lose)
+        await watch([place / "daemon.lock"])
+        assert 30 <= trio.current_time() <= 35
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+MOUNTED = """
+import subprocess, sys, trio
+from pathlib import Path
+from haftd.host.folder import watch
+
+async def main():
+    place = Path(sys.argv[1])
+    async with trio.open_nursery() as nursery:
+        async def look():
+            print(await watch([place / "daemon.lock"]))
+        nursery.start_soon(look)
+        await trio.testing.wait_all_tasks_blocked()
+        subprocess.run(["mount", "-t", "tmpfs", "none", place.parent], check=True)
+
+import trio.testing
+trio.run(main)
+"""
+
+
+@needs_namespaces
+def test_L01_a_mount_over_the_folder_is_a_loss(place: Path) -> None:
+    done = subprocess.run(
+        ["unshare", "-m", sys.executable, "-c", MOUNTED, place],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    assert done.stdout.strip() == str(place / "daemon.lock"), done.stderr
+
+
+def test_binding_leaves_no_descriptor_when_it_fails(short_tmp: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(FileNotFoundError):
+        bind(short_tmp / "no" / "s")
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,87 @@
+"""The mark: whole fields match, and a daemon carries its own from its start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from haftd.host.mark import Mark, find, home_of, new_instance
+
+HOME = "0123456789ab"
+MARK = Mark(HOME, "ba9876543210", 7)
+
+
+def test_a_mark_reads_as_it_was_written() -> None:
+    assert Mark.read(str(MARK)) == MARK
+    assert len(new_instance()) == 12 and new_instance() != new_instance()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a.b.1", f"{HOME}.{HOME}", f"{HOME}.{HOME}.x", f"{HOME}.{HOME}.1\n"]
+)
+def test_what_is_no_mark_is_none(text: str) -> None:
+    assert Mark.read(text) is None
+
+
+def test_a_home_is_that_of_its_absolute_path(tmp_path: Path) -> None:
+    assert home_of(tmp_path) == home_of(tmp_path / "x" / "..") == home_of(Path(f"{tmp_path}/"))
+    assert home_of(tmp_path) != home_of(tmp_path / "x")
+    assert len(home_of(tmp_path)) == 12
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        (b"HAFT_HANDLE=%s\0", MARK),
+        (b"A=1\0HAFT_HANDLE=%s\0B=2\0", MARK),
+        (b"A=1\0HAFT_HANDLE=%s", MARK),
+        (b"XHAFT_HANDLE=%s\0", None),
+        (b"A=HAFT_HANDLE=%s\0", None),
+        (b"A=\nHAFT_HANDLE=%s\0", None),
+        (b"HAFT_HANDLE=x%s\0", None),
+        (b"HAFT_HANDLE=%sx\0", None),
+        (b"HAFT_HANDLE=\0%s\0", None),
+        (b"", None),
+    ],
+)
+def test_only_the_variable_itself_is_found(environ: bytes, found: Mark | None) -> None:
+    filled = environ % str(MARK).encode() if b"%s" in environ else environ
+    assert find(filled) == found
+
+
+CARRIER = """
+import json, os, sys
+from haftd.host.mark import carry, find
+instance = carry(sys.argv[1], os.environ)
+with open("/proc/self/environ", "rb") as file:
+    mine = find(file.read())
+print(json.dumps([instance, str(mine), sorted(k for k in os.environ if "HAFT" in k), os.getpid(), sys.argv[1:]]))
+if len(sys.argv) > 2:
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1]])
+"""
+
+
+@pytest.mark.parametrize("inherited", [{}, {"HAFT_HANDLE": str(MARK)}, {"HAFT_HANDLE": "junk"}])
+def test_a_daemon_carries_its_mark_in_its_first_environment(inherited: dict[str, str]) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", CARRIER, HOME],
+        env={**os.environ, **inherited},
+        stdout=subprocess.PIPE,
+    )
+    out, _ = child.communicate()
+    instance, mine, words, pid, argv = json.loads(out)
+    assert mine == f"{HOME}.{instance}.0" and instance != MARK.instance
+    assert (words, pid, argv) == (["HAFT_HANDLE"], child.pid, [HOME])
+
+
+def test_a_daemon_that_executes_itself_again_is_a_new_instance() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CARRIER, HOME, "again"], stdout=subprocess.PIPE, check=True
+    )
+    first, second = (json.loads(line) for line in done.stdout.splitlines())
+    assert first[0] != second[0] and first[3] == second[3]
