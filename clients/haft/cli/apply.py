@@ -16,7 +16,8 @@ __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
 `-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it
-else. With --secret it is asked for without echo on a terminal, and kept out of logs.
+else. With --secret it is asked for without echo on a terminal, and kept out of logs. A TEXT that
+begins with a dash is written with an equals sign: --line=-x.
 
 examples:
   haft apply py --line 'print(6 * 7)'

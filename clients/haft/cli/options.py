@@ -15,6 +15,11 @@ from ..connecting import find_socket
 __all__ = ["Parser", "UsageError", "chosen_socket", "common", "connect", "session", "words_behind"]
 
 
+_PATIENCE_S = 10.0
+"""How long a daemon may take to start: twice what a busy machine needed. One that ends is not
+waited for."""
+
+
 class UsageError(Exception):
     """The command line is wrong; the message says how."""
 
@@ -75,6 +80,7 @@ def connect(options: argparse.Namespace, *, start: bool = True) -> Haft:
         session=session(options),
         root=_root(options),
         name="haft",
+        timeout=_PATIENCE_S,
     )
 
 

@@ -142,7 +142,7 @@ def show_line(state: HandleState) -> None:
 
 
 def state_word(state: HandleState) -> str:
-    """The state in a table: `running`, `exit 2`, `signal TERM`."""
+    """The state in a table: `running`, `exit 2`, `signal TERM`, `lost`."""
     match state:
         case Pending():
             return "pending"
@@ -152,6 +152,8 @@ def state_word(state: HandleState) -> str:
             return "waiting"
     if not isinstance(state.exit, UnsetType):
         return ", ".join(_ending(state)[:1])
+    if state.ended_by.by != "exit":
+        return state.ended_by.by.replace("_", " ")
     return "failed" if failed(state) else "stopped"
 
 
@@ -196,8 +198,6 @@ def _ending(state: Stopped) -> list[str]:
 
 def _remarks(state: HandleState) -> list[str]:
     parts: list[str] = []
-    if state.waited == "deadline":
-        parts.append("the wait is over")
     if state.omitted:
         parts.append(f"{state.omitted} bytes left out")
     if isinstance(state, Stopped):
