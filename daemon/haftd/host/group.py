@@ -224,16 +224,14 @@ class Kin:
         except OSError:
             return False
         masks = dict(line.split(b"\t", 1) for line in text.splitlines() if line.startswith(b"Sig"))
-        ignored, caught = (int(masks.get(name, b"0"), 16) for name in (b"SigIgn:", b"SigCgt:"))
+        ignored = int(masks.get(b"SigIgn:", b"0"), 16)
 
         def has(mask: int, signum: int) -> bool:
             return bool(mask >> signum - 1 & 1)
 
-        if not has(ignored, signal.SIGTERM) or has(ignored, signal.SIGHUP):
-            return False
-        # bash and zsh catch HUP; dash leaves it, and is known by what it does with INT and QUIT.
-        interactive = has(caught, signal.SIGINT) and has(ignored, signal.SIGQUIT)
-        return has(caught, signal.SIGHUP) or interactive
+        # It also ignores the stop that is typed: job control. `trap '' TERM` alone is a wish.
+        shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
+        return shell and not has(ignored, signal.SIGHUP)
 
     def _look(self) -> tuple[dict[int, Stat], bool]:
         """All that lives of it, and whether nothing can have been missed."""
@@ -303,7 +301,8 @@ class Kin:
             if pidfd is None:
                 continue
             try:
-                count += any([send(pidfd, signum) for signum in signums])
+                sent = [send(pidfd, signum) for signum in signums]
+                count += any(sent)
             except PermissionError:
                 pass  # another user's by now (setuid); `end` reports it
             finally:

@@ -7,7 +7,7 @@ Rules:
   nothing and leaves nothing, neither a process nor a descriptor.
 - `confirm` then waits for the kernel's word that the program runs.
 - A child has descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
-  its own process group, or on a terminal its own session. Umask and limits are the daemon's,
+  its own session, and on a terminal that as controlling one. Umask and limits are the daemon's,
   less what the plan says.
 - A leader's exit is taken exactly once, by its `reap`, whoever calls that; every other room asks
   `leaders` before it touches a child of this process.
@@ -396,22 +396,14 @@ def _connect(plan: Plan, launched: Launched, ends: _Ends) -> None:
 
 def _spawn(plan: Plan, path: str, gate: Gate, ends: _Ends) -> int:
     words = gate.words(plan.cwd, path, plan.argv, _limits(plan) if gate.sets_limits else {})
-    if plan.terminal:
-        return os.posix_spawn(
-            gate.program,
-            words,
-            plan.env,
-            file_actions=ends.actions,
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_SIGNALS,
-        )
+    # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
+    # have been started on, and no job control of a child's can stop the daemon.
     return os.posix_spawn(
         gate.program,
         words,
         plan.env,
         file_actions=ends.actions,
-        setpgroup=0,
+        setsid=True,
         setsigmask=(),
         setsigdef=_SIGNALS,
     )
