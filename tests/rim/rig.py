@@ -275,7 +275,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(rig: Rig, *, websocket: bool = True) -> AsyncIterator[Served]:
+async def serving(
+    rig: Rig, *, websocket: bool = True, seconds: float = 20
+) -> AsyncIterator[Served]:
     """The rim of `rig`, listening on both transports in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="haft-rim-") as folder:
         path = str(Path(folder, "s"))
@@ -284,7 +286,7 @@ async def serving(rig: Rig, *, websocket: bool = True) -> AsyncIterator[Served]:
         unix.listen(1024)
         web = open_websocket_listener("127.0.0.1", 0)
         try:
-            with trio.fail_after(20):
+            with trio.fail_after(seconds):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(serve_unix, unix, nursery, rig.rim)
                     if websocket:

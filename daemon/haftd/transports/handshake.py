@@ -45,8 +45,7 @@ class Gatekeeper:
         origins: Sequence[str],
         clock: Callable[[], float],
     ) -> None:
-        self.port = 0
-        """The port that clients reach us at; set once it is bound."""
+        self._port = ""
         self._token = token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         # `name:port`, `[::1]:port`; a bare IPv6 address has more colons.
@@ -56,6 +55,11 @@ class Gatekeeper:
         self._failures = 0
         self._last = float("-inf")
         self._next = float("-inf")
+
+    def bound(self, address: str, port: int) -> None:
+        """Learn where we listen: a host goes with this port, and the address itself is a host."""
+        self._port = str(port)
+        self._hosts |= {address}
 
     def judge(self, host: str, headers: Headers, protocols: Sequence[str]) -> Refusal | str | None:
         """A refusal, or the sub-protocol to answer with, which may be none."""
@@ -85,7 +89,7 @@ class Gatekeeper:
         if not colon or port.endswith("]"):
             name, port = host, "80"
         named = name in self._hosts or name.strip("[]") in self._hosts
-        return named and port == str(self.port)
+        return named and port == self._port
 
     def _token_is_right(self, given: Sequence[bytes], protocols: Sequence[str]) -> bool:
         shown: list[bytes] = []

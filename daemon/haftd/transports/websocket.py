@@ -38,7 +38,7 @@ _END = b"\r\n\r\n"
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-class NotLoopback(Exception):
+class NotLoopback(ValueError):
     """The configured address could be reached from other machines."""
 
 
@@ -230,7 +230,7 @@ async def serve_websocket(
     """Accept from `listener`, which stays the caller's, until cancelled.
 
     Connections run in `connections`, a nursery that outlives this call."""
-    gate.port = listener.getsockname()[1]
+    gate.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rim)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
     while True:
