@@ -70,7 +70,6 @@ SCRIPTS = {
     "idles": 'printf %s "$TEXT"; exec sleep 1000',
     "stubborn": 'trap "" TERM; printf %s "$TEXT"; while :; do sleep 1000; done',
     "echoes": 'stty -echo 2>/dev/null; printf %s "$TEXT"; exec cat',
-    "leaves": 'trap "" HUP; sleep 1000 </dev/null >/dev/null 2>&1 & printf %s "$TEXT"; exit 3',
     "holds": 'trap "" HUP; sleep 1000 & printf %s "$TEXT"; exit 3',
     "chatters": """
         trap "" HUP PIPE
@@ -79,6 +78,21 @@ SCRIPTS = {
         exit 3
     """,
 }
+
+LEAVES = """
+import os, signal, time
+os.write(1, os.environ["TEXT"].encode())
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+here, there = os.pipe()
+if os.fork() == 0:
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.write(there, b"x")
+    time.sleep(1000)
+os.read(here, 1)
+os._exit(3)
+"""
 
 ASKS = """
 import json, os
@@ -117,12 +131,11 @@ class ShellBench:
             return self._runtime, kit.python(script, output="outcome", env=env)
         if part.name == "cannot start":
             return self._runtime, kit.call("no-such-program", terminal=self._terminal)
-        return self._runtime, kit.shell(
-            SCRIPTS[part.name],
-            env={"TEXT": part.text.decode()},
-            terminal=self._terminal,
-            stdin="pipe",
-        )
+        env = {"TEXT": part.text.decode()}
+        if part.name == "leaves":
+            return self._runtime, kit.python(LEAVES, env=env, terminal=self._terminal)
+        script = SCRIPTS[part.name]
+        return self._runtime, kit.shell(script, env=env, terminal=self._terminal, stdin="pipe")
 
     def left(self, call: Call) -> Sequence[int]:
         return kit.lives(call)

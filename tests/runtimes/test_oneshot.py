@@ -1,0 +1,224 @@
+"""A one-shot tool says an outcome, in either generation of forms; what is none is output."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Call, Ended, StartFailed, ToolFailed
+from haftd.runtimes.oneshot import with_answers
+from haftd.runtimes.registry import runtime_for
+from tests.conformance.checker import Recorder, perform
+
+from . import kit
+
+stdio = runtime_for("stdio")
+
+ASK = {
+    "type": "needs_input",
+    "question": {"id": "name", "text": "Which name?", "answer_type": "Text"},
+}
+ASKING = f"""
+import json, os, sys
+answers = json.loads(os.environ["HAFT_CALL"])["tool"].get("answers", {{}})
+print("on stderr", file=sys.stderr)
+if "name" not in answers:
+    print(json.dumps({ASK!r}))
+else:
+    print(json.dumps({{"type": "success", "content": "hello " + answers["name"]}}))
+"""
+
+
+TOLD = {"HAFT_CALL": '{"tool": {}}'}
+
+
+def say(*texts: str, code: int = 0) -> Call:
+    """A tool that prints `texts`."""
+    script = f'printf %s "$TEXT"; exit {code}'
+    return kit.shell(script, env={"TEXT": "".join(texts)}, output="outcome")
+
+
+async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
+    """Run `call` to its end."""
+    port = Recorder(answers=answers)
+    with trio.fail_after(20):
+        result = await stdio.run(call, port)
+    return result, port
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "success", "content": "fine"},
+        {"type": "stopped", "result": {"Ok": "fine"}},
+        {"type": "stopped", "result": "fine"},
+    ],
+)
+async def test_a_success_is_the_result_and_no_output(said: object) -> None:
+    result, port = await run(say("\n ", json.dumps(said), "\n"))
+    assert result == "fine"
+    assert port.output == b""
+    assert port.end == Ended(code=0, result="fine")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "error", "message": "bad", "trace": ["a", "b"], "transient": True},
+        {
+            "type": "stopped",
+            "result": {"Err": {"message": "bad", "trace": ["a", "b"], "transient": True}},
+        },
+    ],
+)
+async def test_a_failure_is_in_the_words_of_the_tool(said: object) -> None:
+    port = Recorder()
+    with pytest.raises(ToolFailed) as failed:
+        await stdio.run(say(json.dumps(said), code=1), port)
+    assert (failed.value.message, failed.value.trace) == ("bad", ("a", "b"))
+    assert failed.value.transient
+    assert port.end is not None
+    assert (port.end.code, port.end.failure) == (1, failed.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["plain text\n", "{not json", '{"type":"odd"}', "[1]", "{}\n{}", "", "  \n"]
+)
+async def test_what_is_no_outcome_is_output(text: str) -> None:
+    result, port = await run(say(text, code=4))
+    assert result is None
+    assert port.output.decode() == text
+    assert port.end == Ended(code=4)
+
+
+async def test_what_cannot_be_an_outcome_goes_out_as_it_comes() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("printf '\\n line'; sleep 60", output="outcome")
+        performance = await perform(nursery, stdio, call)
+        await performance.port.until(lambda: performance.port.output == b"\n line")
+        performance.scope.cancel()
+
+
+async def test_what_was_held_back_is_let_out_by_an_abort_and_by_a_signal() -> None:
+    said = '{"type":"success","content":"x"}'
+    async with trio.open_nursery() as nursery:
+        call = kit.shell(f"echo up >&2; printf %s '{said}'; sleep 60", output="outcome")
+        performance = await perform(nursery, stdio, call)
+        await performance.port.until(lambda: b"up" in performance.port.output)
+        while b"x" not in performance.port.output:
+            await trio.lowlevel.checkpoint()
+            performance.scope.cancel()
+            if performance.finished.is_set():
+                break
+    assert performance.port.end == Ended(signal="TERM", natural=False)
+    _, port = await run(kit.shell(f"printf %s '{said}'; kill -9 $$", output="outcome"))
+    assert port.output.decode() == said
+    assert port.end == Ended(signal="KILL")
+
+
+async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> None:
+    env = {"HAFT_CALL": json.dumps({"tool": {"name": "t", "arguments": {"a": 1}}})}
+    pids = []
+    call = kit.python(ASKING, output="outcome", env=env, record=lambda who: pids.append(who.pid))
+    result, port = await run(call, name="Ada")
+    assert result == "hello Ada"
+    assert [question.text for question in port.asked] == ["Which name?"]
+    assert port.end == Ended(code=0, result="hello Ada")
+    assert port.output == b"on stderr\n" * 2
+    assert len(pids) == 2
+    assert port.grip is not None
+    assert port.grip.pid == pids[1]
+
+
+async def test_an_abort_while_it_asks_is_an_end_without_a_process() -> None:
+    before = kit.fds()
+    async with trio.open_nursery() as nursery:
+        call = kit.python(ASKING, output="outcome", env=TOLD)
+        port = Recorder(answers={"name": trio.Event()})
+        performance = await perform(nursery, stdio, call, port)
+        await port.until(lambda: port.asked)
+        assert performance.grip.members() == ()
+        performance.scope.cancel()
+        await performance.finish()
+    assert port.end == Ended(natural=False)
+    assert kit.fds() == before
+
+
+async def test_a_refused_question_fails_the_tool() -> None:
+    class Refusing(Recorder):
+        async def ask(self, question: object) -> object:
+            raise ToolFailed("nobody answers")
+
+    port = Refusing()
+    with pytest.raises(ToolFailed, match="nobody answers"):
+        await stdio.run(kit.python(ASKING, output="outcome", env=TOLD), port)
+    assert port.end is not None
+    assert port.end.failure is not None
+
+
+async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("haftd.runtimes.oneshot._MOST_RUNS", 3)
+    port = Recorder(answers={"name": "Ada"})
+    with pytest.raises(ToolFailed, match="asked 3 times"):
+        await stdio.run(say(json.dumps(ASK)), port)
+    assert len(port.asked) == 2
+
+
+async def test_what_an_asking_run_left_behind_does_not_outlive_it() -> None:
+    script = f"sleep 1000 & echo '{json.dumps(ASK)}'"
+    async with trio.open_nursery() as nursery:
+        port = Recorder(answers={"name": trio.Event()}, grace_s=0.2)
+        performance = await perform(nursery, stdio, kit.shell(script, output="outcome"), port)
+        await port.until(lambda: port.asked)
+        assert kit.lives(performance.call) == []
+        performance.scope.cancel()
+
+
+async def test_a_run_that_cannot_be_repeated_fails_in_words(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.write_text(f"#!/bin/sh\nrm -f $0\necho '{json.dumps(ASK)}'\n")
+    program.chmod(0o700)
+    port = Recorder(answers={"name": "Ada"})
+    with pytest.raises(ToolFailed, match="could not be run again"):
+        await stdio.run(kit.call(str(program), output="outcome"), port)
+    assert port.end is not None
+    assert port.end.failure is not None
+    with pytest.raises(StartFailed):
+        await stdio.run(kit.call(str(program), output="outcome"), Recorder())
+
+
+async def test_a_call_that_knows_how_is_resolved_again() -> None:
+    def again(answers: Mapping[str, object]) -> Call:
+        return say(json.dumps({"type": "success", "content": f"{answers['name']} again"}))
+
+    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", again=again)
+    result, _ = await run(call, name="Ada")
+    assert result == "Ada again"
+
+
+def test_answers_are_added_to_what_the_tool_is_told(tmp_path: Path) -> None:
+    told = {"tool": {"name": "t", "answers": {"old": 1}}, "context": {"action": "run"}}
+    call, spare = with_answers(kit.call("true", env={"HAFT_CALL": json.dumps(told)}), {"new": [2]})
+    assert spare is None
+    assert json.loads(call.env["HAFT_CALL"]) == {
+        "tool": {"name": "t", "answers": {"old": 1, "new": [2]}},
+        "context": {"action": "run"},
+    }
+    call, spare = with_answers(kit.call("true"), {"q": True})
+    assert json.loads(call.env["HAFT_CALL"]) == {"tool": {"name": "test", "answers": {"q": True}}}
+
+
+def test_what_is_too_long_for_the_environment_is_in_a_private_file(tmp_path: Path) -> None:
+    file = tmp_path / "call.json"
+    file.write_text(json.dumps({"tool": {"name": "t"}, "big": "x" * 100_000}))
+    call, spare = with_answers(kit.call("true", env={"HAFT_CALL": str(file)}), {"q": "a"})
+    assert spare is not None
+    assert spare.parent == tmp_path
+    assert call.env["HAFT_CALL"] == str(spare)
+    assert spare.stat().st_mode & 0o777 == 0o600
+    assert json.loads(spare.read_text())["tool"]["answers"] == {"q": "a"}
+    assert "answers" not in file.read_text()

@@ -1,0 +1,375 @@
+"""A process on pipes: nothing printed is lost, its end is its own, and nothing of it is left."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
+from haftd.runtimes.registry import runtime_for
+from tests.conformance.checker import Performance, Recorder, perform
+
+from . import kit
+
+stdio = runtime_for("stdio")
+
+
+async def run(call: Call) -> Recorder:
+    """Run `call` to its end."""
+    port = Recorder()
+    with trio.fail_after(20):
+        await stdio.run(call, port)
+    return port
+
+
+async def started(nursery: trio.Nursery, call: Call, ready: bytes = b"") -> Performance:
+    """Start `call` and wait until it has printed `ready`."""
+    performance = await perform(nursery, stdio, call)
+    await performance.port.until(lambda: ready in performance.port.output)
+    return performance
+
+
+async def test_both_streams_keep_their_order() -> None:
+    port = await run(kit.shell("for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done"))
+    expected = "".join(f"out {i}\nerr {i}\n" for i in range(1, 6))
+    assert port.output.decode() == expected
+
+
+async def test_RB_006_the_last_words_of_a_short_life_are_kept() -> None:
+    for _ in range(100):
+        port = await run(kit.shell("echo boom >&2; exit 1"))
+        assert port.output == b"boom\n"
+        assert port.end == Ended(code=1)
+    port = await run(kit.python("import no_such_module_x"))
+    assert b"no_such_module_x" in port.output
+
+
+async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> None:
+    for script in ("sleep 30 & echo done", "sleep 30 </dev/null >/dev/null & echo done"):
+        before = kit.fds()
+        began = time.monotonic()
+        async with trio.open_nursery() as nursery:
+            performance = await started(nursery, kit.shell(script))
+            await performance.port.until(lambda: performance.port.end)  # noqa: B023
+            assert time.monotonic() - began < 1.5
+            assert performance.port.output == b"done\n"
+            assert performance.port.end == Ended(code=0, output_complete=False)
+            await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
+            (left,) = performance.grip.left_behind()
+            assert left.command == "sleep 30"
+            # Two pidfds are held, of the leader and of what is left, and no pipe.
+            assert kit.fds() <= before + 2
+            performance.scope.cancel()
+            await performance.finish()
+        assert kit.lives(performance.call) == []
+        assert kit.fds() == before
+
+
+async def test_RB_002_a_ticker_left_behind_adds_nothing_after_it_was_cut_loose() -> None:
+    script = "(while :; do echo tick; sleep 0.1; done) & sleep 0.3; echo fg-done"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script))
+        await performance.port.until(lambda: performance.port.is_complete)
+        assert b"fg-done\n" in performance.port.output
+        assert performance.port.end is not None
+        assert performance.port.end.code == 0
+        size = len(performance.port.output)
+        # Its next tick meets a closed pipe and ends it, and with that the handle.
+        await performance.finish()
+        assert len(performance.port.output) == size
+    assert kit.lives(performance.call) == []
+
+
+async def test_output_before_an_abort_is_kept_and_so_is_what_a_clean_up_says() -> None:
+    script = "trap 'echo cleaned; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script), b"ready\n")
+        performance.scope.cancel()
+        await performance.finish()
+    assert performance.port.output.startswith(b"ready\n")
+    assert performance.port.output.endswith(b"cleaned\n")
+    assert performance.port.end == Ended(code=0, natural=False)
+
+
+async def test_an_abort_reads_on_while_a_clean_up_prints_more_than_a_pipe_holds() -> None:
+    script = (
+        "import os, signal\n"
+        "def leave(*_):\n"
+        "    for _ in range(3000): os.write(1, b'x' * 1000)\n"
+        "    os._exit(5)\n"
+        "signal.signal(signal.SIGTERM, leave)\n"
+        "print('ready', flush=True)\n"
+        "while True: signal.pause()\n"
+    )
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.python(script), b"ready\n")
+        performance.port.grace_s = 10
+        performance.scope.cancel()
+        await performance.finish()
+    assert len(performance.port.output) == 3_000_006
+    assert performance.port.end == Ended(code=5, natural=False)
+
+
+async def test_a_stopped_process_gets_the_term() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("echo ready; kill -STOP $$; sleep 60")
+        performance = await started(nursery, call, b"ready\n")
+        performance.port.grace_s = 10
+        with trio.fail_after(5):
+            performance.scope.cancel()
+            await performance.finish()
+    assert performance.port.end == Ended(signal="TERM", natural=False)
+
+
+async def test_an_abort_ends_what_hides_in_sessions_of_its_own() -> None:
+    script = (
+        "setsid sh -c 'trap \"\" TERM; sleep 1000' & (sleep 1000 & sleep 1000 &) ; echo ready; wait"
+    )
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script), b"ready\n")
+        assert len(performance.grip.members()) >= 4
+        performance.port.grace_s = 0.2
+        performance.scope.cancel()
+        await performance.finish()
+    assert kit.lives(performance.call) == []
+    assert performance.port.end is not None
+    assert performance.port.end.unconfirmed == ()
+
+
+async def test_RB_043_an_abort_that_meets_the_exit_gives_one_or_the_other() -> None:
+    seen = set()
+    for pause in itertools.chain(range(20), (0, 0, 0)):
+        async with trio.open_nursery() as nursery:
+            performance = await perform(nursery, stdio, kit.shell("sleep 0.01; exit 7"))
+            await trio.sleep(pause / 1000)
+            performance.scope.cancel()
+            await performance.finish()
+        end = performance.port.end
+        assert end is not None
+        seen.add(end)
+    assert seen <= {Ended(code=7), Ended(signal="TERM", natural=False)}
+
+
+async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:
+    before = kit.fds()
+    for pause in range(12):
+        call = kit.shell("sleep 1000")
+        port = Recorder(grace_s=0.1)
+        with trio.move_on_after(pause / 4000):
+            await stdio.run(call, port)
+        assert port.grip is None or port.end is not None
+        assert kit.lives(call) == []
+    assert kit.fds() == before
+
+
+async def test_nothing_is_lost_of_a_great_deal() -> None:
+    script = "import sys\nfor n in range(200_000): sys.stdout.write(f'{n}\\n')"
+    port = await run(kit.python(script))
+    assert port.output == "".join(f"{n}\n" for n in range(200_000)).encode()
+
+
+async def test_a_thousand_short_ones_leave_no_descriptor_and_no_process() -> None:
+    await run(kit.shell("true"))
+    before = kit.fds()
+    calls = [kit.shell("true", stdin="pipe") for _ in range(100)]
+    async with trio.open_nursery() as nursery:
+        for call in calls:
+            nursery.start_soon(run, call)
+    for _ in range(5):
+        with pytest.raises(StartFailed):
+            await run(kit.call("/no/such/program"))
+    assert kit.fds() == before
+    assert not any(kit.lives(call) for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"argv": ("no-such-program-anywhere",)}, "program"),
+        ({"argv": ("true",), "cwd": "/no/such/folder"}, "folder"),
+        ({"argv": ("true", "x" * 200_000)}, "size"),
+    ],
+)
+async def test_a_start_that_fails_says_why_in_a_sentence(
+    fields: dict[str, object], reason: str
+) -> None:
+    argv = fields.pop("argv")
+    assert isinstance(argv, tuple)
+    with pytest.raises(StartFailed) as failed:
+        await run(kit.call(*argv, **fields))  # type: ignore[arg-type]
+    assert failed.value.reason == reason
+    assert failed.value.message.endswith(".")
+
+
+async def test_a_program_that_may_not_be_run_is_told_apart(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o600)
+    with pytest.raises(StartFailed) as failed:
+        await run(kit.call(str(program)))
+    assert failed.value.reason == "permission"
+
+
+async def test_a_start_that_cannot_be_recorded_runs_nothing() -> None:
+    def full(identity: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = kit.fds()
+    call = kit.shell("echo never", record=full)
+    with pytest.raises(StartFailed, match="recorded") as failed:
+        await run(call)
+    assert failed.value.reason == "record"
+    assert kit.lives(call) == []
+    assert kit.fds() == before
+
+
+# -- input
+
+
+async def test_lines_texts_and_the_end_of_input() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.call("cat", stdin="pipe"))
+        grip = performance.grip
+        assert grip.write(Input("text", "a\tb")) == 1
+        assert grip.write(Input("line", "é")) == 2
+        assert grip.write(Input("paste", "c\nd\n")) == 3
+        assert grip.write(Input("keys", keys=("y", "Enter", "C-d"))) == 5
+        await performance.finish()
+        assert performance.port.number == 5
+    assert performance.port.output.decode() == "a\tbé\nc\nd\ny\n"
+    assert performance.port.end == Ended(code=0)
+
+
+async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
+    script = "trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script), b"ready\n")
+        performance.grip.write(Input("keys", keys=("C-c",)))
+        await performance.finish()
+    assert performance.port.output == b"ready\ncaught\n"
+    assert performance.port.end == Ended(code=3)
+
+
+async def test_a_signal_of_the_user_is_a_natural_end() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell("echo ready; exec sleep 60"), b"ready\n")
+        performance.grip.write(Input("signal", signal="HUP"))
+        await performance.finish()
+    assert performance.port.end == Ended(signal="HUP")
+
+
+async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("exec <&-; echo ready; sleep 0.3; exit 3", stdin="pipe")
+        performance = await started(nursery, call, b"ready\n")
+        with pytest.raises(InputRefused, match="closed its input"):
+            performance.grip.write(Input("line", "x"))
+        with pytest.raises(InputRefused, match="closed"):
+            performance.grip.write(Input("line", "x"))
+        with pytest.raises(InputRefused, match="closed"):
+            performance.grip.write(Input("eof"))
+        await performance.finish()
+        assert performance.port.end == Ended(code=3)
+        for kind in ("line", "eof", "signal", "keys"):
+            with pytest.raises(InputRefused, match="has ended"):
+                performance.grip.write(Input(kind, "x", ("C-c",), "INT"))
+
+
+async def test_an_empty_input_takes_none_and_reads_as_empty() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell("cat; echo end; sleep 0.2"), b"end\n")
+        with pytest.raises(InputRefused, match="takes no input"):
+            performance.grip.write(Input("text", "x"))
+        with pytest.raises(InputRefused, match="no terminal"):
+            performance.grip.write(Input("resize", rows=2, cols=2))
+        assert performance.grip.screen() is None
+        await performance.finish()
+
+
+async def test_input_that_nobody_reads_is_bounded_and_never_cut() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("echo ready; sleep 0.3; exec cat", stdin="pipe")
+        performance = await started(nursery, call, b"ready\n")
+        line = "x" * 100_000
+        taken = 0
+        with pytest.raises(InputRefused, match="does not read"):
+            for _ in range(100):
+                performance.grip.write(Input("line", line))
+                taken += 1
+        assert 10 <= taken <= 13
+        await performance.port.until(lambda: performance.port.number >= taken)
+        performance.grip.write(Input("eof"))
+        await performance.finish()
+    assert performance.port.output.decode() == "ready\n" + (line + "\n") * taken
+
+
+async def test_input_that_was_never_read_counts_as_dealt_with() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("echo ready; sleep 0.2", stdin="pipe")
+        performance = await started(nursery, call, b"ready\n")
+        number = performance.grip.write(Input("text", "x" * 500_000))
+        await performance.finish()
+        assert performance.port.number == number
+
+
+async def test_a_child_has_three_descriptors_and_the_default_signals() -> None:
+    script = (
+        "import os\n"
+        "print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[:-1])\n"
+        "print([line.split()[1] for line in open('/proc/self/status') if line[:6] in ('SigBlk',)])\n"
+        "print(os.environ['HAFT_HANDLE'])\n"
+    )
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        call = kit.python(script)
+        port = await run(call)
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    fds, blocked, mark = port.output.decode().split("\n")[:3]
+    assert fds == "[0, 1, 2]"
+    assert blocked == "['0000000000000000']"
+    assert mark == call.mark
+
+
+# -- limits
+
+
+async def test_the_wall_clock_ends_a_handle() -> None:
+    began = time.monotonic()
+    port = await run(kit.shell("echo before; sleep 60", limits={"wall_s": 0.3}))
+    assert time.monotonic() - began < 3
+    assert port.output == b"before\n"
+    assert port.end == Ended(signal="TERM", natural=False, limit="wall_s")
+
+
+async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
+    port = await run(kit.shell("yes", limits={"output": 1_000_001}))
+    assert len(port.output) == 1_000_001
+    assert port.end is not None
+    assert port.end.limit == "output"
+    exact = await run(kit.shell("printf 12345", limits={"output": 5}))
+    assert exact.end == Ended(code=0)
+    over = await run(kit.shell("printf 123456", limits={"output": 5}))
+    assert over.output == b"12345"
+    assert over.end is not None
+    assert over.end.limit == "output"
+
+
+async def test_too_much_processor_time_ends_a_handle() -> None:
+    port = await run(kit.shell("while :; do :; done", limits={"cpu_s": 1}))
+    assert port.end == Ended(signal="XCPU", limit="cpu_s")
+
+
+async def test_too_much_memory_ends_a_handle() -> None:
+    script = "x = bytearray(400_000_000)\nprint('had it')"
+    port = await run(kit.python(script, limits={"memory": 100_000_000}))
+    assert port.end is not None
+    assert port.end.limit == "memory"
+    assert b"had it" not in port.output
+    port = await run(kit.python("print('MemoryError')", limits={"memory": 100_000_000}))
+    assert port.end == Ended(code=0)
