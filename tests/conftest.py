@@ -62,7 +62,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") != "true" or reporter is None or hasattr(session.config, "workerinput"):
         return
-    expected = [line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")]
+    expected = [
+        line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")
+    ]
     for report in reporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if not any(known in reason for known in expected):

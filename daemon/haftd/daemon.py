@@ -72,6 +72,12 @@ class Daemon:
             self.sessions.join(name, caller)
         return name
 
+    def handles(self, session: str | None = None) -> list[Handle]:
+        """The handles of a session, or all; those whose time is over are let go first."""
+        for handle in self.registry.sweep(trio.current_time()):
+            handle.spool.close()
+        return self.registry.list(session)
+
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
         """The handle that a call names; raises `handle_not_found`."""
         return self.registry.find(self.session_of(caller, params), handle_id, trio.current_time())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,6 +63,16 @@ class Desk:
         state = self.fetch(handle, wait="stopped", timeout_ms=int(seconds * 1000), **more)
         assert state["state"] == "stopped", state
         return state
+
+    def left_behind(self, handle: str, expected: list[str]) -> None:
+        """Check the commands left behind, once those that a shell forked have executed theirs."""
+        end = time.monotonic() + 5
+        while True:
+            found = [one["command"] for one in self.fetch(handle)["left_behind"]]
+            if found == expected or time.monotonic() > end:
+                assert found == expected
+                return
+            time.sleep(0.01)
 
     def apply(self, handle: str, given: Any, **more: Any) -> dict[str, Any]:
         return self._call("apply", id=handle, input=given, **more)

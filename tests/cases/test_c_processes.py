@@ -100,7 +100,8 @@ def test_RB_014_jobs_left_behind_are_shown_and_can_be_ended(desk: Desk) -> None:
     tag = unique(500)
     handle = desk.spawn(sh=f"for i in 1 2 3; do sleep {tag} >/dev/null & done; exit 0")
     state = desk.done(handle, 3)
-    assert [one["command"] for one in state["left_behind"]] == [f"sleep {tag}"] * 3
+    assert len(state["left_behind"]) == 3
+    desk.left_behind(handle, [f"sleep {tag}"] * 3)
     listed = [one for one in desk.list() if one["id"] == handle]
     assert len(listed[0]["left_behind"]) == 3
     assert len(alive("sleep", tag)) == 3
@@ -136,12 +137,13 @@ def test_RB_015_also_below_a_sub_reaper(
 ) -> None:
     tag = unique(611)
     daemon = make_daemon()
-    reaper = subprocess.Popen(
-        [sys.executable, "-c", SUBREAPER, sys.executable, "-m", "haftd"],
-        env=daemon.env,
-        stdout=subprocess.PIPE,
-        stderr=daemon.log.open("ab"),
-    )
+    with daemon.log.open("ab") as log:
+        reaper = subprocess.Popen(
+            [sys.executable, "-c", SUBREAPER, sys.executable, "-m", "haftd"],
+            env=daemon.env,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
     try:
         assert reaper.stdout is not None
         pid = int(reaper.stdout.readline())
@@ -149,7 +151,8 @@ def test_RB_015_also_below_a_sub_reaper(
         daemon.wait_until_up()
         open_desk(daemon).spawn("sleep", tag)
         os.kill(pid, 9)
-        psutil.Process(pid).wait(5) if psutil.pid_exists(pid) else None
+        if psutil.pid_exists(pid):
+            psutil.Process(pid).wait(5)
         daemon.process = None
         daemon.start()
         assert alive("sleep", tag) == []

@@ -34,6 +34,7 @@ from haftd.host import brand, pump, tty
 from haftd.host.cgroup import Cgroup
 from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate
 from haftd.host.identity import Identity, every_pid, of_child, read_stat
+from haftd.host.mark import VARIABLE
 from haftd.host.program import (
     LaunchFailed,
     Missing,
@@ -65,7 +66,7 @@ _SIGNALS = signal.valid_signals()
 class Plan:
     """One program to be started. `env` is all of its environment and finds it on PATH.
 
-    `mark` is what `env` says in HAFT_HANDLE, to be branded on the child as well (see `brand`).
+    The mark that it holds as HAFT_HANDLE is branded on the child as well (see `brand`).
     `nofile` is the soft limit of descriptors to give it, for a daemon that has raised its own.
     Of `limits`, `memory` (bytes of data a process), `cpu_s` (seconds a process) and `processes`
     become limits of the kernel; others are not this room's.
@@ -74,7 +75,6 @@ class Plan:
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str] = field(repr=False)
-    mark: str = ""
     terminal: bool = False
     rows: int = 24
     cols: int = 80
@@ -445,8 +445,8 @@ def _limits(plan: Plan) -> dict[int, tuple[int, int]]:
         most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
         bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
 
-    branded = brand.bounds(plan.mark) if plan.mark else None
-    if branded is not None:
+    mark = plan.env.get(VARIABLE)
+    if mark and (branded := brand.bounds(mark)) is not None:
         bounds[brand.RESOURCE] = branded
     if plan.nofile is not None:
         bound(resource.RLIMIT_NOFILE, plan.nofile)

@@ -24,7 +24,7 @@ def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
     """Answer with the daemon's figures by psutil and with all problems that it knows."""
     counts = dict.fromkeys((state.value for state in State), 0)
     spooled = 0
-    handles = daemon.registry.list(None)
+    handles = daemon.handles()
     for handle in handles:
         counts[handle.state.value] += 1
         spooled += handle.spool.on_disk

@@ -21,7 +21,7 @@ __all__ = ["handles_list"]
 def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> HandlesListResult:
     """List live and kept handles, newest last; no output is read, no mark moves."""
     session = daemon.session_of(caller, params)
-    handles = daemon.registry.list(None if session == "*" else session)
+    handles = daemon.handles(None if session == "*" else session)
     return HandlesListResult(tuple(_row(one, daemon.supervisor.use_of(one)) for one in handles))
 
 

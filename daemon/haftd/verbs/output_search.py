@@ -22,7 +22,7 @@ def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later
     handles."""
     pattern = compile_pattern(params.pattern)
     if isinstance(params.ids, UnsetType):
-        handles = daemon.registry.list(daemon.session_of(caller, params))
+        handles = daemon.handles(daemon.session_of(caller, params))
     else:
         handles = [daemon.find(caller, params, name) for name in params.ids]
 

@@ -20,7 +20,7 @@ __all__ = ["session_close", "session_list"]
 
 def session_list(daemon: Daemon, caller: Caller, params: Empty) -> SessionListResult:
     """List the sessions that have handles or connections."""
-    names = set(daemon.sessions.names()) | {one.session for one in daemon.registry.list(None)}
+    names = set(daemon.sessions.names()) | {one.session for one in daemon.handles()}
     rows = []
     for name in sorted(names):
         handles = daemon.registry.list(name)
