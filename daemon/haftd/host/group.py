@@ -15,22 +15,23 @@ Rules:
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import trio
 
 from haftd.host import brand
 from haftd.host.cgroup import Cgroup
-from haftd.host.identity import Stat, every_pid, has_ended, read_environ, read_stat, send
+from haftd.host.family import become_subreaper, hidden, lister, lives
+from haftd.host.identity import Stat, has_ended, read_environ, read_stat, send
 from haftd.host.launch import Launched, leaders
+from haftd.host.mark import VARIABLE
+from haftd.host.reaper import Reaper
 
-__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper", "children"]
+__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper"]
 
-_PR_SET_CHILD_SUBREAPER = 36
 _MOST_HELD = 128
 _LONGEST_COMMAND = 120
 
@@ -41,86 +42,6 @@ class Survivor:
 
     pid: int
     command: str
-
-
-def become_subreaper() -> None:
-    """Adopt every descendant that loses its parent, from now on. Raises OSError.
-
-    A parent that ignored SIGCHLD would have made the kernel throw our children's exits away: it
-    gets its default here.
-    """
-    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"cannot become a sub-reaper: {os.strerror(code)}")
-
-
-def children(pid: int) -> list[int] | None:
-    """The children of a process as of now; None where the kernel does not list them."""
-    found: list[int] = []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-    except OSError:
-        return found
-    for thread in threads:
-        try:
-            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if not os.path.exists("/proc/self/task/%d/children" % os.getpid()):  # noqa: PTH110, UP031
-                return None
-            continue  # that thread has ended
-        except OSError:
-            continue
-        try:
-            text = b""
-            while part := os.read(fd, 65_536):
-                text += part
-        except OSError:
-            continue  # it ended while it was read
-        finally:
-            os.close(fd)
-        found += map(int, text.split())
-    return found
-
-
-def _by_parent() -> dict[int, list[int]]:
-    """All of /proc, for a kernel that lists no children."""
-    table: dict[int, list[int]] = {}
-    for pid in every_pid():
-        stat = read_stat(pid)
-        if stat is not None:
-            table.setdefault(stat.parent, []).append(pid)
-    return table
-
-
-def _lister() -> Callable[[int], list[int]]:
-    """How to list children during one look: the kernel's lists, or one pass over /proc."""
-    if children(os.getpid()) is not None:
-        return lambda pid: children(pid) or []
-    table = _by_parent()
-    return lambda pid: table.get(pid, [])
-
-
-def _lives(stat: Stat) -> bool:
-    if stat.state not in "ZX":
-        return True
-    try:  # a first thread may end before the others
-        return len(os.listdir(f"/proc/{stat.pid}/task")) > 1  # noqa: PTH208
-    except OSError:
-        return False
-
-
-def _hidden(pid: int) -> bool:
-    """Say whether a process lives that /proc does not show: another user's, under hidepid."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 class Kin:
@@ -134,7 +55,7 @@ class Kin:
         self.cgroup = cgroup
         self._brand = brand.of(mark) if mark else None
         self._instance = brand.instance_of(self._brand) if self._brand else None
-        self._needle = b"\0HAFT_HANDLE=" + os.fsencode(mark) + b"\0" if mark else b""
+        self._needle = os.fsencode(f"\0{VARIABLE}={mark}\0") if mark else b""
         self._seen: dict[int, int] = {}
 
     def members(self) -> tuple[int, ...]:
@@ -238,7 +159,7 @@ class Kin:
         found: dict[int, Stat] = {}
         sure = True
         me = os.getpid()
-        below = _lister()
+        below = lister()
         queue = list(below(me))
         while queue:
             pid = queue.pop()
@@ -246,16 +167,16 @@ class Kin:
                 continue
             stat = read_stat(pid)
             if stat is None:
-                sure = sure and _hidden(pid)
+                sure = sure and hidden(pid)
                 continue
             if stat.parent == me and not self._is_kin(stat):
                 continue
-            if _lives(stat):
+            if lives(stat):
                 found[pid] = stat
             queue += below(pid)
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
-                if pid not in found and pid != me and (stat := read_stat(pid)) and _lives(stat):
+                if pid not in found and pid != me and (stat := read_stat(pid)) and lives(stat):
                     found[pid] = stat
         self._seen = {pid: stat.ticks for pid, stat in found.items()}
         return found, sure
@@ -328,11 +249,6 @@ class Kin:
                 os.close(pidfd)
 
 
-def _own_brand() -> int | None:
-    """The brand of a daemon that itself runs in a handle: every child of it has that one too."""
-    return brand.read(os.getpid())
-
-
 def _command(pid: int) -> str:
     """What a process runs, cut short, in one printable line."""
     try:
@@ -346,78 +262,3 @@ def _command(pid: int) -> str:
     line = text.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     line = "".join(char if char.isprintable() else "?" for char in line)
     return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"
-
-
-class Reaper:
-    """Takes away what the daemon adopted, when it has ended, and nothing that others wait for.
-
-    A leader's status goes where it belongs. A child with a brand was adopted. Any other child
-    may be waited for by whoever started it (a library, say): it is taken only when it has been
-    dead for `linger_s`.
-    """
-
-    __slots__ = ("_dead", "_linger_s")
-
-    def __init__(self, linger_s: float = 0.25) -> None:
-        self._linger_s = linger_s
-        self._dead: dict[int, int] = {}
-
-    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Reap until cancelled; woken by SIGCHLD. To be run in the main thread."""
-        with trio.open_signal_receiver(signal.SIGCHLD) as signals:
-            task_status.started()
-            pending = self.reap()
-            while True:
-                if pending:
-                    await trio.sleep(self._linger_s)
-                    # Whoever waits for one of these by its pidfd was woken too: it goes first.
-                    await trio.lowlevel.checkpoint()
-                    await trio.lowlevel.checkpoint()
-                else:
-                    await signals.__anext__()
-                pending = self.reap()
-
-    def reap(self) -> bool:
-        """Take what can be taken now; say whether some is to be looked at again."""
-        mine = _own_brand()
-        while True:
-            try:
-                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                info = None
-            if info is None:
-                self._dead.clear()
-                return False
-            leader = leaders.get(info.si_pid)
-            if leader is not None:
-                if leader.reap() is None:
-                    break
-            elif brand.read(info.si_pid) in (None, mine):
-                break
-            else:
-                _take(info.si_pid)
-        return self._reap_strangers()
-
-    def _reap_strangers(self) -> bool:
-        """The kernel shows one dead child at a time; behind a stranger, all are looked at."""
-        mine = _own_brand()
-        dead: dict[int, int] = {}
-        for pid in _lister()(os.getpid()):
-            stat = read_stat(pid)
-            if stat is None or stat.state != "Z":
-                continue
-            if (leader := leaders.get(pid)) is not None:
-                leader.reap()
-            elif brand.read(pid) not in (None, mine) or self._dead.get(pid) == stat.ticks:
-                _take(pid)
-            else:
-                dead[pid] = stat.ticks
-        self._dead = dead
-        return bool(dead)
-
-
-def _take(pid: int) -> None:
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass  # somebody else was waiting for it

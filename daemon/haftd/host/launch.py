@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import math
 import os
 import resource
 import signal
@@ -30,10 +29,12 @@ from typing import Final, Literal
 
 import trio
 
-from haftd.host import brand, pump, tty
+from haftd.host import pump, tty
 from haftd.host.cgroup import Cgroup
+from haftd.host.ends import Ends
 from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate
-from haftd.host.identity import Identity, every_pid, of_child, read_stat
+from haftd.host.identity import Identity, of_child, read_stat
+from haftd.host.limits import limits_of
 from haftd.host.mark import VARIABLE
 from haftd.host.program import (
     LaunchFailed,
@@ -259,78 +260,6 @@ def _on_its_way(state: str, flags: int) -> bool:
     return state in "ZX" or bool(flags & _PF_EXITING)
 
 
-class _Ends:
-    """The descriptors of one launch: those of the child, and ours until it is a success."""
-
-    __slots__ = ("actions", "ours", "theirs")
-
-    def __init__(self) -> None:
-        self.ours: list[int] = []
-        self.theirs: list[int] = []
-        self.actions: list[tuple[int, int, int] | tuple[int, int, str, int, int]] = []
-
-    def own(self, fd: int) -> int:
-        """Take care of a descriptor of ours; it stays clear of the numbers the child uses."""
-        self.ours.append(fd)
-        if fd <= REPORT_FD:
-            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)
-            os.close(fd)
-            self.ours[-1] = fd = high
-        return fd
-
-    def take(self, *targets: int) -> int:
-        """A pipe that the child writes to as `targets`; returns our end, which does not block."""
-        ours, theirs = self._pipe()
-        self._give(theirs, targets)
-        os.set_blocking(ours, False)
-        return ours
-
-    def feed(self, target: int) -> int:
-        """A pipe that the child reads from as `target`; returns our end, which does not block."""
-        theirs, ours = self._pipe()
-        self._give(theirs, (target,))
-        os.set_blocking(ours, False)
-        return ours
-
-    def open(self, target: int, path: str, flags: int) -> None:
-        """Let the child itself open `path` as `target`."""
-        self.actions.append((os.POSIX_SPAWN_OPEN, target, path, flags, 0))
-
-    def copy(self, source: int, target: int) -> None:
-        self.actions.append((os.POSIX_SPAWN_DUP2, source, target))
-
-    def drop(self, fd: int) -> None:
-        self.ours.remove(fd)
-        os.close(fd)
-
-    def close_theirs(self) -> None:
-        while self.theirs:
-            os.close(self.theirs.pop())
-
-    def close(self) -> None:
-        self.close_theirs()
-        while self.ours:
-            os.close(self.ours.pop())
-
-    def _pipe(self) -> tuple[int, int]:
-        read, write = os.pipe2(os.O_CLOEXEC)
-        self.ours += (read, write)
-        if read > REPORT_FD and write > REPORT_FD:
-            return read, write
-        del self.ours[-2:]
-        try:
-            read = self.own(read)
-        finally:
-            write = self.own(write)
-        return read, write
-
-    def _give(self, fd: int, targets: tuple[int, ...]) -> None:
-        self.ours.remove(fd)
-        self.theirs.append(fd)
-        for target in targets:
-            self.copy(fd, target)
-
-
 def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = None) -> Launched:
     """Start `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for nothing.
 
@@ -341,21 +270,34 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     """
     check_words(plan.argv, plan.env)
     path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
-    ends = _Ends()
+    gate = gate or best_gate()
+    limits = limits_of(plan.limits, plan.nofile, plan.env.get(VARIABLE, ""))
+    ends = Ends()
     pid = 0
     try:
         keep_out = ends.feed(GATE_FD)
         launched = Launched(path, plan.cwd, ends.take(REPORT_FD))
         _connect(plan, launched, ends)
-        pid = _spawn(plan, path, gate or best_gate(), ends)
+        words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
+        # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
+        # have been started on, and no job control of a child's can stop the daemon.
+        pid = os.posix_spawn(
+            gate.program,
+            words,
+            plan.env,
+            file_actions=ends.actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
         ends.close_theirs()
         launched.pid = pid
         launched.pidfd = ends.own(os.pidfd_open(pid))
         launched.identity = of_child(pid, launched.pidfd)
         if plan.cgroup is not None:
             plan.cgroup.add(pid)
-        if not (gate or best_gate()).sets_limits:
-            for which, bounds in _limits(plan).items():
+        if not gate.sets_limits:
+            for which, bounds in limits.items():
                 resource.prlimit(pid, which, bounds)
         _record(record, launched.identity)
         os.write(keep_out, b"\n")
@@ -369,7 +311,7 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     return launched
 
 
-def _connect(plan: Plan, launched: Launched, ends: _Ends) -> None:
+def _connect(plan: Plan, launched: Launched, ends: Ends) -> None:
     """Make the child's standard streams, and ours."""
     if plan.terminal:
         master, launched.slave = tty.open_terminal(plan.rows, plan.cols)
@@ -394,21 +336,6 @@ def _connect(plan: Plan, launched: Launched, ends: _Ends) -> None:
         pass  # the user's share of pipe memory is used up
 
 
-def _spawn(plan: Plan, path: str, gate: Gate, ends: _Ends) -> int:
-    words = gate.words(plan.cwd, path, plan.argv, _limits(plan) if gate.sets_limits else {})
-    # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
-    # have been started on, and no job control of a child's can stop the daemon.
-    return os.posix_spawn(
-        gate.program,
-        words,
-        plan.env,
-        file_actions=ends.actions,
-        setsid=True,
-        setsigmask=(),
-        setsigdef=_SIGNALS,
-    )
-
-
 def _record(record: Callable[[Identity], None], identity: Identity) -> None:
     try:
         record(identity)
@@ -418,7 +345,7 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
         ) from error
 
 
-def _undo(pid: int, ends: _Ends) -> None:
+def _undo(pid: int, ends: Ends) -> None:
     """End the child, which is at its gate or just through it, and close everything."""
     if pid:
         # A child of ours that nobody has reaped: the number is its own.
@@ -434,39 +361,3 @@ def _no_room(error: OSError, path: str) -> LaunchFailed:
     what = f" ({error.filename})" if error.filename else ""
     words = os.strerror(error.errno or 0).lower()
     return LaunchFailed(f"The system cannot start {path} now: {words}{what}.", "resources")
-
-
-def _limits(plan: Plan) -> dict[int, tuple[int, int]]:
-    """The limits to set on the child: resource -> (soft, hard)."""
-    bounds: dict[int, tuple[int, int]] = {}
-
-    def bound(which: int, soft: int, spare: int = 0) -> None:
-        hard = resource.getrlimit(which)[1]
-        most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
-        bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
-
-    mark = plan.env.get(VARIABLE)
-    if mark and (branded := brand.bounds(mark)) is not None:
-        bounds[brand.RESOURCE] = branded
-    if plan.nofile is not None:
-        bound(resource.RLIMIT_NOFILE, plan.nofile)
-    if "memory" in plan.limits:
-        # Data rather than address space: runtimes reserve much more than they use.
-        bound(resource.RLIMIT_DATA, int(plan.limits["memory"]))
-    if "cpu_s" in plan.limits:
-        bound(resource.RLIMIT_CPU, max(1, math.ceil(plan.limits["cpu_s"])), spare=2)
-    if "processes" in plan.limits:
-        # The kernel counts all tasks of the user, not those of one child.
-        bound(resource.RLIMIT_NPROC, _tasks_of_user() + int(plan.limits["processes"]))
-    return bounds
-
-
-def _tasks_of_user() -> int:
-    uid, count = os.getuid(), 0
-    for pid in every_pid():
-        try:
-            if os.stat(f"/proc/{pid}").st_uid == uid:  # noqa: PTH116
-                count += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
-        except OSError:
-            continue
-    return count

@@ -1,0 +1,106 @@
+"""Whose child is whose, as the kernel says it.
+
+Rules:
+
+- The daemon is a sub-reaper: what loses its parent becomes the daemon's child.
+- Every answer is of one moment that is over. Who must not miss anything looks again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from haftd.host.identity import Stat, every_pid, read_stat
+
+__all__ = ["become_subreaper", "children", "hidden", "lister", "lives"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def become_subreaper() -> None:
+    """Adopt every descendant that loses its parent, from now on. Raises OSError.
+
+    A parent that ignored SIGCHLD would have made the kernel throw our children's exits away: it
+    gets its default here.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"cannot become a sub-reaper: {os.strerror(code)}")
+
+
+@cache
+def _kernel_lists() -> bool:
+    """Say whether the kernel lists children (CONFIG_PROC_CHILDREN)."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process as of now."""
+    if not _kernel_lists():
+        return _by_parent().get(pid, [])
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return found
+    for thread in threads:
+        try:
+            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue  # that thread has ended
+        try:
+            text = b""
+            while part := os.read(fd, 65_536):
+                text += part
+        except OSError:
+            continue  # it ended while it was read
+        finally:
+            os.close(fd)
+        found += map(int, text.split())
+    return found
+
+
+def _by_parent() -> dict[int, list[int]]:
+    """Who is whose child in all of /proc."""
+    table: dict[int, list[int]] = {}
+    for pid in every_pid():
+        stat = read_stat(pid)
+        if stat is not None:
+            table.setdefault(stat.parent, []).append(pid)
+    return table
+
+
+def lister() -> Callable[[int], list[int]]:
+    """How to list children during one look: the kernel's lists, or one pass over /proc."""
+    if _kernel_lists():
+        return children
+    table = _by_parent()
+    return lambda pid: table.get(pid, [])
+
+
+def lives(stat: Stat) -> bool:
+    if stat.state not in "ZX":
+        return True
+    try:  # a first thread may end before the others
+        return len(os.listdir(f"/proc/{stat.pid}/task")) > 1  # noqa: PTH208
+    except OSError:
+        return False
+
+
+def hidden(pid: int) -> bool:
+    """Say whether a process lives that /proc does not show: another user's, under hidepid."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False
