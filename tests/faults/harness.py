@@ -128,7 +128,7 @@ def with_word(word: str) -> list[int]:
     return found
 
 
-def record_of(who: Identity, mark: Mark, **changed: object) -> Record:
+def record_of(who: Identity, mark: Mark, /, **changed: object) -> Record:
     """The record that a daemon would have written; `changed` forges a part of it."""
     facts: dict[str, object] = {
         "n": mark.n,

@@ -20,6 +20,8 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from haftd.host.identity import pid_namespace
+
 __all__ = ["VARIABLE", "Mark", "carry", "find", "home_of", "new_instance"]
 
 VARIABLE = "HAFT_HANDLE"
@@ -47,8 +49,12 @@ class Mark:
 
 
 def home_of(folder: Path) -> str:
-    """The home of a runtime folder: the same for the same absolute path, and for no other."""
-    return hashlib.sha256(os.fsencode(Path(os.path.abspath(folder)))).hexdigest()[:12]  # noqa: PTH100
+    """The home of a runtime folder: the same for the same absolute path in the same pid namespace.
+
+    A container may have a folder of the same name, and its processes are seen from outside.
+    """
+    words = os.fsencode(os.path.abspath(folder)) + b"\0%d" % pid_namespace()  # noqa: PTH100
+    return hashlib.sha256(words).hexdigest()[:12]
 
 
 def new_instance() -> str:
