@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -11,10 +12,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from haft import Haft, NotRunning, StartFailed, autostart
+from tests.client.fake import FakeDaemon, hello
 
 FAKE = Path(__file__).with_name("fake.py")
 
@@ -71,38 +74,46 @@ def test_the_log_is_the_users_own_and_knows_no_secret(place: Path) -> None:
     assert "canary" not in log.read_text()
 
 
-def test_many_at_once_start_one_daemon_and_are_all_answered(place: Path) -> None:
+def test_many_at_once_start_one_daemon_and_are_all_answered(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = autostart.daemon_command
+    starts: list[str] = []
+
+    def counted(path: str) -> list[str]:
+        starts.append(path)
+        return command(path)
+
+    monkeypatch.setattr(autostart, "daemon_command", counted)
+
     def one(_: int) -> bool:
         with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
             return client.ping().pong
 
     with ThreadPoolExecutor(12) as pool:
         assert all(pool.map(one, range(24)))
-    assert len(begun(place)) == 1
+    assert len(starts) == len(begun(place)) == 1
 
 
-def test_who_loses_to_another_daemon_connects_to_it(place: Path) -> None:
-    """The lock of our log does not bind daemons that others start: theirs exits 75."""
-    import fcntl
-    import threading
+def test_who_loses_to_another_daemon_connects_to_it(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock of our log does not bind daemons that others start: ours then exits 75."""
+    made: list[FakeDaemon] = []
 
-    with open(place / "daemon.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        from tests.client.fake import FakeDaemon, hello
-
-        made: list[FakeDaemon] = []
-
-        def when_the_loser_has_begun() -> None:
-            while not begun(place):
-                time.sleep(0.005)
+    def after_the_loss(seconds: float) -> None:
+        # Only between two attempts after the end of what was started.
+        if not made:
             made.append(FakeDaemon(place / "s", lambda request, peer: hello(request)))
 
-        thread = threading.Thread(target=when_the_loser_has_begun)
-        thread.start()
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=after_the_loss)
+    monkeypatch.setattr(autostart, "time", clock)
+    with open(place / "daemon.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         with Haft.connect(str(place / "s"), autostart=True, timeout=20) as client:
             assert client.server.pid == os.getpid()
-        thread.join()
-        made[0].close()
+    assert len(begun(place)) == 1
+    made[0].close()
 
 
 def test_a_daemon_that_ends_at_its_start_is_reported_at_once_with_its_last_words(
