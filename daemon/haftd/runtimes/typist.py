@@ -78,6 +78,7 @@ class Typist:
         self._stir = trio.Event()
         self._line = 0
         self._unread = False
+        self._last_was_key = False
 
     @property
     def last(self) -> int:
@@ -196,9 +197,13 @@ class Typist:
             return False
         if item.kind in ("paste", "keys") and not screen.is_loaded():
             return False
-        if item.kind == "keys" or (item.kind == "line" and not modes.canonical):
-            return len(self._encode(item, modes)) == 1 and not self._is_unread(modes)
-        return True
+        if len(self._encode(item, modes)) > 1:
+            return False
+        return not self._has_to_wait(item) or not self._is_unread(modes)
+
+    def _has_to_wait(self, item: Input) -> bool:
+        """Whether what was typed before has to be read first: text may follow text."""
+        return item.kind == "keys" or self._last_was_key
 
     def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
         """The bytes of `item`, one part for each event that has to be read by itself."""
@@ -232,8 +237,6 @@ class Typist:
         (data,) = parts
         self._put(data)
         self._done(typed)
-        if typed.item.kind == "eof":
-            self._line = 0
 
     def _put(self, data: bytes) -> None:
         # The writer never refuses here: what waits is bounded by `type`, and what is closed drops.
@@ -245,6 +248,11 @@ class Typist:
         self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
 
     def _done(self, typed: _Typed) -> None:
+        """All of it is typed."""
+        kind = typed.item.kind
+        self._last_was_key = kind in ("keys", "line")
+        if kind == "eof":
+            self._line = 0
         if self._writer.waiting:
             self._marks.append((self._writer.last, typed.number))
         else:
@@ -266,16 +274,13 @@ class Typist:
         try:
             parts = self._encode(typed.item, modes)
             for place, part in enumerate(parts):
-                # Text may follow what is unread; a key, and what comes after text, may not.
-                if place or typed.item.kind == "keys":
+                if place or self._has_to_wait(typed.item):
                     await self._read_up()
                 self._put(part)
         finally:
             self._busy = False
         self._queue.popleft()
         self._size -= typed.size
-        if typed.item.kind == "eof":
-            self._line = 0
         self._done(typed)
 
     async def _echo_is_off(self, typed: _Typed) -> bool:

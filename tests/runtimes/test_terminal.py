@@ -1,0 +1,426 @@
+"""A program on a terminal: every byte, every key, and the kernel's word for whether it was read."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Call, Ended, Input, InputRefused
+from haftd.runtimes.registry import runtime_for
+from tests.conformance.checker import Performance, Recorder, perform
+
+from . import kit
+
+pty = runtime_for("pty")
+
+RAW_READER = """
+import os, sys, tty, termios
+old = termios.tcgetattr(0)
+tty.setraw(0)
+if "--paste" in sys.argv:
+    os.write(1, b"\\x1b[?2004h")
+if "--app" in sys.argv:
+    os.write(1, b"\\x1b[?1h")
+os.write(1, b"READY\\r\\n")
+got = []
+while not got or b"q" not in got[-1]:
+    got.append(os.read(0, 4096))
+termios.tcsetattr(0, termios.TCSADRAIN, old)
+print("GOT", got)
+"""
+
+
+async def run(call: Call) -> Recorder:
+    """Run `call` to its end."""
+    port = Recorder()
+    with trio.fail_after(20):
+        await pty.run(call, port)
+    return port
+
+
+async def started(nursery: trio.Nursery, call: Call, ready: bytes) -> Performance:
+    """Start `call` and wait until it has printed `ready`."""
+    performance = await perform(nursery, pty, call)
+    await performance.port.until(lambda: ready in performance.port.output)
+    return performance
+
+
+def shell(script: str, **fields: object) -> Call:
+    return kit.shell(script, terminal=True, **fields)
+
+
+def reader(*flags: str) -> Call:
+    """A program that reads single characters and says which reads it got."""
+    return kit.call(sys.executable, "-I", "-c", RAW_READER, *flags, terminal=True)
+
+
+def reads(port: Recorder) -> list[bytes]:
+    """The reads that a raw reader says it got."""
+    line = port.output.decode().split("GOT ", 1)[1].strip()
+    found = eval(line)
+    assert isinstance(found, list)
+    return found
+
+
+async def test_RB_005_nothing_is_lost_at_the_end() -> None:
+    script = "import sys; sys.stdout.write('hello' * 4096)"
+    for _ in range(25):
+        port = await run(kit.python(script, terminal=True))
+        assert port.output == b"hello" * 4096
+        assert port.end == Ended(code=0)
+    expected = "".join(f"{n}\r\n" for n in range(1, 10_001)).encode()
+    for _ in range(10):
+        port = await run(kit.call("seq", "10000", terminal=True))
+        assert port.output == expected
+
+
+async def test_RB_001_a_child_that_holds_the_terminal_does_not_hold_the_end() -> None:
+    began = time.monotonic()
+    port = await run(shell("sleep 60 & exit 1"))
+    assert time.monotonic() - began < 1.5
+    assert port.end is not None
+    assert port.end.code == 1
+
+
+async def test_a_signal_is_told_from_a_code() -> None:
+    assert (await run(shell("kill -SEGV $$"))).end == Ended(signal="SEGV")
+    assert (await run(shell("exit 7"))).end == Ended(code=7)
+
+
+async def test_RB_041_the_size_is_there_from_the_first_moment_and_follows() -> None:
+    port = await run(shell("stty size; tput cols", rows=40, cols=200))
+    assert port.output == b"40 200\r\n200\r\n"
+    assert (await run(shell("stty size"))).output == b"24 80\r\n"
+    script = "trap 'stty size; exit' WINCH; echo READY; while :; do sleep 0.05; done"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell(script), b"READY")
+        performance.grip.write(Input("resize", rows=33, cols=101))
+        await performance.finish()
+        with pytest.raises(InputRefused, match="ended"):
+            performance.grip.write(Input("resize", rows=1, cols=1))
+    assert b"33 101" in performance.port.output
+
+
+# -- typing
+
+
+async def test_a_line_ends_as_enter_does() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
+        performance.grip.write(Input("line", "y"))
+        await performance.finish()
+    assert b"got:y\r\n" in performance.port.output
+    async with trio.open_nursery() as nursery:
+        call = shell("stty -icrnl; echo READY; read a; echo got:$a")
+        performance = await started(nursery, call, b"READY")
+        performance.grip.write(Input("line", "y"))
+        await performance.finish()
+    assert b"got:y\r\n" in performance.port.output
+
+
+async def test_RB_027_enter_is_a_read_of_its_own() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("line", "hello"))
+        performance.grip.write(Input("keys", keys=("a", "Escape", "b", "Up")))
+        performance.grip.write(Input("text", "text and more"))
+        performance.grip.write(Input("keys", keys=("Enter",)))
+        number = performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+        assert performance.port.number == number
+    expected = [b"hello", b"\r", b"a", b"\x1b", b"b", b"\x1b[A", b"text and more", b"\r", b"q"]
+    assert reads(performance.port) == expected
+
+
+async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
+    script = RAW_READER.replace('b"READY\\r\\n")', 'b"READY\\r\\n"); import time; time.sleep(0.4)')
+    async with trio.open_nursery() as nursery:
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"READY\r\n")
+        performance.grip.write(Input("line", "hello"))
+        await performance.port.until(lambda: performance.port.number == 1)
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"hello", b"\r", b"q"]
+    script = "stty raw -echo; echo READY; sleep 60"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell(script), b"READY")
+        with trio.fail_after(5):
+            performance.grip.write(Input("line", "hello"))
+            await performance.port.until(lambda: performance.port.number == 1)
+        performance.scope.cancel()
+
+
+async def test_text_is_text_and_never_a_key() -> None:
+    lines = ["ls;", "Enter", "C-c", "\x16\x03", "\\n", "^D", "é ≤ 漢"]
+    async with trio.open_nursery() as nursery:
+        performance = await started(
+            nursery, shell("stty -echo; echo READY; exec cat"), b"READY\r\n"
+        )
+        for line in lines:
+            performance.grip.write(Input("text", line + "\n"))
+        performance.grip.write(Input("eof"))
+        await performance.finish()
+    said = bytes(performance.port.output).decode().split("\r\n")[1:]
+    assert said == [line.replace("\x16", "") for line in lines] + [""]
+
+
+async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
+    for text in ("foo\n", "foo", ""):
+        async with trio.open_nursery() as nursery:
+            performance = await started(nursery, shell("echo READY; exec cat"), b"READY\r\n")
+            if text:
+                performance.grip.write(Input("text", text))
+            with trio.fail_after(5):
+                performance.grip.write(Input("eof"))
+                await performance.finish()
+        assert performance.port.end == Ended(code=0)
+        assert performance.port.output.count(b"foo") == (2 if text else 0)
+
+
+async def test_the_end_of_input_ends_no_more_than_one_reader() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "echo READY; cat; echo between; cat; echo after"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        performance.grip.write(Input("line", "one"))
+        performance.grip.write(Input("eof"))
+        await performance.port.until(lambda: b"between" in performance.port.output)
+        performance.grip.write(Input("text", "two"))
+        performance.grip.write(Input("eof"))
+        await performance.finish()
+    assert b"after" in performance.port.output
+    assert performance.port.output.count(b"two") == 2
+
+
+async def test_RB_028_a_paste_has_codes_only_where_they_are_wanted() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader("--paste"), b"READY\r\n")
+        performance.grip.write(Input("paste", "a\nb\x1b[201~c"))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"\x1b[200~a\nbc\x1b[201~q"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("paste", "a\nb"))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"a\rbq"
+
+
+async def test_the_application_cursor_mode_reaches_the_keys() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader("--app"), b"READY\r\n")
+        performance.grip.write(Input("keys", keys=("Up", "Home", "F5", "C-c", "q")))
+        await performance.finish()
+    assert reads(performance.port) == [b"\x1bOA", b"\x1bOH", b"\x1b[15~", b"\x03", b"q"]
+
+
+async def test_a_line_too_long_for_the_terminal_is_refused_with_a_way_out() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "stty -echo; echo READY; wc -c"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        grip = performance.grip
+        for item in (
+            Input("line", "x" * 4096),
+            Input("text", "a\n" + "x" * 5000),
+            Input("paste", "é" * 2100),
+        ):
+            with pytest.raises(InputRefused, match="too long for a terminal"):
+                grip.write(item)
+        assert grip.write(Input("text", "x" * 2000)) == 1
+        with pytest.raises(InputRefused, match="4,096 bytes"):
+            grip.write(Input("line", "x" * 2096))
+        assert grip.write(Input("line", "x" * 2095)) == 2
+        assert grip.write(Input("text", ("y" * 4000 + "\n") * 50)) == 3
+        grip.write(Input("eof"))
+        await performance.finish()
+    assert performance.port.output == b"READY\r\n%d\r\n" % (4096 + 50 * 4001)
+
+
+async def test_a_raw_program_takes_lines_of_any_length() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("text", "x" * 300_000))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"x" * 300_000 + b"q"
+
+
+async def test_input_that_nobody_reads_is_bounded() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "stty raw -echo; echo READY; sleep 60"
+        performance = await started(nursery, shell(script), b"READY")
+        with pytest.raises(InputRefused, match="does not read"):
+            for _ in range(100):
+                performance.grip.write(Input("text", "x" * 100_000))
+        performance.scope.cancel()
+
+
+async def test_RB_022_a_secret_is_typed_when_the_echo_is_off() -> None:
+    script = (
+        "import getpass, time\n"
+        "print('WORKING', flush=True); time.sleep(0.2)\n"
+        "print('LEN', len(getpass.getpass('Password: ')))\n"
+    )
+    async with trio.open_nursery() as nursery:
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"WORKING")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        assert performance.port.number < number
+        with pytest.raises(InputRefused, match="secret input waits"):
+            performance.grip.write(Input("line", "x"))
+        await performance.finish()
+        assert performance.port.number == number
+    assert b"LEN 7" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
+async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "import getpass; print('LEN', len(getpass.getpass('Password: ')))"
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"Password: ")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        assert performance.port.number == number
+        await performance.finish()
+    assert b"LEN 7" in performance.port.output
+
+
+async def test_an_interrupt_drops_a_secret_that_waits() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "trap 'echo caught; read a; echo got:$a; exit' INT; echo READY; while :; do sleep 0.05; done"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        performance.grip.write(Input("signal", signal="INT"))
+        await performance.port.until(lambda: b"caught" in performance.port.output)
+        assert performance.port.number == number
+        performance.grip.write(Input("line", "plain"))
+        await performance.finish()
+    assert b"got:plain" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
+async def test_a_secret_has_no_repr() -> None:
+    assert "hunter2" not in repr(Input("line", "hunter2", secret=True))
+
+
+async def test_signals_go_to_the_foreground() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.call("bash", "--norc", "-i", terminal=True, env={"PS1": "$ "})
+        performance = await started(nursery, call, b"$ ")
+        performance.grip.write(Input("line", "sh -c 'echo U''P; exec sleep 1000'"))
+        await performance.port.until(lambda: b"UP" in performance.port.output)
+        performance.grip.write(Input("signal", signal="INT"))
+        performance.grip.write(Input("line", "echo alive"))
+        await performance.port.until(lambda: b"\ralive" in performance.port.output)
+        performance.grip.write(Input("line", "exit 4"))
+        await performance.finish()
+    assert performance.port.end == Ended(code=4)
+
+
+async def test_RB_020_a_shell_that_ends_is_told_at_once() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.call("bash", "--norc", terminal=True, env={"PS1": "$ "})
+        performance = await started(nursery, call, b"$ ")
+        performance.grip.write(Input("line", "set -euo pipefail; false"))
+        await performance.finish()
+        assert performance.port.end == Ended(code=1)
+        with pytest.raises(InputRefused, match="has ended"):
+            performance.grip.write(Input("line", "echo hi"))
+
+
+# -- the screen
+
+
+async def test_queries_are_answered_to_the_program_and_not_shown() -> None:
+    script = (
+        "import os, tty, termios\n"
+        "old = termios.tcgetattr(0); tty.setraw(0)\n"
+        "os.write(1, b'ab\\x1b[6n'); got = os.read(0, 100)\n"
+        "termios.tcsetattr(0, termios.TCSADRAIN, old)\n"
+        "print('GOT', repr(got))\n"
+    )
+    port = await run(kit.python(script, terminal=True))
+    assert port.output == b"ab\x1b[6nGOT b'\\x1b[1;3R'\r\n"
+
+
+async def test_an_answer_that_would_be_echoed_is_not_given() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "printf '\\033[6n'; echo READY; read a; echo got:$a"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        assert performance.grip.screen() is not None
+        performance.grip.write(Input("line", "mine"))
+        await performance.finish()
+    assert performance.port.output == b"\x1b[6nREADY\r\nmine\r\ngot:mine\r\n"
+
+
+async def test_the_screen_shows_what_is_on_it_and_stays_readable() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "printf 'one\\n\\033[31mtwo\\033[0m'; read a; printf 'three'"
+        performance = await started(nursery, shell(script, rows=5, cols=20), b"two\x1b[0m")
+        shot = performance.grip.screen()
+        assert shot is not None
+        assert shot.lines == ("one", "two", "", "", "")
+        assert shot.cursor == (1, 3)
+        performance.grip.write(Input("resize", rows=6, cols=30))
+        other = performance.grip.screen()
+        assert other is not None
+        assert (other.rows, other.cols, len(other.lines)) == (6, 30, 6)
+        performance.grip.write(Input("line", ""))
+        await performance.finish()
+        last = performance.grip.screen()
+        assert last is not None
+        assert last.lines[2] == "three"
+        assert last.revision > other.revision > shot.revision
+
+
+async def test_a_full_screen_program_is_drawn() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.call("sh", "-c", "seq 100 | less; echo over", terminal=True, env={"LESS": ""})
+        performance = await started(nursery, call, b"\x1b[?1049h")
+        await performance.port.until(lambda: b"23" in performance.port.output)
+        await performance.port.until(lambda: performance.port.output.rstrip().endswith(b"K"))
+        shot = performance.grip.screen()
+        assert shot is not None
+        assert shot.alt
+        assert shot.lines[:3] == ("1", "2", "3")
+        performance.grip.write(Input("keys", keys=("NPage",)))
+        await performance.port.until(lambda: performance.grip.screen().lines[0] == "24")  # type: ignore[union-attr]
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"over" in performance.port.output
+
+
+async def test_terminals_leave_nothing_open() -> None:
+    await run(shell("true"))
+    before = kit.fds()
+    with open("/proc/sys/kernel/pty/nr") as file:
+        terminals = int(file.read())
+    calls = [shell("true") for _ in range(60)]
+    async with trio.open_nursery() as nursery:
+        for call in calls:
+            nursery.start_soon(run, call)
+    assert kit.fds() == before
+    with open("/proc/sys/kernel/pty/nr") as file:
+        assert int(file.read()) <= terminals + 4
+
+
+async def test_an_abort_ends_a_shell_with_all_its_jobs() -> None:
+    async with trio.open_nursery() as nursery:
+        call = kit.call("bash", "--norc", "-i", terminal=True, env={"PS1": "$ "})
+        performance = await started(nursery, call, b"$ ")
+        for line in (
+            "sleep 1000 &",
+            "(trap '' TERM HUP; sleep 1001) &",
+            "setsid sleep 1002 &",
+            "echo go",
+        ):
+            performance.grip.write(Input("line", line))
+        await performance.port.until(lambda: b"\rgo" in performance.port.output)
+        performance.port.grace_s = 0.3
+        performance.scope.cancel()
+        await performance.finish()
+    assert kit.lives(performance.call) == []
