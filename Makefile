@@ -25,7 +25,7 @@ $(VENV)/.made: pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.made
-	@$(BIN)/python -m tests.demo
+	@$(BIN)/python -m haft.demo
 
 run: $(VENV)/.made
 	@$(BIN)/haftd
