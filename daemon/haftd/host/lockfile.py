@@ -119,12 +119,20 @@ def _read_holder(fd: int) -> tuple[int | None, bool]:
 
 
 def holds_daemon_lock(pid: int) -> bool:
-    """Say whether the process has a `daemon.lock` open, as no child of a daemon has."""
+    """Say whether the process has a `daemon.lock` open, as no child of a daemon has.
+
+    One that we may not look into counts as having it: then it is left alone.
+    """
     folder = f"/proc/{pid}/fd"
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):  # noqa: PTH208
-            with contextlib.suppress(OSError):
-                link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
-                if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
-                    return True
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    for name in names:
+        with contextlib.suppress(OSError):
+            link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+            if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
+                return True
     return False

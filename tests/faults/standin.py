@@ -1,0 +1,208 @@
+"""The rooms of the host put together in the order in which the daemon does it, and no more.
+
+    standin.py <folder> [--count N | --storm] [--kind plain|session|cleared] [--cgroup PATH]
+               [--guardian] [--region FILE]
+
+Prints one line of JSON for each fact: `ready` with what recovery did, `started` or `refused` for
+each spawn, `done` after the last one; then it holds what it started until it is killed. Exit
+status 75: another daemon holds the lock.
+
+`--region`: opens FILE before and after what is under test, which shows in a trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import trio
+
+from haftd.host.cgroup import Cgroup
+from haftd.host.folder import bind, prepare
+from haftd.host.guardian import Guardian
+from haftd.host.identity import Identity
+from haftd.host.journal import Journal
+from haftd.host.launch import Launched, LaunchFailed, Plan, launch
+from haftd.host.lockfile import DaemonLock, Held
+from haftd.host.mark import Mark, carry, home_of, new_instance
+from haftd.host.record import Record
+from haftd.host.recover import recover
+
+WORD = "haft-standin"
+
+KINDS = {
+    "plain": "exec sleep 300",
+    "session": "setsid sleep 301 & (setsid sleep 302 &) ; exec sleep 300",
+    "cleared": "env -i setsid sleep 301 & (env -i setsid sleep 302 &) ; exec sleep 300",
+}
+
+
+def say(**facts: object) -> None:
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+class Standin:
+    """One daemon, from its lock to its death."""
+
+    def __init__(self, options: argparse.Namespace, instance: str) -> None:
+        self.options = options
+        self.folder = Path(options.folder)
+        self.base = Path(options.cgroup) if options.cgroup else None
+        self.home = home_of(self.folder)
+        self.instance = instance
+        self.held: list[Launched] = []
+
+    @contextlib.contextmanager
+    def region(self, name: str) -> Iterator[None]:
+        """Show in a trace where what is under test begins and ends."""
+        self._flag(f"begin-{name}")
+        yield
+        self._flag(f"end-{name}")
+
+    def _flag(self, name: str) -> None:
+        if self.options.region:
+            with contextlib.suppress(OSError):
+                os.close(os.open(f"{self.options.region}.{name}", os.O_RDONLY))
+
+    def start(self) -> None:
+        """Lock, recover, rewrite, listen: in this order."""
+        prepare(self.folder)
+        try:
+            self.lock = DaemonLock.acquire(self.folder / "daemon.lock")
+        except Held as held:
+            say(held=held.pid)
+            sys.exit(75)
+        with self.region("recovery"):
+            self.journal = Journal.open(self.folder / "handles.lock")
+            report = recover(
+                self.journal.records,
+                home=self.home,
+                base=self.base,
+                live=self.instance,
+                lock=self.folder / "recover.lock",
+            )
+            with contextlib.suppress(OSError):
+                self.journal.compact(report.keep)
+        self.listener = bind(self.folder / "haftd.sock")
+        self.guardian = None
+        if self.options.guardian:
+            self.guardian = Guardian.start(
+                home=self.home,
+                instance=self.instance,
+                journal=self.journal.path,
+                lock=self.folder / "recover.lock",
+                base=self.base,
+            )
+        say(
+            event="ready",
+            ended=len(report.ended),
+            lost=len(report.lost),
+            dropped=len(report.dropped),
+            unconfirmed=report.unconfirmed,
+            problems=[*self.journal.problems, *report.problems],
+            guardian=self.guardian and self.guardian.pid,
+            pid=os.getpid(),
+        )
+
+    def spawn(self, n: int, script: str) -> Launched:
+        """Start one handle, recorded before it runs."""
+        mark = Mark(self.home, self.instance, n)
+        cgroup = None if self.base is None else Cgroup.create(self.base, str(mark))
+
+        def record(who: Identity) -> None:
+            self.journal.start(
+                Record(
+                    n=n,
+                    pid=who.pid,
+                    ticks=who.ticks,
+                    inode=who.inode,
+                    boot=who.boot,
+                    ns=who.ns,
+                    sid=who.pid,
+                    uid=os.getuid(),
+                    mark=str(mark),
+                    cgroup="" if cgroup is None else str(cgroup.path),
+                    id=f"h{n}",
+                    tool="run",
+                    at=time.time(),
+                )
+            )
+
+        try:
+            return launch(
+                Plan(
+                    argv=("/bin/sh", "-c", script, WORD),
+                    cwd="/",
+                    env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HAFT_HANDLE": str(mark)},
+                    cgroup=cgroup,
+                ),
+                record,
+            )
+        except BaseException:
+            if cgroup is not None:
+                cgroup.remove()
+            raise
+
+    async def run_one(self, n: int) -> None:
+        """Start one and keep it; every third one is short and its end is recorded."""
+        short = self.options.storm and n % 3 == 0
+        with self.region("spawn"):
+            try:
+                launched = self.spawn(n, "exit 7" if short else KINDS[self.options.kind])
+                await launched.confirm()
+            except LaunchFailed as failed:
+                say(event="refused", n=n, reason=failed.reason)
+                return
+        self.held.append(launched)
+        if short:
+            await launched.wait_exit()
+            with contextlib.suppress(OSError):
+                self.journal.end(str(Mark(self.home, self.instance, n)))
+        if not self.options.storm:
+            say(event="started", n=n, pid=launched.pid)
+
+    async def main(self) -> None:
+        """Start what was asked for, then hold it."""
+        self.start()
+        n = 0
+        while self.options.storm or n < self.options.count:
+            n += 1
+            await self.run_one(n)
+        say(event="done")
+        await trio.sleep_forever()
+
+
+def options_of(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--storm", action="store_true")
+    parser.add_argument("--kind", choices=list(KINDS), default="plain")
+    parser.add_argument("--cgroup", default="")
+    parser.add_argument("--guardian", action="store_true")
+    parser.add_argument("--region", default="")
+    return parser.parse_args(words)
+
+
+def run(words: list[str], instance: Callable[[str], str]) -> None:
+    """Be a daemon until killed. `instance`: names this one, given its home."""
+    options = options_of(words)
+    trio.run(Standin(options, instance(home_of(Path(options.folder)))).main)
+
+
+def run_forked(words: list[str]) -> None:
+    """The same in a child that was forked after the imports: cycles cost a tenth of the time.
+
+    The mark of its first environment is that of the process it was forked from.
+    """
+    run(words, lambda _home: new_instance())
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:], lambda home: carry(home, os.environ))

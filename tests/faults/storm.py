@@ -1,0 +1,125 @@
+"""Kill a daemon at random moments of a spawn storm, again and again, and count what is left.
+
+    storm.py <folder> <cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [guardian]
+
+Runs as process 1 of a pid namespace of its own, so that nothing outside can be hit and every
+orphan is its child. Each cycle's daemon is forked after the imports, lives in a cgroup of the
+cycle's own (the ground truth), storms, is killed after 0 to 25 ms, and the next one's recovery
+must have left nothing in there. Prints one line of JSON: cycles, leaks, decoys hit, spawns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from haftd.host.cgroup import Cgroup
+from haftd.host.identity import read_stat
+from tests.faults import standin
+
+
+def decoys() -> list[subprocess.Popen[bytes]]:
+    """Twenty that look alike: the same words, the mark of another home, an older form of ours."""
+    found = []
+    for n in range(20):
+        env = {"PATH": os.environ["PATH"]}
+        if n % 2:
+            env["HAFT_HANDLE"] = f"ffffffffffff.aaaaaaaaaaaa.{n}"
+        argv = ["/bin/sh", "-c", "exec sleep 100000", standin.WORD]
+        found.append(subprocess.Popen(argv, env=env, start_new_session=True))
+    return found
+
+
+def left(group: Cgroup) -> list[int]:
+    """What lives in a cgroup, dead ones that nobody has reaped left out."""
+    return [pid for pid in group.procs() if (stat := read_stat(pid)) and stat.state not in "ZX"]
+
+
+def start(words: list[str], group: Cgroup) -> tuple[int, int]:
+    """Fork a daemon into its cgroup; returns its number and the read end of its output."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writer)
+        return pid, reader
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        group.add(os.getpid())
+        os.dup2(writer, 1)
+        os.setsid()
+        standin.run_forked(words)
+    finally:
+        os._exit(70)
+
+
+def ready(reader: int) -> dict[str, object]:
+    """The first line of a daemon's output."""
+    data = b""
+    while not data.endswith(b"\n") and (piece := os.read(reader, 1)):
+        data += piece
+    facts = json.loads(data or b"{}")
+    assert facts.get("event") == "ready", f"the daemon did not start: {facts}"
+    return facts  # type: ignore[no-any-return]
+
+
+def main(argv: list[str]) -> None:
+    folder, cycles, seed, kind, ground, use_cgroups, *more = argv
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps every orphan
+    dice = random.Random(seed)
+    base = Path(ground)
+    words = [folder, "--storm", "--kind", kind]
+    if int(use_cgroups):
+        handles = base / "handles"
+        handles.mkdir(exist_ok=True)
+        words += ["--cgroup", str(handles)]
+    if more:
+        words.append("--guardian")
+    standing = decoys()
+    before: Cgroup | None = None
+    leaks: list[str] = []
+    ended = unconfirmed = 0
+    for cycle in range(int(cycles)):
+        group = Cgroup.create(base, f"cycle.{cycle}")
+        pid, reader = start(words, group)
+        facts = ready(reader)
+        ended += int(str(facts["ended"]))
+        unconfirmed += len(facts["unconfirmed"])  # type: ignore[arg-type]
+        assert facts["problems"] == [], facts
+        if before is not None:
+            # A child at its gate leaves by itself; a killed one takes a moment to be gone.
+            patience = time.monotonic() + 1.0
+            while (rest := left(before)) and time.monotonic() < patience:
+                time.sleep(0.001)
+            leaks += [f"cycle {cycle - 1}: {one}" for one in rest]
+            before.empty(5)
+            before.remove()
+        time.sleep(dice.random() * 0.025)  # the moment of the kill
+        os.kill(pid, signal.SIGKILL)
+        os.close(reader)
+        before = group
+    hit = [one.pid for one in standing if (stat := read_stat(one.pid)) is None or stat.state != "S"]
+    print(
+        json.dumps(
+            {
+                "cycles": int(cycles),
+                "leaks": leaks,
+                "hit": hit,
+                "ended": ended,
+                "unconfirmed": unconfirmed,
+            }
+        )
+    )
+    sys.stdout.flush()
+    for one in standing:
+        os.kill(one.pid, signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
