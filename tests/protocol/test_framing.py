@@ -198,6 +198,16 @@ def test_U04_a_content_length_over_the_limit_is_refused_before_its_body() -> Non
     assert fed(encode_headers(b"x" * 10), [], 10)[0] == [b"x" * 10]
 
 
+def test_U04_the_limit_holds_for_a_line_begun_behind_others() -> None:
+    framer = Framer(10)
+    assert framer.feed(b"{}\n" + b"[" * 10) == [b"{}"]
+    assert framer.fault is None
+    framer = Framer(10)
+    assert framer.feed(b"{}\n" + b"[" * 11) == [b"{}"]
+    assert framer.fault is not None
+    assert not framer.partial
+
+
 def test_U04_what_is_complete_before_the_fault_is_handed_out() -> None:
     framer = Framer(10)
     assert framer.feed(b"{}\n[]\n" + b"[" * 11 + b"\n{}\n") == [b"{}", b"[]"]
@@ -228,7 +238,7 @@ def test_U04_what_is_complete_before_the_fault_is_handed_out() -> None:
     ],
 )
 def test_a_bad_header_block_is_a_parse_error_however_it_is_cut(block: bytes) -> None:
-    for sizes in ([], [1] * len(block)):
+    for sizes in ([], [1] * len(block), [4000]):
         got, framer = fed(block, sizes)
         assert got == []
         assert framer.fault is not None

@@ -19,7 +19,7 @@ from haftd.tools import arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.document import parse
-from haftd.tools.environment import build
+from haftd.tools.environment import build, call_value
 from haftd.tools.load import layers_of, tools_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
@@ -65,9 +65,8 @@ def refused(tool: Tool, args: Mapping[str, Any], root: str = "/") -> RpcError:
 def environment(call: Invocation, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment that the call's process gets."""
     own = {"PATH": PATH, "HOME": "/nowhere"} if base is None else base
-    return build(
-        own, overlay=call.env_overlay, terminal=call.terminal, mark="m", call=call.context_json
-    )
+    value = call_value(call.context_json, lambda _data: "/dev/null")
+    return build(own, overlay=call.env_overlay, terminal=call.terminal, mark="m", call=value)
 
 
 def run(

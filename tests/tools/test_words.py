@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
+import time
 
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 
 from haftd.tools import words
 
-TEXT = st.text(st.characters(exclude_categories=("Cs", "Co")), max_size=12).filter(
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Co",)), max_size=12).filter(
     lambda text: not any(opening in text for opening in ("{{", "{%", "{#"))
 )
 
@@ -55,3 +57,37 @@ def test_a_span_stays_one_piece_of_one_word(parts: list[str]) -> None:
     found = "".join(words.split(text))
     span = "{{ tool.arguments.x | default(' ') }}"
     assert found.count(span) == parts.count(span)
+
+
+@given(TEXT)
+def test_one_text_is_cut_as_a_shell_cuts_it(text: str) -> None:
+    """Where `shlex` agrees with shells, so do we; it keeps a backslash before $, ` and line ends."""
+    if "\\$" in text or "\\`" in text or "\\\n" in text:
+        return
+    try:
+        expected = shlex.split(text)
+    except ValueError:
+        with pytest.raises(words.BadWords):
+            words.cut(text)
+    else:
+        assert words.cut(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('"\\$a \\`b \\"c \\\\d \\e"', ['$a `b "c \\d \\e']),
+        ("a\\\nb 'c\\\nd' \"e\\\nf\"", ["ab", "c\\\nd", "ef"]),
+        ("\\a\\ \\'", ["a '"]),
+    ],
+)
+def test_backslashes_mean_what_they_mean_to_a_shell(text: str, expected: list[str]) -> None:
+    assert words.cut(text) == expected
+
+
+def test_cutting_takes_time_by_length_only() -> None:
+    began = time.process_time()
+    for text in ("x" * 500_000, "'" * 500_000, "\\x" * 250_000, '"\\"' * 150_000):
+        with contextlib.suppress(words.BadWords):
+            words.cut(text)
+    assert time.process_time() - began < 2

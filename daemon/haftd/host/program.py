@@ -25,6 +25,7 @@ __all__ = [
     "LaunchFailed",
     "Missing",
     "Reason",
+    "check_folder",
     "check_words",
     "explain",
     "resolve",
@@ -96,7 +97,8 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
     """
     check_folder(cwd)
     if "/" in argv0:
-        path = os.path.normpath(os.path.join(cwd, argv0))  # noqa: PTH118 - text in, text out
+        # Not normalised: `link/..` is the kernel's to follow.
+        path = os.path.join(cwd, argv0.removeprefix("./"))  # noqa: PTH118 - text in, text out
         problem = _unfit(path)
         if problem is not None:
             raise problem
@@ -231,7 +233,7 @@ def _interpreter(path: str) -> str | None:
 def _first_word(head: bytes) -> bytes:
     # Only blank and tab end the kernel's word: a CR is part of the name, which is what goes wrong.
     line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
-    return line.replace(b"\t", b" ").split(b" ", 1)[0]
+    return line.split(b"\0")[0].replace(b"\t", b" ").split(b" ", 1)[0]
 
 
 def _loader(head: bytes) -> str | None:
@@ -254,9 +256,9 @@ def _loader(head: bytes) -> str | None:
                 (length,) = struct.unpack_from(order + "Q", head, at + 32)
             else:
                 begin, _, _, length = struct.unpack_from(order + "IIII", head, at + 4)
-            return os.fsdecode(head[begin : begin + length].rstrip(b"\0")) or None
-    except struct.error:
-        pass
+            return os.fsdecode(head[begin : begin + length].split(b"\0")[0]) or None
+    except (struct.error, OverflowError):
+        pass  # not what it says it is
     return None
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from .base import InputRefused
 
-__all__ = ["KeyPress", "encode", "on_pipe", "read_key"]
+__all__ = ["KeyPress", "are_plain", "encode", "on_pipe", "read_key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +130,11 @@ def _plain(press: KeyPress) -> bytes | None:
     if data is None:
         return None
     return b"\x1b" + data if press.meta else data
+
+
+def are_plain(names: Sequence[str]) -> bool:
+    """Whether none of `names` needs an encoder; raises `InputRefused` for what is no key."""
+    return all(_plain(read_key(name)) is not None for name in names)
 
 
 def encode(

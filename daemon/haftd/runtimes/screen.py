@@ -190,6 +190,11 @@ class Screen:
         return bytes(core.ffi.buffer(title.ptr, title.len)).decode("utf-8", "replace")
 
     @property
+    def has_modes(self) -> bool:
+        """Whether the program may have set a mode: it has printed an escape."""
+        return self._eager
+
+    @property
     def bracketed_paste(self) -> bool:
         """Whether the program asked for pastes between codes."""
         return self._mode(_BRACKETED_PASTE)

@@ -24,6 +24,7 @@ import os
 import re
 import select
 import struct
+import sys
 import termios
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +44,9 @@ _ECHO_PAUSES = (0.0, 0.002, 0.01, 0.05, 0.1)
 _MOST_WAITING = 1 << 20
 _LINE_END = re.compile(rb"[\r\n]")
 _INT = struct.Struct("i")
+_BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
+"""What ends, hands over or throws away the line that was begun, in canonical mode."""
+
 _IN_ACCESS = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,7 +72,8 @@ class Typist:
         self._slave = slave
         self._screen = shown
         self._on_written = on_written
-        self._writer = pump.Writer(master, self._wrote)
+        # What waits is bounded by `type`; the writer itself refuses nothing.
+        self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
         self._marks: deque[tuple[int, int]] = deque()
         self._queue: deque[_Typed] = deque()
         self._size = 0
@@ -90,7 +95,7 @@ class Typist:
         modes = self._modes()
         if self._writer.closed or modes is None:
             raise InputRefused("The terminal is closed; the program takes no more input.")
-        if self._queue and self._queue[0].item.secret and modes.echo and not self._busy_typing:
+        if self._queue and self._queue[0].item.secret and modes.echo:
             raise InputRefused(
                 "A secret input waits until the program asks for it, that is, turns the echo off; "
                 'it goes first. {"signal": "INT"} interrupts the program and drops it.'
@@ -105,7 +110,7 @@ class Typist:
         self._number += 1
         typed = _Typed(self._number, item, size)
         if not self._queue and not self._busy and self._at_once(item, modes):
-            self._press(typed, self._encode(item, modes))
+            self._press(typed, self._encode(item, modes), modes)
         else:
             self._queue.append(typed)
             self._size += size
@@ -131,12 +136,13 @@ class Typist:
             self._queue = deque(kept)
             self._size = sum(typed.size for typed in kept)
             self._stir.set()
-            if not kept and not self._marks:
+            if not self._waits and not self._busy:
                 self._on_written(self._number)
 
     def close(self) -> None:
         """The terminal is closed: what waits counts as dealt with."""
         self._queue.clear()
+        self._size = 0
         self._marks.clear()
         if self._number:
             self._on_written(self._number)
@@ -155,10 +161,6 @@ class Typist:
     @property
     def _waits(self) -> bool:
         return bool(self._queue or self._writer.waiting)
-
-    @property
-    def _busy_typing(self) -> bool:
-        return self._busy
 
     def _modes(self) -> tty.Modes | None:
         try:
@@ -193,17 +195,21 @@ class Typist:
 
     def _at_once(self, item: Input, modes: tty.Modes) -> bool:
         """Whether `item` can be typed here and now."""
-        if item.secret and modes.echo:
-            return False
-        if item.kind in ("paste", "keys") and not screen.is_loaded():
+        if (item.secret and modes.echo) or self._wants_library(item):
             return False
         if len(self._encode(item, modes)) > 1:
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
+    def _wants_library(self, item: Input) -> bool:
+        """Whether the terminal library has to be loaded first."""
+        if screen.is_loaded() or item.kind not in ("paste", "keys"):
+            return False
+        return item.kind == "paste" or self._screen.has_modes or not keys.are_plain(item.keys)
+
     def _has_to_wait(self, item: Input) -> bool:
         """Whether what was typed before has to be read first: text may follow text."""
-        return item.kind == "keys" or self._last_was_key
+        return item.kind in ("keys", "eof") or self._last_was_key
 
     def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
         """The bytes of `item`, one part for each event that has to be read by itself."""
@@ -232,55 +238,56 @@ class Typist:
 
     # -- typing --------------------------------------------------------------------------------
 
-    def _press(self, typed: _Typed, parts: tuple[bytes, ...]) -> None:
+    def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: tty.Modes) -> None:
         """Type the one part of an input."""
         (data,) = parts
-        self._put(data)
+        self._put(data, modes)
         self._done(typed)
 
-    def _put(self, data: bytes) -> None:
-        # The writer never refuses here: what waits is bounded by `type`, and what is closed drops.
-        self._writer.limit = _MOST_WAITING * 4
+    def _put(self, data: bytes, modes: tty.Modes) -> None:
         with contextlib.suppress(pump.Closed):
             self._writer.put(data)
         self._unread = True
-        last = max(data.rfind(b"\r"), data.rfind(b"\n"))
+        if not modes.canonical:
+            self._line = 0
+            return
+        last = max(data.rfind(end) for end in _BEGINS_ANEW)
         self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
 
     def _done(self, typed: _Typed) -> None:
         """All of it is typed."""
-        kind = typed.item.kind
-        self._last_was_key = kind in ("keys", "line")
-        if kind == "eof":
-            self._line = 0
+        self._last_was_key = typed.item.kind in ("keys", "line", "eof")
+        # With nothing behind it, what was dropped meanwhile is dealt with too.
+        number = typed.number if self._queue else self._number
         if self._writer.waiting:
-            self._marks.append((self._writer.last, typed.number))
+            self._marks.append((self._writer.last, number))
         else:
-            self._on_written(typed.number)
+            self._on_written(number)
 
     async def _next(self) -> None:
         """Type the first input that waits."""
         typed = self._queue[0]
-        if typed.item.kind in ("paste", "keys") and not screen.is_loaded():
+        if self._wants_library(typed.item):
             await trio.to_thread.run_sync(screen.load)
         if typed.item.secret and not await self._echo_is_off(typed):
             return
+        if not self._queue or self._queue[0] is not typed:
+            return  # It was a secret, and was dropped meanwhile.
         modes = self._modes()
         if modes is None:
-            self._queue.clear()
-            self._on_written(self._number)
+            self.close()
             return
-        self._busy = True
-        try:
-            parts = self._encode(typed.item, modes)
-            for place, part in enumerate(parts):
-                if place or self._has_to_wait(typed.item):
-                    await self._read_up()
-                self._put(part)
-        finally:
-            self._busy = False
         self._queue.popleft()
         self._size -= typed.size
+        self._busy = True
+        try:
+            for place, part in enumerate(self._encode(typed.item, modes)):
+                # Text may follow what is unread; a key, and what comes after one, may not.
+                if place or self._has_to_wait(typed.item):
+                    await self._read_up()
+                self._put(part, modes)
+        finally:
+            self._busy = False
         self._done(typed)
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
@@ -312,7 +319,7 @@ class Typist:
         modes = self._modes()
         if modes is None or not self._is_unread(modes):
             return
-        with trio.move_on_after(_PATIENCE_S), _reads_of(self._slave) as reads:
+        with trio.move_on_after(_PATIENCE_S), _Reads(self._slave) as reads:
             while True:
                 reads.clear()
                 modes = self._modes()
@@ -369,7 +376,3 @@ class _Reads:
             await trio.lowlevel.wait_readable(self._fd)
         else:  # No instance of inotify is to be had: the patience alone decides.
             await trio.sleep_forever()
-
-
-def _reads_of(slave: str) -> _Reads:
-    return _Reads(slave)

@@ -67,8 +67,12 @@ def _resolved(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _types(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> frozenset[str] | None:
+def _types(
+    schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 0
+) -> frozenset[str] | None:
     """The JSON types that the schema takes; None when it does not say."""
+    if depth > _DEEPEST_REF:
+        return None
     said = schema.get("type")
     if isinstance(said, str):
         return frozenset((said, "null")) if schema.get("nullable") is True else frozenset((said,))
@@ -83,7 +87,7 @@ def _types(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> frozenset[str
         if isinstance(branches := schema.get(word), Sequence):
             found: set[str] = set()
             for branch in branches:
-                types = _types(_resolved(branch, whole), whole)
+                types = _types(_resolved(branch, whole), whole, depth + 1)
                 if types is None:
                     return None
                 found |= types

@@ -68,7 +68,7 @@ def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) ->
             raise invalid_params(
                 f"`env`: {shown(name)} is no variable: a name has no `=`, and neither has a NUL byte"
             )
-        if value is not None and len(name) + len(os.fsencode(value)) >= MAX_VARIABLE:
+        if value is not None and len(name) + len(os.fsencode(value)) > MAX_VARIABLE:
             raise limit_exceeded(
                 "variable_bytes", MAX_VARIABLE, f"`env`: {shown(name)} is too long"
             )

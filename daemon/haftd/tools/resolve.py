@@ -97,7 +97,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
             overlay[name] = value or None
             continue
         text = filler.value(f"env.{name}", value)
-        overlay[name] = None if text is None else filler.sized(f"env.{name}", text)
+        overlay[name] = None if text is None else filler.sized(f"env.{name}", text, name)
     return Invocation(
         argv=argv,
         shell=tool.command.shell is not None,
@@ -146,8 +146,8 @@ class _Filler:
         except template.BadTemplate as error:
             raise self._broken(key, error) from None
 
-    def sized(self, key: str, text: str) -> str:
-        """The text, if the kernel takes it as one argument."""
+    def sized(self, key: str, text: str, name: str = "") -> str:
+        """The text, if the kernel takes it as one argument, or as the value of the variable `name`."""
         if "\0" in text:
             raise self._refused(
                 _holder(self.args, "\0") or key,
@@ -157,10 +157,9 @@ class _Filler:
             size = len(text.encode())
         except UnicodeEncodeError:
             raise self._refused(key, "it contains half a character (a lone surrogate)") from None
-        if size > template.MAX_ARGUMENT:
-            raise limit_exceeded(
-                "argument_bytes", template.MAX_ARGUMENT, f"`{key}` has {size} bytes"
-            )
+        limit = template.MAX_ARGUMENT - (len(name) + 1 if name else 0)
+        if size > limit:
+            raise limit_exceeded("argument_bytes", limit, f"`{key}` has {size} bytes")
         return text
 
     def command(self, root: str) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -213,7 +212,8 @@ class _Filler:
             raise self._broken("command", error) from None
         self.sized("command", script)
         overlay = {
-            _VALUE.format(at): self.sized(f"value {at}", value) for at, value in enumerate(values)
+            name: self.sized(name, value, name)
+            for name, value in zip(map(_VALUE.format, range(len(values))), values, strict=True)
         }
         return (shell, "-c", script, self.tool.name), overlay
 

@@ -15,7 +15,6 @@ No message of this room shows a value.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import minijinja
 import msgspec
 
-from .words import CLOSE, OPEN, mark_spans
+from .words import CLOSE, OPEN, BadWords, cut, mark_spans
 
 __all__ = [
     "CLOSE",
@@ -43,6 +42,9 @@ __all__ = [
 
 MAX_ARGUMENT = 131_071
 """The longest single argument or environment value in bytes (MAX_ARG_STRLEN less the NUL)."""
+
+MAX_COMMAND = 2 * 1024 * 1024
+"""The longest command text in bytes: all arguments of a process together may not be longer."""
 
 _PART = 100_000
 _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HAFT_SCRIPT"'
@@ -104,13 +106,21 @@ def _environment(finalizer: Callable[[Any], str]) -> minijinja.Environment:
 _PLAIN = _environment(text_of)
 
 
-def _split(text: object) -> list[str]:
+def _command_text(function: str, text: object) -> str:
     if not isinstance(text, str):
-        raise Refused("`split` takes a text")
+        raise Refused(f"`{function}` takes a text")
+    size = len(text.encode(errors="surrogatepass"))
+    if size > MAX_COMMAND:
+        raise Refused(f"a command text of {size} bytes is too long: the limit is {MAX_COMMAND}")
+    return text
+
+
+def _split(text: object) -> list[str]:
+    text = _command_text("split", text)
     try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise Refused(f"the text cannot be split into words: {str(error).lower()}") from None
+        return cut(text)
+    except BadWords as error:
+        raise Refused(f"the text cannot be split into words: {error}") from None
 
 
 def _parts(text: str) -> list[str]:
@@ -152,8 +162,7 @@ class Scope:
         )
 
     def _script(self, text: object) -> list[str]:
-        if not isinstance(text, str):
-            raise Refused("`script` takes a text")
+        text = _command_text("script", text)
         shell = self._find("bash") or "sh"
         if len(text.encode(errors="surrogatepass")) <= MAX_ARGUMENT:
             return [shell, "-c", text]
@@ -161,6 +170,8 @@ class Scope:
 
 
 def _said(error: minijinja.TemplateError) -> str:
+    if error.kind == "OutOfFuel":
+        return "it takes too many steps"
     return (error.detail or error.kind or "it cannot be rendered")[:200]
 
 
@@ -238,4 +249,11 @@ def check(source: str) -> None:
 
 def check_expression(expression: str) -> None:
     """Raise `BadTemplate` when the expression of an `each` cannot be parsed."""
-    check("{{ " + expression + " }}")
+    source = "{{ " + expression + " }}"
+    try:
+        single = mark_spans(source)[0] == f"{OPEN}0{CLOSE}"
+    except BadWords as error:
+        raise BadTemplate(str(error)) from None
+    if not single:
+        raise BadTemplate("it is no single expression")
+    check(source)

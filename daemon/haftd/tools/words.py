@@ -7,9 +7,8 @@ blanks and quotes are in it; it is found before the text is split and filled in 
 from __future__ import annotations
 
 import re
-import shlex
 
-__all__ = ["CLOSE", "OPEN", "BadWords", "mark_spans", "split"]
+__all__ = ["CLOSE", "OPEN", "BadWords", "cut", "mark_spans", "split"]
 
 OPEN, CLOSE = "\ue000", "\ue001"
 """Around the number of a piece that stands for something else: private-use characters, which a
@@ -21,6 +20,47 @@ _ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
 class BadWords(ValueError):
     """The text cannot be split; the message says why."""
+
+
+_PIECE = re.compile(
+    r"""(?P<blank>[ \t\r\n]+)
+    | (?P<plain>(?:[^ \t\r\n'"\\]++|\\.)++)
+    | '(?P<single>[^']*)'
+    | "(?P<double>(?:[^"\\]++|\\.)*+)\"""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
+
+
+def cut(text: str) -> list[str]:
+    """The words of a text, by the quoting rules of a shell; nothing is expanded. Takes linear time,
+    which `shlex` does not. Raises `BadWords`."""
+    words: list[str] = []
+    word: list[str] | None = None
+    at = 0
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            what = "a backslash at its end" if text[at] == "\\" else f"a {text[at]} without an end"
+            raise BadWords(f"there is {what}")
+        at = piece.end()
+        kind, part = piece.lastgroup, piece[piece.lastgroup or 0]
+        if kind == "blank":
+            if word is not None:
+                words.append("".join(word))
+            word = None
+            continue
+        if kind != "single" and "\\" in part:
+            escaped = _ESCAPED if kind == "plain" else _ESCAPED_IN_QUOTES
+            part = escaped.sub(lambda found: found[1].strip("\n"), part)
+            if kind == "plain" and not part:
+                continue  # nothing but a line that goes on
+        word = [] if word is None else word
+        word.append(part)
+    if word is not None:
+        words.append("".join(word))
+    return words
 
 
 def _end_of(source: str, start: int, closing: str) -> int:
@@ -70,8 +110,4 @@ def mark_spans(source: str) -> tuple[str, list[str]]:
 def split(source: str) -> list[str]:
     """Split into words; each is a template of its own. Raises `BadWords`."""
     marked, spans = mark_spans(source)
-    try:
-        words = shlex.split(marked)
-    except ValueError as error:
-        raise BadWords(f"{str(error).lower()} in it") from None
-    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in words]
+    return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in cut(marked)]
