@@ -1,0 +1,195 @@
+"""A live tool says its states as lines; every line that is none is output."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
+from haftd.runtimes.registry import runtime_for
+from tests.conformance.checker import Recorder, perform
+
+from . import kit
+
+stdio = runtime_for("stdio")
+
+HEAD = """
+import json, os, signal, sys, time
+def say(state, wrapped=False):
+    if wrapped:
+        state = {"jsonrpc": "2.0", "method": "state", "params": state}
+    print(json.dumps(state), flush=True)
+def hear():
+    return json.loads(sys.stdin.readline() or "null")
+init = hear()
+assert init["method"] == "init", init
+"""
+NAME = {"id": "name", "text": "Which name?", "answer_type": {"type": "text"}}
+
+
+def tool(script: str, **fields: object) -> Call:
+    """A live tool that runs `script` after it has been told `init`."""
+    env = {"HAFT_CALL": json.dumps({"tool": {"name": "live", "arguments": {"a": 1}}})}
+    return kit.python(HEAD + script, output="events", env=env, **fields)
+
+
+async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
+    """Run `call` to its end."""
+    port = Recorder(answers=answers)
+    with trio.fail_after(20):
+        result = await stdio.run(call, port)
+    return result, port
+
+
+async def test_init_comes_first_with_the_context() -> None:
+    result, _ = await run(tool("say({'type': 'stopped', 'result': json.dumps(init)})"))
+    assert result is not None
+    said = json.loads(result)
+    assert said["jsonrpc"] == "2.0"
+    assert said["params"] == {"tool": {"name": "live", "arguments": {"a": 1}}}
+
+
+async def test_states_are_read_and_other_lines_are_kept() -> None:
+    script = """
+print('plain')
+say({'type': 'running', 'content': 'working\\n'})
+say({'type': 'running', 'content': 'still\\n'}, wrapped=True)
+print('{"type": "odd"}', flush=True)
+print('on stderr', file=sys.stderr, flush=True)
+sys.stdout.write('no line end'); sys.stdout.flush()
+"""
+    result, port = await run(tool(script))
+    assert result is None
+    assert port.output.replace(b"on stderr\n", b"") == (
+        b'plain\nworking\nstill\n{"type": "odd"}\nno line end'
+    )
+    assert b"on stderr\n" in port.output
+    assert port.end == Ended(code=0)
+
+
+async def test_a_result_and_a_failure_are_the_tools_own() -> None:
+    result, port = await run(tool("say({'type': 'stopped', 'result': {'Ok': 'done'}}, True)"))
+    assert result == "done"
+    assert port.end == Ended(code=0, result="done")
+    port = Recorder()
+    failure = "{'type': 'stopped', 'error': {'message': 'bad', 'trace': ['x'], 'transient': True}}"
+    with pytest.raises(ToolFailed) as failed:
+        await stdio.run(tool(f"say({failure}); sys.exit(3)"), port)
+    assert (failed.value.message, failed.value.trace, failed.value.transient) == (
+        "bad",
+        ("x",),
+        True,
+    )
+    assert port.end is not None
+    assert (port.end.code, port.end.failure) == (3, failed.value)
+
+
+async def test_a_question_is_answered_through_apply() -> None:
+    script = f"""
+say({{'type': 'waiting', 'content': 'hm\\n', 'question': {NAME!r}}})
+answer = hear()
+say({{'type': 'stopped', 'result': json.dumps(answer)}})
+"""
+    result, port = await run(tool(script), name="Ada")
+    assert result is not None
+    said = json.loads(result)
+    assert said["method"] == "apply"
+    assert said["params"] == {"question": "name", "input": "Ada"}
+    assert port.output == b"hm\n"
+    assert [question.id for question in port.asked] == ["name"]
+
+
+async def test_input_is_given_as_apply() -> None:
+    script = """
+print('ready', flush=True)
+heard = [hear() for _ in range(3)]
+say({'type': 'stopped', 'result': json.dumps([one['params']['input'] for one in heard])})
+"""
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, stdio, tool(script))
+        await performance.port.until(lambda: b"ready" in performance.port.output)
+        performance.grip.write(Input("text", "a\nb"))
+        performance.grip.write(Input("line", "c"))
+        number = performance.grip.write(Input("keys", keys=("y",)))
+        assert performance.port.number <= number
+        await performance.finish()
+    assert performance.result == '["a\\nb", "c", "y"]'
+
+
+async def test_a_refused_question_ends_the_tool() -> None:
+    class Refusing(Recorder):
+        async def ask(self, question: object) -> object:
+            raise ToolFailed("nobody answers")
+
+    port = Refusing(grace_s=0.2)
+    script = f"say({{'type': 'waiting', 'question': {NAME!r}}}); time.sleep(60)"
+    call = tool(script)
+    with pytest.raises(ToolFailed, match="nobody answers"), trio.fail_after(10):
+        await stdio.run(call, port)
+    assert port.end is not None
+    assert port.end.failure is not None
+    assert kit.lives(call) == []
+
+
+async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
+    port = Recorder(grace_s=0.2)
+    script = "say({'type': 'stopped', 'result': 'done'}); time.sleep(60)"
+    with trio.fail_after(10):
+        assert await stdio.run(tool(script), port) == "done"
+    assert port.end is not None
+    assert (port.end.result, port.end.natural) == ("done", True)
+    # Its input is closed: one that reads it ends by itself.
+    port = Recorder(grace_s=20)
+    with trio.fail_after(10):
+        script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
+        assert await stdio.run(tool(script), port) == "done"
+    assert port.end == Ended(code=0, result="done")
+
+
+async def test_told_to_cancel_it_may_leave_by_itself() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "print('ready', flush=True); print(hear()['method'], flush=True); sys.exit(4)"
+        performance = await perform(nursery, stdio, tool(script))
+        await performance.port.until(lambda: b"ready" in performance.port.output)
+        performance.port.grace_s = 10
+        performance.scope.cancel()
+        await performance.finish()
+    assert performance.port.output == b"ready\ncancel\n"
+    assert performance.port.end == Ended(code=4, natural=False)
+
+
+async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
+        call = tool(script)
+        performance = await perform(nursery, stdio, call)
+        await performance.port.until(lambda: b"ready" in performance.port.output)
+        performance.port.grace_s = 0.4
+        with trio.fail_after(5):
+            performance.scope.cancel()
+            await performance.finish()
+    assert performance.port.end == Ended(signal="KILL", natural=False)
+    assert kit.lives(call) == []
+
+
+async def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("haftd.runtimes.events._LONGEST_LINE", 100_000)
+    script = """
+sys.stdout.write('{' + 'x' * 300_000 + '\\n'); sys.stdout.flush()
+say({'type': 'stopped', 'result': 'after'})
+"""
+    result, port = await run(tool(script))
+    assert result == "after"
+    assert port.output == b"{" + b"x" * 300_000 + b"\n"
+
+
+async def test_one_that_closes_its_input_says_so_when_spoken_to() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "os.close(0); print('ready', flush=True); time.sleep(0.2); os._exit(0)"
+        performance = await perform(nursery, stdio, tool(script))
+        await performance.port.until(lambda: b"ready" in performance.port.output)
+        with pytest.raises(InputRefused, match="closed"):
+            performance.grip.write(Input("line", "x"))
+        await performance.finish()
