@@ -52,7 +52,7 @@ bench: $(VENV)/.made
 
 install-service: $(VENV)/.made
 	@mkdir -p "$(UNITS)"
-	@sed 's|@HAFTD@|$(abspath $(BIN)/haftd)|g' systemd/haftd.service > "$(UNITS)/haftd.service"
+	@sed 's|^ExecStart=.*|ExecStart="$(abspath $(BIN)/haftd)"|' systemd/haftd.service > "$(UNITS)/haftd.service"
 	@cp systemd/haftd.socket "$(UNITS)/haftd.socket"
 	@systemctl --user daemon-reload
 	@systemctl --user enable --now haftd.socket

@@ -71,7 +71,7 @@ def private_folders(paths: Paths) -> None:
 def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
     """The cgroup below which handles get theirs; None where there is none to have."""
     try:
-        return find_base(settings.daemon.cgroup)
+        return find_base(settings.daemon.cgroup, told=os.environ.get("HAFT_DELEGATED") == "1")
     except OSError as error:
         problems.append(
             Problem(

@@ -78,16 +78,18 @@ def _delegated(folder: Path) -> bool:
     return False
 
 
-def find_base(setting: str) -> Path | None:
+def find_base(setting: str, *, told: bool = False) -> Path | None:
     """The cgroup below which handles get theirs: `auto`, `off`, or the path of one.
 
+    `told`: whoever started us says that our cgroup was delegated, where its manager does not
+    write that down (systemd did not, for a user's units, for years).
     Raises OSError when a path is set and is no cgroup (version 2) that we may write to.
     """
     if setting == "off":
         return None
     if setting == "auto":
         own = find_own()
-        usable = own is not None and not _is_root(own) and _delegated(own)
+        usable = own is not None and not _is_root(own) and (told or _delegated(own))
         return own if usable and own is not None and os.access(own, os.W_OK) else None
     base = Path(setting)
     if not base.is_absolute() or not (base / "cgroup.procs").exists():
