@@ -1,0 +1,257 @@
+"""A call's arguments: what is coerced, what is filled in, and how all that is wrong is said."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.tools.arguments import check
+from haftd.tools.definition import Tool
+
+
+def having(**properties: Any) -> Tool:
+    return of({"type": "object", "properties": properties, "additionalProperties": False})
+
+
+def of(schema: dict[str, Any]) -> Tool:
+    return Tool(name="x", file="f", parameters=schema)
+
+
+def problems(tool: Tool, args: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(RpcError) as caught:
+        check(tool, args)
+    error = caught.value
+    assert error.code == -32005
+    assert error.data["kind"] == "invalid_arguments"
+    return {problem["path"]: problem["message"] for problem in error.data["problems"]}
+
+
+INTEGER, NUMBER, FLAG = {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
+LIST = {"type": "array", "items": INTEGER}
+OBJECT = {"type": "object", "properties": {"a": INTEGER}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fitted"),
+    [
+        (OBJECT, '{"a": 1}', {"a": 1}),
+        (OBJECT, '{"a": "1"}', {"a": 1}),
+        (OBJECT, {"a": "1"}, {"a": 1}),
+        (LIST, "[1, 2]", [1, 2]),
+        (LIST, '["1", 2.0]', [1, 2]),
+        (INTEGER, "5", 5),
+        (INTEGER, " 5\n", 5),
+        (INTEGER, 5.0, 5),
+        (INTEGER, "5.0", 5),
+        (NUMBER, "5.5", 5.5),
+        (NUMBER, 5.0, 5.0),
+        (FLAG, "true", True),
+        ({"type": ["integer", "null"]}, "null", None),
+        ({"anyOf": [INTEGER, {"type": "null"}]}, "7", 7),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"const": True}, "true", True),
+        ({"$ref": "#/$defs/n"}, "3", 3),
+        ({"type": "object", "additionalProperties": INTEGER}, {"k": "3"}, {"k": 3}),
+        ({"type": "array", "prefixItems": [INTEGER, FLAG]}, ["3", "false"], [3, False]),
+        # A text stays a text wherever one is allowed.
+        ({"type": "string"}, '{"keep": "me"}', '{"keep": "me"}'),
+        ({"type": "string"}, "5", "5"),
+        ({"type": ["string", "integer"]}, "5", "5"),
+        ({"anyOf": [INTEGER, {"type": "string"}]}, "5", "5"),
+        ({"enum": ["1", 1]}, "1", "1"),
+        ({}, "5", "5"),
+    ],
+)
+def test_json_in_a_text_is_taken_where_no_text_is_wanted(
+    schema: dict[str, Any], value: object, fitted: object
+) -> None:
+    tool = of({"type": "object", "properties": {"v": schema}, "$defs": {"n": INTEGER}})
+    found = check(tool, {"v": value})["v"]
+    assert found == fitted
+    assert type(found) is type(fitted)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (INTEGER, "5m"),
+        (INTEGER, "true"),
+        (INTEGER, "5.5"),
+        (INTEGER, 5.5),
+        (INTEGER, True),
+        (INTEGER, ""),
+        (FLAG, "1"),
+        (FLAG, "yes"),
+        (FLAG, 1),
+        (LIST, "1, 2"),
+        (LIST, '{"a": 1}'),
+        (LIST, "[1"),
+        (OBJECT, "[1]"),
+        (OBJECT, "a"),
+        (OBJECT, "[" * 5000),
+        ({"type": "string"}, 5),
+        (NUMBER, "NaN"),
+    ],
+)
+def test_nothing_else_is_coerced(schema: dict[str, Any], value: object) -> None:
+    assert "v" in problems(having(v=schema), {"v": value})
+
+
+def test_everything_that_is_wrong_is_said_at_once_by_path() -> None:
+    tool = of(
+        {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "count": {"type": "integer", "minimum": 1},
+                "deep": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {"a": INTEGER, "kind": {"enum": ["x", "y"]}},
+                        "required": ["a"],
+                        "additionalProperties": False,
+                    },
+                },
+            },
+            "required": ["name", "count"],
+            "additionalProperties": False,
+        }
+    )
+    found = problems(
+        tool, {"count": 0, "nmae": "x", "deep": [{"a": 1}, {"kind": "z", "b": 2}], "odd": 1}
+    )
+    assert set(found) == {"name", "count", "nmae", "odd", "deep[1].a", "deep[1].kind", "deep[1].b"}
+    assert found["name"] == found["deep[1].a"] == "it is required"
+    assert found["nmae"] == "it is not known; did you mean `name`?"
+    assert found["odd"].startswith("it is not known; known are name, count")
+    assert "minimum of 1" in found["count"]
+
+
+def test_a_choice_of_names_is_said_as_one() -> None:
+    branches = [{"required": ["a"]}, {"required": ["b"]}]
+    schema = {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}}
+    one, some = of({**schema, "oneOf": branches}), of({**schema, "anyOf": branches})
+    assert problems(one, {}) == {"arguments": "give exactly one of `a`, `b`"}
+    assert problems(one, {"a": 1, "b": 1}) == {"arguments": "give exactly one of `a`, `b`"}
+    assert problems(some, {}) == {"arguments": "give at least one of `a`, `b`"}
+
+
+def test_defaults_are_filled_in_also_inside() -> None:
+    inner = {"type": "object", "properties": {"n": {"type": "integer", "default": 3}}}
+    tool = having(
+        a={"type": "array", "default": []},
+        b=inner,
+        c={"type": "array", "items": inner},
+        d={"type": "string", "default": None},
+        e={"type": ["string", "null"], "default": None},
+        f={"type": "integer"},
+    )
+    args = {"b": {}, "c": [{}, {"n": 4}]}
+    assert check(tool, args) == {"a": [], "b": {"n": 3}, "c": [{"n": 3}, {"n": 4}], "e": None}
+    first = check(tool, args)["a"]
+    first.append(1)
+    assert check(tool, args)["a"] == []
+
+
+def test_a_large_value_is_not_sent_back() -> None:
+    found = problems(having(v={"enum": ["a"]}, w=INTEGER), {"v": "x" * 100_000, "w": "y" * 100_000})
+    assert all(len(message) < 300 for message in found.values())
+
+
+def test_the_number_of_problems_has_an_end() -> None:
+    found = problems(having(), {f"k{at}": 1 for at in range(500)})
+    assert len(found) == 51
+
+
+def test_a_reference_to_itself_ends() -> None:
+    tool = of(
+        {
+            "type": "object",
+            "properties": {"v": {"$ref": "#/$defs/loop"}, "t": {"$ref": "#/$defs/tree"}},
+            "$defs": {
+                "loop": {"anyOf": [{"$ref": "#/$defs/loop"}, INTEGER]},
+                "tree": {"type": "object", "properties": {"t": {"$ref": "#/$defs/tree"}}},
+            },
+        }
+    )
+    assert check(tool, {"t": {"t": {"t": {}}}}) == {"t": {"t": {"t": {}}}}
+    assert check(tool, {"v": 3})["v"] == 3
+
+
+SCHEMAS = st.recursive(
+    st.sampled_from([INTEGER, NUMBER, FLAG, {"type": "string"}, {"type": "null"}]),
+    lambda inner: (
+        st.builds(lambda s: {"type": "array", "items": s}, inner)
+        | st.builds(
+            lambda p: {"type": "object", "properties": p, "additionalProperties": False},
+            st.dictionaries(st.sampled_from("abc"), inner),
+        )
+    ),
+    max_leaves=6,
+)
+VALUES = {
+    "integer": st.integers(-(2**53), 2**53),
+    "number": st.floats(allow_nan=False, allow_infinity=False),
+    "boolean": st.booleans(),
+    "string": st.text(st.characters(codec="utf-8")),
+    "null": st.none(),
+}
+
+
+def fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    match schema["type"]:
+        case "array":
+            return st.lists(fitting(schema["items"]), max_size=3)
+        case "object":
+            return st.fixed_dictionaries(
+                {}, optional={k: fitting(v) for k, v in schema["properties"].items()}
+            )
+        case name:
+            return VALUES[name]
+
+
+def stringified(value: Any, schema: dict[str, Any]) -> Any:
+    """The value as a careless model writes it: JSON in a text, wherever no text is wanted."""
+    if schema["type"] == "array":
+        value = [stringified(item, schema["items"]) for item in value]
+    elif schema["type"] == "object":
+        value = {k: stringified(v, schema["properties"][k]) for k, v in value.items()}
+    return value if schema["type"] == "string" else json.dumps(value)
+
+
+@given(st.data())
+def test_right_arguments_pass_unchanged_and_written_as_texts_become_right(
+    data: st.DataObject,
+) -> None:
+    schema = data.draw(SCHEMAS)
+    value = data.draw(fitting(schema))
+    tool = having(v=schema)
+    args = {"v": value}
+    before = copy.deepcopy(args)
+    assert check(tool, args) == before
+    assert check(tool, {"v": stringified(value, schema)}) == before
+    assert args == before
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=10,
+    )
+)
+def test_whatever_is_sent_it_is_taken_or_refused(value: Any) -> None:
+    """Never another exception, and what is taken fits the schema."""
+    tool = having(v=OBJECT, w=LIST)
+    for args in ({"v": value}, {"w": value}, value if isinstance(value, dict) else {}):
+        try:
+            assert tool.validator.is_valid(check(tool, args))
+        except RpcError as error:
+            assert error.data["problems"]

@@ -1,0 +1,215 @@
+"""What a tool's process finds in its environment, and what it does not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.settings import DaemonSettings
+from haftd.tools.environment import LONGEST_CALL, build, call_value, path_of
+
+from .making import called, environment, tool
+
+SECRETS = DaemonSettings().secret_env
+BASE = {"PATH": "/usr/bin:/bin", "HOME": "/home/a", "LANG": "de_DE.UTF-8", "MORE": "1"}
+
+
+def made(base: Mapping[str, str] = BASE, **options: object) -> dict[str, str]:
+    return build(base, secret_env=SECRETS, mark="m", call="{}", **options)  # type: ignore[arg-type]
+
+
+def dumped(env: Mapping[str, str]) -> dict[str, str]:
+    """What a child says that it has."""
+    done = subprocess.run(["/usr/bin/env", "-0"], env=env, capture_output=True, check=True)
+    return dict(item.split("=", 1) for item in done.stdout.decode().split("\0") if item)
+
+
+def test_X05_secrets_of_the_daemon_do_not_reach_tools() -> None:
+    secret = {
+        "OPENAI_API_KEY": "canary",
+        "GITHUB_TOKEN": "canary",
+        "github_token": "canary",
+        "AWS_SECRET": "canary",
+        "PGPASSWORD": "canary",
+        "MY_PASSWORD_FILE": "canary",
+    }
+    for env in (made({**BASE, **secret}), made(BASE, client={**BASE, **secret})):
+        child = dumped(env)
+        assert "canary" not in str(child)
+        assert child["MORE"] == "1"
+
+
+def test_X05_a_definition_hands_a_secret_on_by_name() -> None:
+    own = tool('[tools.x]\ncommand = "a"\nenv = { GITHUB_TOKEN = true, MISSING = true }\n')
+    base = {**BASE, "GITHUB_TOKEN": "given", "OTHER_TOKEN": "canary"}
+    env = made(base, overlay=called(own, {}).env_overlay)
+    assert env["GITHUB_TOKEN"] == "given"
+    assert "MISSING" not in env
+    assert "OTHER_TOKEN" not in env
+
+
+def test_patterns_are_the_users() -> None:
+    env = build({**BASE, "A_TOKEN": "1"}, secret_env=("MORE",), mark="m", call="{}")
+    assert env["A_TOKEN"] == "1"
+    assert "MORE" not in env
+
+
+def test_P36_no_way_to_the_user_manager_is_left() -> None:
+    names = ("DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "NOTIFY_SOCKET", "LISTEN_FDS")
+    base = {**BASE, **dict.fromkeys(names, "x")}
+    for env in (made(base), made(BASE, client=dict.fromkeys(names, "x"))):
+        assert not set(names) & set(env)
+
+
+def test_what_is_ours_comes_from_us_alone() -> None:
+    env = made(
+        {**BASE, "HAFT_SOCKET": "x", "HAFT_HANDLE": "old", "HAFT_CALL": "old", "HAFT_ARG": "x"}
+    )
+    ours = {name: value for name, value in env.items() if name.startswith("HAFT_")}
+    assert ours == {"HAFT_CALL": "{}", "HAFT_HANDLE": "m"}
+    assert list(env)[-1] == "HAFT_HANDLE"
+    assert made(overlay={"HAFT_HANDLE": "forged"})["HAFT_HANDLE"] == "m"
+
+
+def test_pipes_and_terminals_get_what_fits_them() -> None:
+    base = {
+        **BASE,
+        "TERM": "vt52",
+        "COLUMNS": "3",
+        "LINES": "3",
+        "FORCE_COLOR": "1",
+        "TERMCAP": "x",
+    }
+    pipe, terminal = made(base), made(base, terminal=True)
+    assert (pipe["TERM"], pipe["NO_COLOR"]) == ("dumb", "1")
+    assert "FORCE_COLOR" not in pipe
+    assert terminal["TERM"] == "xterm-256color"
+    assert "NO_COLOR" not in terminal
+    for env in (pipe, terminal):
+        assert (env["PAGER"], env["GIT_PAGER"], env["GIT_TERMINAL_PROMPT"]) == ("cat", "cat", "0")
+        assert not {"COLUMNS", "LINES", "TERMCAP"} & set(env)
+
+
+def test_the_definition_has_the_last_word_on_these() -> None:
+    overlay = {"TERM": "vt100", "PAGER": None, "LANG": "C", "COLUMNS": "99", "PATH": "bin:/x"}
+    env = made(overlay=overlay)
+    assert (env["TERM"], env["LANG"], env["COLUMNS"], env["PATH"]) == ("vt100", "C", "99", "bin:/x")
+    assert "PAGER" not in env
+
+
+@pytest.mark.parametrize(
+    ("given_names", "expected"),
+    [
+        ({}, {"LANG": "C.UTF-8"}),
+        ({"LANG": "C"}, {"LANG": "C.UTF-8"}),
+        ({"LANG": "de_DE.ISO-8859-1"}, {"LANG": "C.UTF-8"}),
+        ({"LANG": "de_DE.utf8@euro"}, {"LANG": "de_DE.utf8@euro"}),
+        ({"LANG": "C", "LC_ALL": "de_DE.UTF-8"}, {"LANG": "C.UTF-8", "LC_ALL": "de_DE.UTF-8"}),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, {"LANG": "de_DE.UTF-8", "LC_ALL": "C.UTF-8"}),
+        (
+            {"LANG": "de_DE.UTF-8", "LC_CTYPE": "POSIX"},
+            {"LANG": "de_DE.UTF-8", "LC_CTYPE": "C.UTF-8"},
+        ),
+        ({"LANG": "de_DE.UTF-8", "LC_ALL": ""}, {"LANG": "de_DE.UTF-8", "LC_ALL": ""}),
+    ],
+)
+def test_text_is_utf8_whatever_the_daemon_was_started_with(
+    given_names: dict[str, str], expected: dict[str, str]
+) -> None:
+    env = made({"PATH": "/bin", **given_names})
+    assert {name: env[name] for name in env if name in ("LANG", "LC_ALL", "LC_CTYPE")} == expected
+
+
+def test_a_client_replaces_the_daemons_environment_but_for_a_few_names() -> None:
+    base = {**BASE, "USER": "a", "LOGNAME": "a", "SHELL": "/bin/sh", "ONLY_OURS": "1"}
+    env = made(base, client={"THEIRS": "1", "HOME": "/other", "USER": None})
+    assert env["THEIRS"] == "1"
+    assert env["HOME"] == "/other"
+    assert (env["PATH"], env["LOGNAME"], env["SHELL"]) == ("/usr/bin:/bin", "a", "/bin/sh")
+    assert env["LANG"] == "de_DE.UTF-8"
+    assert not {"ONLY_OURS", "USER", "MORE"} & set(env)
+
+
+@pytest.mark.parametrize("env", [{"A=B": "x"}, {"": "x"}, {"A\0": "x"}, {"A": "x\0y"}])
+def test_a_client_name_that_is_none_is_refused(env: dict[str, str | None]) -> None:
+    with pytest.raises(RpcError) as caught:
+        made(client=env)
+    assert caught.value.kind == "invalid_params"
+
+
+def test_a_client_value_that_no_process_takes_is_refused() -> None:
+    with pytest.raises(RpcError) as caught:
+        made(client={"A": "x" * 131_070})
+    assert caught.value.kind == "limit_exceeded"
+    assert "x" * 20 not in caught.value.message
+    assert len(dumped(made(client={"A": "x" * 131_069}))["A"]) == 131_069
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (".:/bin::bin:/usr/bin:", "/bin:/usr/bin"),
+        ("", "/usr/local/bin:/usr/bin:/bin"),
+        (None, "/usr/local/bin:/usr/bin:/bin"),
+    ],
+)
+def test_X12_no_folder_of_PATH_depends_on_where_a_tool_runs(
+    path: str | None, expected: str
+) -> None:
+    base = {} if path is None else {"PATH": path}
+    assert made(base)["PATH"] == expected
+    assert path_of(base) == expected
+    assert path_of({"PATH": "/a"}, {"PATH": "/b"}) == "/b"
+    assert path_of({"PATH": "/a"}, {"PATH": None}) == "/usr/local/bin:/usr/bin:/bin"
+
+
+def test_a_long_call_is_handed_over_in_a_file() -> None:
+    short, long = "x" * LONGEST_CALL, "x" * (LONGEST_CALL + 1)
+    written: list[bytes] = []
+
+    def write(data: bytes) -> str:
+        written.append(data)
+        return "/path"
+
+    assert call_value(short, write) == short
+    assert call_value(long, write) == "/path"
+    assert written == [long.encode()]
+
+
+def test_another_terminals_and_shells_traces_are_gone() -> None:
+    names = ("PWD", "OLDPWD", "SHLVL", "_", "GPG_TTY", "SSH_TTY", "TERM_PROGRAM", "WINDOWID")
+    assert not set(names) & set(made({**BASE, **dict.fromkeys(names, "x")}))
+
+
+@given(
+    st.dictionaries(st.text(), st.text()),
+    st.none() | st.dictionaries(st.text(), st.none() | st.text()),
+)
+def test_whatever_comes_in_what_goes_out_can_be_given_to_a_process(
+    base: dict[str, str], client: dict[str, str | None] | None
+) -> None:
+    try:
+        env = made(base, client=client)
+    except RpcError as error:
+        assert error.kind in ("invalid_params", "limit_exceeded")
+        return
+    for name, value in env.items():
+        assert name
+        assert "=" not in name
+        assert "\0" not in name + value
+    assert env["HAFT_HANDLE"] == "m"
+    assert "PATH" in env
+
+
+def test_values_of_a_script_reach_its_process() -> None:
+    """The overlay may set what a base may not: names of ours."""
+    own = tool("""
+[tools.x]
+command = { program = "echo {{ tool.name }}", shell = true }
+""")
+    assert environment(called(own, {}), BASE)["HAFT_VALUE_0"] == "x"

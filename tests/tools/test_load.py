@@ -1,0 +1,322 @@
+"""Definition files: every field is read, a wrong one harms nobody else, later files win."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from haftd.tools.definition import Command, Each, QuestionPolicy, Tool
+
+from .making import read, tool
+
+EVERYTHING = """
+[tools.x]
+source = "local"
+command = ["prog", "{{ tool.name }}", { each = "tool.arguments.args" }]
+runtime = "pty"
+summary = "short"
+description = "long"
+examples = "an example"
+stateful = true
+actions = ["abort", "spawn"]
+on_turn_end = "inquire"
+on_disconnect = "abort"
+size_threshold = "2 KiB"
+cwd = "sub"
+rows = 30
+cols = "{{ tool.arguments.cols }}"
+enable = "explicit"
+run = { spawn = "ask", fetch = "unattended" }
+result = "edit"
+format = "ask"
+options = { image = "i" }
+style = { inline_results = "off" }
+access = { fs = ["a"] }
+limits = { memory = "1 GiB", cpu_s = 1.5, wall_s = "{{ tool.arguments.t }}", processes = 5, output = 100 }
+env = { A = "{{ tool.name }}", B = 3, C = true, D = false }
+[tools.x.questions.sure]
+target = "user"
+[tools.x.questions.fixed]
+answer = true
+[tools.x.parameters]
+args = { type = "array", items = { type = "string" }, summary = "all of them" }
+cols = { type = "integer", required = true }
+t = { type = "number" }
+"""
+
+
+def test_every_field_is_read_and_kept() -> None:
+    found = tool(EVERYTHING)
+    assert found.command == Command(("prog", "{{ tool.name }}", Each("tool.arguments.args")))
+    assert (found.source, found.runtime, found.output) == ("local", "pty", "raw")
+    assert (found.summary, found.description, found.examples) == ("short", "long", "an example")
+    assert (found.stateful, found.actions) == (True, ("spawn", "abort"))
+    assert (found.on_turn_end, found.on_disconnect) == ("inquire", "abort")
+    assert (found.size_threshold, found.cwd) == (2048, "sub")
+    assert (found.rows, found.cols) == (30, "{{ tool.arguments.cols }}")
+    assert (found.enable, found.result) == ("explicit", "edit")
+    assert found.run == {"spawn": "ask", "fetch": "unattended"}
+    assert found.kept == {"format": "ask"}
+    assert found.options == {"image": "i"}
+    assert found.style == {"inline_results": "off"}
+    assert found.access == {"fs": ["a"]}
+    assert found.limits == {
+        "memory": 2**30,
+        "cpu_s": 1.5,
+        "wall_s": "{{ tool.arguments.t }}",
+        "processes": 5,
+        "output": 100,
+    }
+    assert found.env == {"A": "{{ tool.name }}", "B": "3", "C": True, "D": False}
+    assert found.questions["sure"] == QuestionPolicy("user")
+    assert found.questions["sure"].answer is UNSET
+    assert found.questions["fixed"] == QuestionPolicy(answer=True)
+    assert found.parameters["required"] == ["cols"]
+    assert found.parameters["properties"]["args"]["description"] == "all of them"
+    assert (found.file, found.line) == ("0.toml", 2)
+
+
+OLDER = """
+[assistant]
+name = "someone"
+[conversation.tools.'*']
+run = "ask"
+style.inline_results = "full"
+[conversation.tools.my_check]
+enable = true
+run = "unattended"
+format = "unattended"
+cancellation_response = "no"
+source = "local"
+command = "just serve-tools {{context}} {{tool}}"
+summary = "Check."
+style.results_file_link = "off"
+[conversation.tools.my_check.parameters.package]
+type = "string"
+required = true
+description = "What to check."
+[conversation.tools.my_check.parameters.paths]
+type = "array"
+items.type = "object"
+items.properties.start = { type = "integer", required = true }
+[conversation.tools.other]
+source = "local"
+command = { program = "echo", args = ["a", "{{ tool.arguments.b }}"], shell = true }
+parameters.b.type = "string"
+"""
+
+
+def test_older_files_are_read_unchanged() -> None:
+    tools, problems = read(OLDER)
+    assert problems == []
+    check, other = tools["my_check"], tools["other"]
+    assert check.command == Command(("just", "serve-tools", "{{context}}", "{{tool}}"))
+    assert (check.run, check.output, check.stateful) == ("unattended", "outcome", False)
+    assert check.style == {"inline_results": "full", "results_file_link": "off"}
+    assert check.kept == {"format": "unattended", "cancellation_response": "no"}
+    assert check.parameters["required"] == ["package"]
+    inner = check.parameters["properties"]["paths"]["items"]
+    assert inner["required"] == ["start"]
+    assert "required" not in inner["properties"]["start"]
+    assert other.command == Command(("echo", "a", "{{ tool.arguments.b }}"), "sh")
+    assert (other.run, other.style) == ("ask", {"inline_results": "full"})
+
+
+def test_an_unknown_field_is_named_in_both_forms_and_fatal_in_ours() -> None:
+    for form, kept in (("tools", False), ("conversation.tools", True)):
+        tools, problems = read(f'[{form}.x]\ncommand = "a"\nroww = 3\n')
+        assert [(p.key, p.line) for p in problems] == [(f"{form}.x.roww", 3)]
+        assert "did you mean `rows`?" in problems[0].message
+        assert ("x" in tools) == kept
+
+
+WRONG = [
+    ('command = ""', "command"),
+    ("command = []", "command"),
+    ("command = 3", "command"),
+    ('command = "a \'b"', "command"),
+    ('command = "a {{ b"', "command"),
+    ('command = "a {{ nope }}"', "command"),
+    ('command = "a {% if tool %}b c{% endif %}"', "command"),
+    ('command = ["a", 3]', "command.1"),
+    ('command = ["a", { each = "(" }]', "command.1"),
+    ('command = ["a", { every = "tool" }]', "command.1"),
+    ('command = "a\\u0000b"', "command"),
+    ('command = { args = ["a"] }', "command.program"),
+    ('command = { program = "a", shell = "fish" }', "command.shell"),
+    ('command = { program = "a", arg = [] }', "command.arg"),
+    ('command = "a"\nruntime = "docker"', "runtime"),
+    ('command = "a"\nsource = "remote"', "source"),
+    ('command = "a"\nsource = "mcp"', "source"),
+    ('command = "a"\nstateful = "yes"', "stateful"),
+    ('command = "a"\nactions = ["fetch"]', "actions"),
+    ('command = "a"\nactions = ["spawn", "kill"]', "actions"),
+    ('command = "a"\nstateful = false\nactions = ["spawn"]', "actions"),
+    ('command = "a"\noutput = "xml"', "output"),
+    ('command = "a"\nruntime = "pty"\noutput = "events"', "output"),
+    ('command = "a"\nrows = 0', "rows"),
+    ('command = "a"\nrows = true', "rows"),
+    ('command = "a"\nsize_threshold = "big"', "size_threshold"),
+    ('command = "a"\nlimits.memory = "-1"', "limits.memory"),
+    ('command = "a"\nlimits.memry = 1', "limits.memry"),
+    ('command = "a"\nlimits.wall_s = 0', "limits.wall_s"),
+    ('command = "a"\nlimits.processes = 1.5', "limits.processes"),
+    ('command = "a"\nenv.HAFT_HANDLE = "x"', "env.HAFT_HANDLE"),
+    ('command = "a"\nenv."a=b" = "x"', "env.a=b"),
+    ('command = "a"\nenv.A = "{{ who }}"', "env.A"),
+    ('command = "a"\nenv.A = []', "env.A"),
+    ('command = "a"\nrun = "always"', "run"),
+    ('command = "a"\nrun = { spwn = "ask" }', "run.spwn"),
+    ('command = "a"\nenable = 3', "enable"),
+    ('command = "a"\nquestions.q.target = "cat"', "questions.q.target"),
+    ('command = "a"\nparameters.p = "string"', "parameters.p"),
+    ('command = "a"\nparameters.p.tpye = "string"', "parameters.p.tpye"),
+    ('command = "a"\nparameters.p.type = "strin"', "parameters"),
+    ('command = "a"\nparameters.p.pattern = "("', "parameters"),
+    ('command = "a"\nparameters.p = { "$ref" = "http://127.0.0.1:1/x" }', "parameters"),
+    ('summary = "no command"', "command"),
+]
+
+
+@pytest.mark.parametrize(("text", "key"), WRONG)
+def test_a_wrong_definition_is_left_out_and_named_and_the_rest_works(text: str, key: str) -> None:
+    tools, problems = read(f'[tools.good]\ncommand = "a"\n\n[tools.x]\n{text}\n')
+    assert list(tools) == ["good"]
+    assert [problem.key for problem in problems] == [f"tools.x.{key}"]
+    assert isinstance(problems[0].line, int)
+    assert problems[0].line >= 4
+
+
+@pytest.mark.parametrize("name", ["a b", "", "-a", "é", "a" * 65, "await", "a/b"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    tools, problems = read(f'[tools."{name}"]\ncommand = "a"\n[tools.good]\ncommand = "a"\n')
+    assert list(tools) == ["good"]
+    assert len(problems) == 1
+
+
+def test_a_later_file_overrides_field_by_field() -> None:
+    below = """
+[tools.x]
+command = ["a", "b"]
+summary = "below"
+rows = 10
+env = { A = "1", B = "2" }
+parameters.p = { type = "string", description = "one", required = true }
+parameters.q = { type = "string" }
+"""
+    above = """
+[tools.x]
+command = ["c"]
+rows = 20
+env.B = "3"
+parameters.p.description = "two"
+"""
+    tools, problems = read(below, above)
+    found = tools["x"]
+    assert problems == []
+    assert found.command == Command(("c",))
+    assert (found.summary, found.rows, found.env) == ("below", 20, {"A": "1", "B": "3"})
+    properties = found.parameters["properties"]
+    assert properties["p"] == {"type": "string", "description": "two"}
+    assert found.parameters["required"] == ["p"]
+    assert "q" in properties
+
+
+def test_a_wrong_override_leaves_what_is_below_working() -> None:
+    tools, problems = read('[tools.x]\ncommand = "a"\n', "[tools.x]\nrows = 0\n")
+    assert tools["x"].rows == 24
+    assert [(p.file, p.key, p.line) for p in problems] == [("1.toml", "tools.x.rows", 2)]
+
+
+def test_an_override_alone_is_no_tool() -> None:
+    tools, problems = read("[tools.x]\nrows = 3\n")
+    assert tools == {}
+    assert "needs a `command`" in problems[0].message
+
+
+@pytest.mark.parametrize("text", ["tools = 3", "[conversation]\ntools = []", "[tools]\nx = 3"])
+def test_a_section_of_another_kind_is_named(text: str) -> None:
+    tools, problems = read(text)
+    assert tools == {}
+    assert len(problems) == 1
+
+
+def test_defaults_for_all_tools_lie_below_each() -> None:
+    text = '[tools."*"]\nrun = "ask"\n[tools.x]\ncommand = "a"\n[tools.y]\ncommand = "a"\nrun = "skip"\n'
+    tools, problems = read(text)
+    assert problems == []
+    assert (tools["x"].run, tools["y"].run) == ("ask", "skip")
+    assert "x" not in read('[tools."*"]\ncommand = "a"\n')[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ("stdio", "outcome", ())),
+        ("stateful = true", ("stdio", "raw", ("spawn", "fetch", "apply", "abort"))),
+        ('actions = ["spawn", "fetch"]', ("stdio", "raw", ("spawn", "fetch"))),
+        ('runtime = "pty"', ("pty", "raw", ())),
+        (
+            'stateful = true\noutput = "events"',
+            ("stdio", "events", ("spawn", "fetch", "apply", "abort")),
+        ),
+    ],
+)
+def test_what_is_not_said_follows_from_what_is(text: str, expected: tuple[Any, ...]) -> None:
+    found = tool(f'[tools.x]\ncommand = "a"\n{text}\n')
+    assert (found.runtime, found.output, found.actions) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ('command = "a"\nruntime = "vfs"', "runtime", "`stdio` and `pty` only"),
+        ('command = "plug/a.wasm b"', "runtime", "`stdio` and `pty` only"),
+        ('source = "mcp.github.search"', "source", "not served by this version"),
+        ('source = "builtin"', "source", "not served by this version"),
+    ],
+)
+def test_what_cannot_be_run_is_kept_and_said(text: str, key: str, said: str) -> None:
+    tools, problems = read(f"[tools.x]\n{text}\n")
+    assert tools["x"].unserved
+    assert [p.key for p in problems] == [f"tools.x.{key}"]
+    assert said in problems[0].message
+
+
+def test_a_runtime_elsewhere_is_ignored_with_a_warning() -> None:
+    tools, problems = read('[tools.x]\nsource = "mcp.a.b"\nruntime = "wasm"\nenable = false\n')
+    assert tools["x"].runtime == "stdio"
+    assert ["it is ignored" in problem.message for problem in problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("true", "on"),
+        ("false", "off"),
+        ('"always"', "on"),
+        ('"off"', "off"),
+        ("{ state = false, allow_toggle = true }", "off"),
+    ],
+)
+def test_all_forms_of_enable_are_read(value: str, expected: str) -> None:
+    assert tool(f'[tools.x]\ncommand = "a"\nenable = {value}\n').enable == expected
+
+
+def test_a_whole_schema_is_kept_as_it_is() -> None:
+    found: Tool = tool("""
+[tools.x]
+command = "a"
+[tools.x.parameters]
+type = "object"
+additionalProperties = true
+anyOf = [{ required = ["a"] }, { properties = { b = { const = 1 } } }]
+properties.a = { type = "string" }
+properties.b = { type = "object", properties = { c = { type = "null" } } }
+""")
+    schema = found.parameters
+    assert schema["additionalProperties"] is True
+    assert schema["anyOf"] == [{"required": ["a"]}, {"properties": {"b": {"const": 1}}}]
+    assert schema["properties"]["b"]["additionalProperties"] is False

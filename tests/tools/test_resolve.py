@@ -1,0 +1,320 @@
+"""From arguments to what is run: whatever a value is, it is one argument, or it is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haft_protocol.errors import RpcError
+from haftd.tools.resolve import CallContext, resolve
+
+from .making import called, packed, program, read, refused, run, tool
+from .test_shelltext import PAYLOADS
+
+ONE = """
+[tools.x]
+command = "printf '[%s]' {{ tool.arguments.v }}"
+parameters.v = { type = "string" }
+"""
+MANY = """
+[tools.x]
+command = ["printf", "[%s]", { each = "tool.arguments.v" }]
+parameters.v = { type = "array" }
+"""
+LONGEST = 131_071
+
+
+def test_X01_payloads_are_one_argument_each(tmp_path: Path) -> None:
+    """The whole corpus at once, as the arguments of a real program: nothing of it is run."""
+    done = run(called(tool(MANY), {"v": PAYLOADS}, str(tmp_path)))
+    assert done.stdout.decode() == "".join(f"[{payload}]" for payload in PAYLOADS)
+    assert list(tmp_path.iterdir()) == []
+    one = tool(ONE)
+    for payload in PAYLOADS:
+        assert called(one, {"v": payload}).argv == ("printf", "[%s]", payload)
+
+
+def test_X01_payloads_in_a_string_command_of_run_are_words(tmp_path: Path) -> None:
+    """`run` cuts a text into words; only `shell` hands one to a shell."""
+    done = run(
+        called(packed("run"), {"command": "printf '[%s]' $(touch pwned) `id`;"}, str(tmp_path))
+    )
+    assert done.stdout == b"[$(touch][pwned)][`id`;]"
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
+def test_any_text_is_one_argument(value: str) -> None:
+    assert called(tool(ONE), {"v": value}).argv == ("printf", "[%s]", value)
+    assert called(tool(MANY), {"v": [value, value]}).argv == ("printf", "[%s]", value, value)
+
+
+def test_X02_a_leading_dash_is_an_operand() -> None:
+    """Behind `--`, or not taken at all."""
+    for value in ("-x", "--output=/etc/x", "--", "-"):
+        argv = called(packed("git_stage"), {"paths": [value, "a"]}).argv
+        assert argv[-3:] == ("--", value, "a")
+        error = refused(packed("git_rebase"), {"onto": value})
+        assert error.data["problems"][0]["path"] == "onto"
+
+
+@pytest.mark.parametrize(
+    ("args", "path"),
+    [
+        ({"argv": ["a", "b\0c"]}, "argv[1]"),
+        ({"argv": ["\0"]}, "argv[0]"),
+        ({"command": "a\0b"}, "command"),
+        ({"command": "a\0b", "shell": True}, "command"),
+        ({"argv": ["a"], "cwd": "x\0y"}, "cwd"),
+    ],
+)
+def test_X03_a_nul_is_refused_and_named(args: dict[str, object], path: str) -> None:
+    error = refused(packed("run"), args)
+    assert error.code == -32005
+    assert [problem["path"] for problem in error.data["problems"]] == [path]
+    assert "NUL" in error.message
+
+
+def test_X03_a_nul_is_refused_in_scripts_and_environment() -> None:
+    script = tool("""
+[tools.x]
+command = { program = "echo {{ tool.arguments.v }}", shell = true }
+parameters.v = { type = "string" }
+""")
+    env = tool("""
+[tools.x]
+command = "env"
+env.V = "{{ tool.arguments.v }}"
+parameters.v = { type = "string" }
+""")
+    for one in (script, env):
+        assert "NUL" in refused(one, {"v": "a\0b"}).message
+
+
+def test_X03_newlines_arrive(tmp_path: Path) -> None:
+    assert run(called(tool(ONE), {"v": "\na\r\n\n"}, str(tmp_path))).stdout == b"[\na\r\n\n]"
+
+
+@pytest.mark.parametrize("size", [LONGEST + 1, 2 * 1024 * 1024])
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_X03_an_argument_that_is_too_long_is_refused_with_size_and_limit(
+    size: int, letter: str
+) -> None:
+    value = letter * (size // len(letter.encode()) + 1)
+    asked: list[dict[str, object]] = [{"argv": ["true", value]}]
+    if size < 1024 * 1024:  # past that, a command text has a limit of its own
+        asked.append({"command": f"true {value}"})
+    for error in (refused(packed("run"), args) for args in asked):
+        assert error.data == {"kind": "limit_exceeded", "limit": "argument_bytes", "value": LONGEST}
+        assert str(len(value.encode())) in error.message
+        assert str(LONGEST) in error.message
+
+
+def test_RB_075_the_longest_argument_starts(tmp_path: Path) -> None:
+    done = run(called(packed("run"), {"argv": ["printf", "%s", "x" * LONGEST]}, str(tmp_path)))
+    assert len(done.stdout) == LONGEST
+
+
+@pytest.mark.parametrize("shells", [("bash", "sh"), ("sh",)])
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
+def test_RB_075_a_shell_text_of_any_size_runs(
+    tmp_path: Path, shells: tuple[str, ...], letter: str
+) -> None:
+    """Also where there is no bash; it is a script as any other: lines, arguments, exit status."""
+    for shell in shells:
+        (tmp_path / shell).symlink_to(f"/bin/{shell}")
+    long = f": {letter * (400_000 // len(letter.encode()))}"
+    text = f'{long}\necho $# "$*" ${{HAFT_SCRIPT-unset}}\nread x <<E\na  b\nE\necho "$x"\nexit 7'
+    done = run(
+        called(packed("run"), {"command": text, "shell": True}, str(tmp_path), path=str(tmp_path))
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"0  unset\na  b\n", b"", 7)
+
+
+def test_a_short_shell_text_is_run_as_it_is() -> None:
+    argv = called(packed("run"), {"command": "a | b", "shell": True}).argv
+    assert argv[1:] == ("-c", "a | b")
+
+
+def test_the_root_is_the_folder_and_cwd_is_seen_from_it() -> None:
+    for folder, expected in (
+        (None, "/r"),
+        (".", "/r"),
+        ("sub/dir", "/r/sub/dir"),
+        ("/elsewhere", "/elsewhere"),
+        ("link/..", "/r/link/.."),
+    ):
+        args = {"argv": ["a"]} | ({} if folder is None else {"cwd": folder})
+        assert called(packed("run"), args, "/r").cwd == expected
+
+
+def test_a_relative_program_of_a_definition_is_found_from_the_root(tmp_path: Path) -> None:
+    program(tmp_path, "prog", "#!/bin/sh\npwd\n")
+    (tmp_path / "sub").mkdir()
+    own = tool('[tools.x]\ncommand = "./prog"\ncwd = "sub"\n')
+    assert run(called(own, {}, str(tmp_path))).stdout.decode().strip() == str(tmp_path / "sub")
+    theirs = called(packed("run"), {"argv": ["./prog"], "cwd": "sub"}, str(tmp_path))
+    assert theirs.argv == ("./prog",)
+
+
+def test_what_depends_on_arguments_is_a_template() -> None:
+    plain = called(packed("run"), {"argv": ["a"]})
+    assert (plain.terminal, plain.rows, plain.cols, plain.limits) == (False, 24, 80, {})
+    args = {"argv": ["a"], "terminal": True, "rows": 50, "cols": 132, "timeout_s": 2.5}
+    full = called(packed("run"), args)
+    assert (full.terminal, full.rows, full.cols) == (True, 50, 132)
+    assert full.limits == {"wall_s": 2.5}
+    assert full.output == "raw"
+
+
+def test_input_is_a_pipe_only_for_what_takes_it() -> None:
+    """X10: nobody's input is inherited, and what cannot be given any has none."""
+    for text, expected in (
+        ('command = "a"', "null"),
+        ('command = "a"\nstateful = true', "pipe"),
+        ('command = "a"\nactions = ["spawn", "fetch"]', "null"),
+        ('command = "a"\nruntime = "pty"', "pipe"),
+        ('command = "a"\noutput = "events"', "pipe"),
+    ):
+        assert called(tool(f"[tools.x]\n{text}\n"), {}).stdin == expected
+
+
+def test_the_call_is_handed_on_as_the_protocol_says() -> None:
+    own = tool("""
+[tools.x]
+command = "a {{context}} {{tool}}"
+options = { image = "i" }
+access = { fs = [] }
+parameters.v = { type = "array" }
+""")
+    context = CallContext(root="/r", session="s", handle="h", action="run", answers={"q": True})
+    found = resolve(own, {"v": [1]}, context)
+    call = json.loads(found.context_json)
+    assert call == {
+        "tool": {
+            "name": "x",
+            "arguments": {"v": [1]},
+            "answers": {"q": True},
+            "options": {"image": "i"},
+        },
+        "context": {
+            "action": "run",
+            "root": "/r",
+            "session": "s",
+            "handle": "h",
+            "access": {"fs": []},
+        },
+    }
+    assert [json.loads(word) for word in found.argv[1:]] == [call["context"], call["tool"]]
+
+
+def test_the_environment_of_a_definition() -> None:
+    own = tool("""
+[tools.x]
+command = "a"
+env = { A = "{{ tool.arguments.v }}", B = "<{{ tool.arguments.v }}>", C = true, D = false }
+parameters.v = { type = "string" }
+""")
+    given = called(own, {"v": "$(x)"}).env_overlay
+    assert given == {"A": "$(x)", "B": "<$(x)>", "C": True, "D": None}
+    assert called(own, {}).env_overlay == {"A": None, "B": "<null>", "C": True, "D": None}
+
+
+def test_values_of_a_script_are_in_its_environment_and_not_in_its_arguments() -> None:
+    """X06: what is in argv is seen by every user of the machine."""
+    own = tool("""
+[tools.x]
+command = { program = "login {{ tool.arguments.v }}", shell = true }
+parameters.v = { type = "string" }
+""")
+    found = called(own, {"v": "canary"})
+    assert "canary" not in "".join(found.argv)
+    assert found.env_overlay == {"HAFT_VALUE_0": "canary"}
+    assert found.shell
+    assert "canary" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "said"),
+    [
+        ('command = [{ each = "tool.arguments.v" }]', {"v": []}, "names no program"),
+        ('command = [{ each = "tool.arguments.v" }]', {"v": [""]}, "names no program"),
+        ('command = ["a", { each = "tool.arguments.v" }]', {"v": {}}, "takes a list"),
+        ('command = "a"\nrows = "{{ tool.arguments.v }}"', {"v": "many"}, "from 1 to 1000"),
+        ('command = "a"\nlimits.wall_s = "{{ tool.arguments.v }}"', {"v": "x"}, "must be a number"),
+        ('command = "a"\nlimits.memory = "{{ tool.arguments.v }}"', {"v": -1}, "size"),
+        (
+            "command = \"{{ which('nope-a', 'nope-b') }}\"",
+            {},
+            "none of these programs is installed",
+        ),
+    ],
+)
+def test_what_arguments_make_wrong_is_refused_as_theirs(
+    text: str, args: dict[str, object], said: str
+) -> None:
+    error = refused(tool(f"[tools.x]\n{text}\nparameters.v = {{}}\n"), args)
+    assert error.code == -32005
+    assert said in error.message
+
+
+def test_what_the_definition_makes_wrong_is_said_as_its() -> None:
+    own = tool('[tools.x]\ncommand = "a {{ tool.arguments.v.x() }}"\nparameters.v = {}\n')
+    error = refused(own, {"v": "canary"})
+    assert error.code == -32012
+    assert "`command` of the definition of 'x'" in error.message
+    assert "canary" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("text", "runtime"),
+    [
+        ('command = "a"\nruntime = "wasm"', "wasm"),
+        ('command = "a"\nruntime = "{{ \'vfs\' }}"', "vfs"),
+        ('source = "mcp.a.b"', "mcp.a.b"),
+    ],
+)
+def test_a_runtime_that_is_not_built_is_a_clear_error(text: str, runtime: str) -> None:
+    tools, _ = read(f"[tools.x]\n{text}\n")
+    error = refused(tools["x"], {})
+    assert error.code == -32014
+    assert repr(runtime) in error.message
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "argv": st.lists(st.text(), max_size=3),
+            "command": st.text(),
+            "shell": st.booleans(),
+            "cwd": st.text(),
+            "terminal": st.booleans(),
+            "rows": st.integers(),
+            "timeout_s": st.floats(allow_nan=False),
+        },
+    )
+)
+def test_whatever_is_asked_of_run_there_is_a_call_or_an_error(args: dict[str, object]) -> None:
+    try:
+        found = called(packed("run"), args)
+    except RpcError as error:
+        assert error.kind in ("invalid_arguments", "limit_exceeded")
+    else:
+        assert found.argv[0]
+        assert all("\0" not in word for word in (*found.argv, found.cwd))
+        assert found.cwd.startswith("/")
+
+
+def test_a_command_text_that_no_process_could_get_is_refused_with_size_and_limit() -> None:
+    text = "x " * (1024 * 1024) + "y"
+    for args in ({"command": text}, {"command": text, "shell": True}):
+        error = refused(packed("run"), args)
+        assert error.code == -32005
+        assert "2097153 bytes" in error.message
+        assert "the limit is 2097152" in error.message

@@ -1,0 +1,175 @@
+"""How values are written, and what a template may name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haftd.tools.template import (
+    MAX_ARGUMENT,
+    BadTemplate,
+    Refused,
+    Scope,
+    check,
+    check_expression,
+    render,
+    spread,
+    value_of,
+)
+
+TEXT = st.text(st.characters(codec="utf-8"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=8,
+)
+
+
+def scope(**arguments: Any) -> Scope:
+    return Scope({"name": "x", "arguments": arguments}, {"root": "/r"}, "/usr/bin:/bin")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("a b", "a b"),
+        ("", ""),
+        (True, "true"),
+        (False, "false"),
+        (None, "null"),
+        (3, "3"),
+        (-1.5, "-1.5"),
+        (2**64 - 1, "18446744073709551615"),
+        ([1, "a", None], '[1,"a",null]'),
+        ({"é": {"<": True}}, '{"é":{"<":true}}'),
+        ("<b> & '\"", "<b> & '\""),
+    ],
+)
+def test_scalars_are_plain_and_composites_are_json(value: object, written: str) -> None:
+    assert render("{{ tool.arguments.v }}", scope(v=value)) == written
+    assert render("-{{tool.arguments.v}}-", scope(v=value)) == f"-{written}-"
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ tool.arguments.no }}", "{{ tool.no.more.still }}", "{{ none }}"]
+)
+def test_what_is_not_there_is_null(source: str) -> None:
+    assert render(source, scope()) == "null"
+
+
+@given(TEXT)
+def test_a_text_comes_out_as_it_went_in(value: str) -> None:
+    """Also one that looks like a template, and nothing is escaped."""
+    assert render("{{ tool.arguments.v }}", scope(v=value)) == value
+    assert spread("tool.arguments.v", scope(v=[value])) == [value]
+
+
+@settings(max_examples=50)
+@given(JSON)
+def test_whatever_the_value_it_can_be_read_back(value: object) -> None:
+    written = render("{{ tool.arguments.v }}", scope(v=value))
+    assert written == value if isinstance(value, str) else json.loads(written) == value
+
+
+@settings(max_examples=30)
+@given(st.lists(JSON, max_size=5))
+def test_each_item_is_one_argument(values: list[Any]) -> None:
+    assert len(spread("tool.arguments.v", scope(v=values))) == len(values)
+
+
+def test_each_of_a_scalar_is_one_and_of_nothing_is_none() -> None:
+    assert spread("tool.arguments.v", scope(v="a b")) == ["a b"]
+    assert spread("tool.arguments.v", scope()) == []
+    assert spread("tool.arguments.v.deeper", scope()) == []
+    with pytest.raises(Refused, match="takes a list"):
+        spread("tool.arguments.v", scope(v={"a": 1}))
+
+
+def test_the_whole_context_is_one_argument() -> None:
+    """The way of older definitions: `{{context}} {{tool}}`."""
+    assert json.loads(render("{{context}}", scope())) == {"root": "/r"}
+    assert json.loads(render("{{tool}}", scope(a="b"))) == {"name": "x", "arguments": {"a": "b"}}
+
+
+def test_a_field_that_is_one_expression_can_be_absent() -> None:
+    assert value_of("{{ tool.arguments.v }}", scope()) is None
+    assert value_of("{{- tool.arguments.v -}}", scope()) is None
+    assert value_of("{{ tool.arguments.v }}", scope(v="null")) == "null"
+    assert value_of("{{ tool.arguments.v }}{{ tool.name }}", scope()) == "nullx"
+    assert value_of("plain", scope()) == "plain"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ a..b }}",
+        "{% if tool %}",
+        "{{ tool",
+        "{{ user }}",
+        "{{ env.HOME }}",
+        "{{ tool|nofilter }}",
+    ],
+)
+def test_a_wrong_template_is_found_before_it_is_used(source: str) -> None:
+    with pytest.raises(BadTemplate):
+        check(source)
+        render(source, scope())
+
+
+@pytest.mark.parametrize("expression", ["a b", "}}{{", "user", "tool..x", "tool }} {{ tool"])
+def test_a_wrong_expression_is_found_before_it_is_used(expression: str) -> None:
+    with pytest.raises(BadTemplate):
+        check_expression(expression)
+
+
+def test_no_message_shows_a_value() -> None:
+    with pytest.raises(BadTemplate) as caught:
+        render("{{ tool.arguments.v.x() }}", scope(v="canary-7"))
+    assert "canary" not in str(caught.value)
+
+
+def test_a_template_cannot_read_files_or_run_on() -> None:
+    for source in ("{% include '/etc/passwd' %}", "{% import '/etc/passwd' as p %}"):
+        with pytest.raises(BadTemplate):
+            render(source, scope())
+    endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(BadTemplate, match="too many steps"):
+        render(endless, scope())
+
+
+def test_split_cuts_as_a_shell_and_expands_nothing() -> None:
+    assert spread("split(tool.arguments.v)", scope(v="a 'b c' $HOME *")) == [
+        "a",
+        "b c",
+        "$HOME",
+        "*",
+    ]
+    with pytest.raises(Refused, match="a ' without an end"):
+        spread("split(tool.arguments.v)", scope(v="a '"))
+    with pytest.raises(Refused, match="takes a text"):
+        spread("split(tool.arguments.v)", scope(v=3))
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600"])
+def test_a_long_script_is_cut_into_parts_that_fit(letter: str) -> None:
+    text = letter * 300_000
+    argv = spread("script(tool.arguments.v)", scope(v=text))
+    assert all(len(part.encode()) <= MAX_ARGUMENT for part in argv)
+    assert "".join(argv[4:]) == text
+    assert spread("script(tool.arguments.v)", scope(v="echo"))[1:] == ["-c", "echo"]
+
+
+def test_which_finds_the_first_that_there_is_and_says_when_there_is_none() -> None:
+    assert render("{{ which('no-such-program', 'sh') }}", scope()).endswith("/sh")
+    with pytest.raises(Refused, match="none of these programs is installed: nope-a, nope-b"):
+        render("{{ which('nope-a', 'nope-b') }}", scope())
+
+
+def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
+    here = Scope({}, {}, ".::bin:usr/bin")
+    with pytest.raises(Refused):
+        render("{{ which('sh') }}", here)
