@@ -1,0 +1,235 @@
+"""All tools by name: what is listed, what is found, and what a reload changes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import jsonschema_rs
+import pytest
+
+from haft_protocol.errors import RpcError
+from haftd.tools.catalogue import TOOLPACK, Catalogue
+from haftd.tools.document import LARGEST_FILE
+from haftd.tools.listing import AWAIT, info, stateful_schema
+
+from .making import packed, tool
+
+
+def names(catalogue: Catalogue) -> list[str]:
+    return [known.name for known in catalogue.list()]
+
+
+def test_the_tools_that_come_with_the_daemon_are_right_definitions() -> None:
+    catalogue = Catalogue()
+    assert catalogue.problems == ()
+    assert names(catalogue) == sorted(("await", *TOOLPACK))
+    assert all(catalogue.find(name).stateful for name in TOOLPACK)
+
+
+def test_only_those_that_are_enabled_are_there() -> None:
+    assert names(Catalogue(toolpack=("run",))) == ["await", "run"]
+    assert names(Catalogue(toolpack=())) == []
+    with pytest.raises(RpcError) as caught:
+        Catalogue(toolpack=("run",)).find("shell")
+    assert caught.value.code == -32003
+    assert "run" in caught.value.message
+
+
+def test_files_are_read_in_name_order_and_the_rest_of_the_folder_is_not(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[tools.x]\ncommand = "a"\nsummary = "config"\n')
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "b.toml").write_text('[tools.x]\nsummary = "b"\n')
+    (folder / "a.toml").write_text('[tools.x]\nsummary = "a"\nrows = 7\n')
+    (folder / "c.txt").write_text('[tools.x]\nsummary = "c"\n')
+    catalogue = Catalogue((tmp_path / "config.toml", folder), ())
+    assert catalogue.problems == ()
+    assert (catalogue.find("x").summary, catalogue.find("x").rows) == ("b", 7)
+
+
+def test_files_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
+    catalogue = Catalogue((tmp_path / "config.toml", tmp_path / "tools"), ())
+    assert catalogue.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "said"),
+    [
+        (b"[tools.x\n", 1, "it is not TOML"),
+        (b'[tools.x]\ncommand = "a"\n\xff\n', None, "it is not UTF-8"),
+        (b"a = 1\na = 2\n", 2, "it is not TOML"),
+        (b"a = " + b"[" * 5000, None, "it is"),
+        (b"#" * (LARGEST_FILE + 1), None, "it is larger than"),
+        (b"\0", 1, "it is not TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are(
+    tmp_path: Path, content: bytes, line: int | None, said: str
+) -> None:
+    (tmp_path / "a.toml").write_bytes(content)
+    (tmp_path / "b.toml").write_text('[tools.good]\ncommand = "a"\n')
+    catalogue = Catalogue((tmp_path,), ())
+    assert names(catalogue) == ["good"]
+    assert [problem.file for problem in catalogue.problems] == [str(tmp_path / "a.toml")]
+    assert catalogue.problems[0].message.startswith(said)
+    if line is not None:
+        assert catalogue.problems[0].line == line
+
+
+def test_a_folder_a_pipe_and_a_broken_link_are_named_and_harm_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").mkdir()
+    os.mkfifo(tmp_path / "b.toml")
+    (tmp_path / "c.toml").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "d.toml").write_text('[tools.good]\ncommand = "a"\n')
+    catalogue = Catalogue((tmp_path,), ())
+    assert names(catalogue) == ["good"]
+    assert len(catalogue.problems) == 3
+
+
+def test_a_reload_replaces_everything(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[tools.x]\ncommand = "a"\n[tools.y]\nrows = 0\n')
+    catalogue = Catalogue((tmp_path,), ("run",))
+    before = catalogue.find("x")
+    assert len(catalogue.problems) == 1
+    file.write_text('[tools.z]\ncommand = "a"\n')
+    assert catalogue.find("x") is before
+    assert catalogue.reload() == (2, ())
+    assert names(catalogue) == ["await", "run", "z"]
+    assert catalogue.reload(toolpack=()) == (1, ())
+
+
+def test_a_definition_of_ones_own_replaces_a_packed_tool_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        '[conversation.tools.shell]\ncommand = "mine"\n[tools.run]\nrows = 9\n'
+    )
+    catalogue = Catalogue((tmp_path,))
+    assert catalogue.problems == ()
+    mine = catalogue.find("shell")
+    assert (mine.runtime, mine.stateful, mine.env) == ("stdio", False, {})
+    assert catalogue.find("run").rows == 9
+    assert catalogue.find("run").stateful
+
+
+@pytest.mark.parametrize(
+    ("enable", "listed", "found"),
+    [("true", True, True), ("false", False, False), ('"explicit"', False, True)],
+)
+def test_enable_decides_who_is_listed_and_who_is_found(
+    tmp_path: Path, enable: str, listed: bool, found: bool
+) -> None:
+    (tmp_path / "a.toml").write_text(f'[tools.x]\ncommand = "a"\nenable = {enable}\n')
+    catalogue = Catalogue((tmp_path,), ())
+    assert (names(catalogue) == ["x"]) == listed
+    if found:
+        assert catalogue.find("x").name == "x"
+    else:
+        with pytest.raises(RpcError):
+            catalogue.find("x")
+
+
+def test_what_cannot_be_run_is_found_but_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('[tools.x]\nsource = "mcp.a.b"\n')
+    catalogue = Catalogue((tmp_path,), ())
+    assert names(catalogue) == []
+    assert catalogue.find("x").unserved
+    assert len(catalogue.problems) == 1
+
+
+def test_await_is_there_only_beside_a_stateful_tool(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('[tools.x]\ncommand = "a"\n')
+    assert names(Catalogue((tmp_path,), ())) == ["x"]
+
+
+def variants(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {one["properties"]["action"]["const"]: one for one in schema["oneOf"]}
+
+
+def test_a_stateful_tool_has_a_variant_for_each_action_it_supports() -> None:
+    found = variants(info(packed("run")).parameters)
+    assert list(found) == ["spawn", "fetch", "apply", "abort"]
+    spawn = found["spawn"]
+    assert list(spawn["properties"])[:3] == ["action", "id", "argv"]
+    assert spawn["required"] == ["action", "id"]
+    assert spawn["oneOf"] == [{"required": ["argv"]}, {"required": ["command"]}]
+    for action in ("fetch", "apply"):
+        assert {"wait", "pattern", "timeout_ms", "view"} <= set(found[action]["properties"])
+    assert set(found["abort"]["properties"]) == {"action", "id"}
+    assert found["apply"]["required"] == ["action", "id", "input"]
+    some = tool('[tools.x]\ncommand = "a"\nactions = ["spawn", "fetch"]\n')
+    assert list(variants(info(some).parameters)) == ["spawn", "fetch"]
+
+
+CALLS = [
+    ({"action": "spawn", "id": "a", "argv": ["x"]}, True),
+    ({"action": "spawn", "id": "a", "command": "x", "cwd": "y", "terminal": True}, True),
+    ({"action": "spawn", "id": "a"}, False),
+    ({"action": "spawn", "id": "a", "argv": ["x"], "command": "x"}, False),
+    ({"action": "spawn", "id": "a", "argv": ["x"], "shell": True}, False),
+    ({"action": "spawn", "id": "a", "command": "x", "shell": True}, True),
+    ({"action": "spawn", "id": "-a", "argv": ["x"]}, False),
+    ({"action": "spawn", "argv": ["x"]}, False),
+    ({"action": "fetch", "id": "a", "wait": "pattern", "pattern": "x", "timeout_ms": 3}, True),
+    ({"action": "fetch", "id": "a", "argv": ["x"]}, False),
+    ({"action": "apply", "id": "a", "input": {"line": "x"}, "view": "screen"}, True),
+    ({"action": "apply", "id": "a"}, False),
+    ({"action": "abort", "id": "a"}, True),
+    ({"action": "abort", "id": "a", "wait": "none"}, False),
+    ({"action": "stop", "id": "a"}, False),
+    ({"id": "a"}, False),
+]
+
+
+@pytest.mark.parametrize(("call", "right"), CALLS)
+def test_the_schema_takes_right_calls_and_no_others(call: dict[str, Any], right: bool) -> None:
+    schema = info(packed("run")).parameters
+    assert jsonschema_rs.is_valid(schema, call) == right
+    assert jsonschema.Draft202012Validator(schema).is_valid(call) == right
+
+
+def test_every_schema_is_one() -> None:
+    for one in (*Catalogue().list(), AWAIT):
+        jsonschema.Draft202012Validator.check_schema(one.parameters)
+        assert one.description
+
+
+def test_definitions_that_parameters_refer_to_stay_within_reach() -> None:
+    own = tool("""
+[tools.x]
+command = "a"
+stateful = true
+[tools.x.parameters]
+type = "object"
+properties.v = { "$ref" = "#/$defs/n" }
+[tools.x.parameters."$defs"]
+n = { type = "integer" }
+""")
+    schema = stateful_schema(own)
+    assert jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": 3})
+    assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": "x"})
+
+
+def test_a_one_shot_tool_has_its_plain_schema() -> None:
+    own = tool("""
+[tools.x]
+command = "a"
+summary = "Short."
+description = "Long."
+parameters.v = { type = "string", required = true, summary = "One.", description = "Two." }
+""")
+    assert info(own).parameters == {
+        "type": "object",
+        "properties": {"v": {"type": "string", "description": "One.\n\nTwo."}},
+        "required": ["v"],
+        "additionalProperties": False,
+    }
+    assert info(own).description == "Short.\n\nLong."
+
+
+def test_changing_what_was_listed_changes_no_tool() -> None:
+    own = tool('[tools.x]\ncommand = "a"\nparameters.v = { type = "string" }\n')
+    info(own).parameters["properties"].clear()
+    assert "v" in own.parameters["properties"]

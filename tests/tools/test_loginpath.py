@@ -1,0 +1,92 @@
+"""The PATH of the login shell, asked once, within a time, leaving nothing behind."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from haftd.tools import loginpath
+
+from .making import program
+
+SHELLS = [path for name in ("sh", "bash", "zsh", "fish") if (path := shutil.which(name))]
+POSIX = [path for path in SHELLS if path.endswith("sh") and not path.endswith(("zsh", "fish"))]
+
+
+def home(folder: Path, profile: str) -> dict[str, str]:
+    (folder / ".profile").write_text(profile)
+    return {"HOME": str(folder), "PATH": "/usr/bin:/bin:/only/ours"}
+
+
+@pytest.mark.parametrize("shell", POSIX)
+def test_RB_078_what_the_profile_adds_is_learnt(tmp_path: Path, shell: str) -> None:
+    profile = 'echo hello; echo "warning" >&2; PATH="$HOME/bin:.:$PATH"; export PATH\n'
+    learnt = loginpath.learn(home(tmp_path, profile), shell)
+    assert learnt is not None
+    folders = learnt.split(":")
+    assert folders[0] == f"{tmp_path}/bin"
+    assert "." not in folders
+    assert "/only/ours" in folders
+    assert len(folders) == len(set(folders))
+
+
+def test_a_profile_that_hangs_is_given_up_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "pid").touch()
+    env = home(tmp_path, 'echo $$ > "$HOME/pid"; sleep 600\n')
+    began = time.monotonic()
+    assert loginpath.learn(env, "/bin/sh", 0.3) is None
+    assert time.monotonic() - began < 5
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+def test_what_a_profile_leaves_running_is_not_waited_for(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert loginpath.learn(home(tmp_path, "sleep 600 &\n"), "/bin/sh", 20) is not None
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("profile", ["exit 3\n", "exec /nowhere\n", "exec >/dev/null\n"])
+def test_a_profile_that_breaks_gives_nothing(tmp_path: Path, profile: str) -> None:
+    assert loginpath.learn(home(tmp_path, profile), "/bin/sh", 5) is None
+
+
+def test_endless_output_is_bounded(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert loginpath.learn(home(tmp_path, "yes\n"), "/bin/sh", 5) is None
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("shell", ["/usr/sbin/nologin", "/bin/false", "/no/such/shell", "bash", ""])
+def test_what_is_no_shell_is_not_asked(tmp_path: Path, shell: str) -> None:
+    assert loginpath.learn(home(tmp_path, ""), shell) is None
+
+
+def test_a_shell_that_is_a_program_of_another_kind_is_read_the_same_way(tmp_path: Path) -> None:
+    """Only the question goes through the shell; sh prints the answer."""
+    odd = program(tmp_path, "oddsh", '#!/bin/sh\nPATH=/odd:/usr/bin:/bin; export PATH\neval "$3"\n')
+    learnt = loginpath.learn({"PATH": "/x"}, str(odd))
+    assert learnt == "/odd:/usr/bin:/bin:/x"
+
+
+@pytest.mark.parametrize(
+    ("path", "bare"),
+    [
+        ("/usr/bin:/bin", True),
+        ("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin", True),
+        ("", True),
+        (None, True),
+        ("/home/a/.local/bin:/usr/bin", False),
+        ("/opt/x/bin:/usr/bin", False),
+    ],
+)
+def test_a_bare_path_is_one_that_everybody_has(path: str | None, bare: bool) -> None:
+    assert loginpath.is_bare(path) == bare
+
+
+def test_the_login_shell_is_the_users() -> None:
+    assert loginpath.login_shell({"SHELL": "/bin/x"}, 0) == "/bin/x"
+    assert loginpath.login_shell({"SHELL": "x"}, 0).startswith("/")
+    assert loginpath.login_shell({}, 4_000_000_000) == "/bin/sh"
