@@ -1,0 +1,145 @@
+"""Small means to start things at the level of the host room, and to look at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import trio
+
+from haftd.host.cgroup import Cgroup
+from haftd.host.gate import Gate
+from haftd.host.group import Kin
+from haftd.host.identity import Identity
+from haftd.host.launch import Launched, Plan, launch
+from haftd.host.pump import pump
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+_COUNT = iter(range(1, 1 << 18))
+HOME = f"{os.getpid():012x}"
+INSTANCE = os.urandom(6).hex()
+
+
+def new_mark() -> str:
+    """A mark that no other test has."""
+    return f"{HOME}.{INSTANCE}.{next(_COUNT)}"
+
+
+def no_record(_: Identity) -> None:
+    """Record nothing."""
+
+
+def plan(
+    *argv: str,
+    cwd: str | Path = "/",
+    env: Mapping[str, str] | None = None,
+    mark: str = "",
+    terminal: bool = False,
+    rows: int = 24,
+    cols: int = 80,
+    stdin: Literal["pipe", "null"] = "null",
+    output: Literal["raw", "outcome", "events"] = "raw",
+    limits: Mapping[str, float] | None = None,
+    nofile: int | None = None,
+    cgroup: Cgroup | None = None,
+) -> Plan:
+    """A plan with everything usual."""
+    whole = {"PATH": PATH, "LANG": "C.UTF-8", **(env or {})}
+    if mark:
+        whole["HAFT_HANDLE"] = mark
+    return Plan(
+        argv=argv,
+        cwd=str(cwd),
+        env=whole,
+        terminal=terminal,
+        rows=rows,
+        cols=cols,
+        stdin=stdin,
+        output=output,
+        limits=limits or {},
+        nofile=nofile,
+        cgroup=cgroup,
+    )
+
+
+@asynccontextmanager
+async def running(
+    what: Plan,
+    *,
+    gate: Gate | None = None,
+    record: Callable[[Identity], None] = no_record,
+) -> AsyncIterator[tuple[Launched, Kin]]:
+    """A program that runs, and nothing of it afterwards."""
+    launched = launch(what, record, gate)
+    kin = Kin(launched, what.env.get("HAFT_HANDLE", ""), what.cgroup)
+    try:
+        await launched.confirm()
+        yield launched, kin
+    finally:
+        with trio.CancelScope(shield=True):
+            await kin.end(0)
+        launched.close()
+
+
+def output_of(launched: Launched) -> int:
+    """Where what it says is read."""
+    fd = launched.stdout if launched.master is None else launched.master
+    assert fd is not None
+    return fd
+
+
+async def read_line(launched: Launched) -> str:
+    """One line of output, without its end; not one byte more is read."""
+    fd, line = output_of(launched), b""
+    while not line.endswith(b"\n"):
+        try:
+            part = os.read(fd, 1)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(fd)
+            continue
+        assert part, f"the output ended within a line: {line!r}"
+        line += part
+    return line.decode().rstrip("\r\n")
+
+
+async def read_all(launched: Launched) -> str:
+    """All output up to its end."""
+    data = bytearray()
+    await pump(output_of(launched), data.extend)
+    return data.decode().replace("\r\n", "\n")
+
+
+async def run(what: Plan, gate: Gate | None = None) -> str:
+    """Run something to its end; returns what it said."""
+    async with running(what, gate=gate) as (launched, _):
+        text = await read_all(launched)
+        await launched.wait_exit()
+        return text
+
+
+def open_fds() -> set[str]:
+    """The descriptors of this process and what they are."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+        except OSError:
+            continue  # the one that listed them
+    return found
+
+
+def status_of(pid: int) -> dict[str, str]:
+    """/proc/<pid>/status."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {key: value.strip() for key, value in (line.split(":", 1) for line in lines)}
+
+
+def lives(pid: int) -> bool:
+    """Whether a process is there and is no zombie."""
+    try:
+        return status_of(pid)["State"][0] not in "ZX"
+    except OSError:
+        return False

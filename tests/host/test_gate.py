@@ -1,0 +1,300 @@
+"""A child runs nothing until it is told to, and nothing at all when the daemon is gone."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import platform
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from haftd.host import gate as gate_room
+from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate, interpreter_gate, machine_gate
+
+
+@pytest.fixture(params=["machine", "interpreter"])
+def gate(request: pytest.FixtureRequest) -> Gate:
+    if request.param == "interpreter":
+        return interpreter_gate()
+    found = machine_gate()
+    assert found is not None, "the machine gate runs on every machine that CI has"
+    return found
+
+
+@dataclass
+class Waiting:
+    """A child at its gate."""
+
+    pid: int
+    keep: int
+    report: int
+    out: int
+
+    def open(self) -> None:
+        os.write(self.keep, b"\n")
+        self.shut()
+
+    def shut(self) -> None:
+        if self.keep >= 0:
+            os.close(self.keep)
+            self.keep = -1
+
+    def reported(self) -> int | None:
+        data = os.read(self.report, 8)
+        return struct.unpack("=i", data)[0] if data else None
+
+    def said(self) -> bytes:
+        with os.fdopen(os.dup(self.out), "rb") as file:
+            return file.read()
+
+    def wait(self) -> int:
+        pid, self.pid = self.pid, 0
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@contextmanager
+def waiting(
+    gate: Gate, *argv: str, path: str | None = None, folder: str = "/", env: dict[str, str]
+) -> Iterator[Waiting]:
+    (gate_r, keep), (report, report_w), (out, out_w) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    pid = os.posix_spawn(
+        gate.program,
+        gate.words(folder, path or argv[0], argv, {}),
+        env,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, gate_r, GATE_FD),
+            (os.POSIX_SPAWN_DUP2, report_w, REPORT_FD),
+            (os.POSIX_SPAWN_DUP2, out_w, 1),
+        ],
+    )
+    for fd in (gate_r, report_w, out_w):
+        os.close(fd)
+    child = Waiting(pid, keep, report, out)
+    try:
+        yield child
+    finally:
+        child.shut()
+        if child.pid:
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+        os.close(report)
+        os.close(out)
+
+
+def test_nothing_runs_when_the_gate_is_closed(gate: Gate, tmp_path: Path) -> None:
+    with waiting(gate, "/bin/sh", "-c", f": >{tmp_path}/ran", env={}) as child:
+        child.shut()
+        assert child.wait() == 127
+        assert child.reported() is None
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_program_gets_its_own_words_folder_and_environment(gate: Gate, tmp_path: Path) -> None:
+    """Nothing added, nothing left out, argv0 included, bytes that are no UTF-8 included."""
+    odd = os.fsdecode(b"\xff\xfe")
+    script = "tr '\\0' '|' </proc/self/cmdline; cat /proc/$$/environ | tr '\\0' '|'; pwd"
+    env = {"A": odd, "not-a-name": "1", "LC_ALL": "", "Z": "", "SHLVL": "7"}
+    with waiting(
+        gate, "my name", "-c", script, odd, path="/bin/sh", folder=str(tmp_path), env=env
+    ) as child:
+        child.open()
+        assert child.reported() is None
+        said = os.fsdecode(child.said())
+        assert child.wait() == 0
+    parts = said.split("|")
+    expected = [f"{name}={value}" for name, value in env.items()]
+    assert [part for part in parts if part in expected] == expected
+    assert parts[-1] == f"{tmp_path}\n"
+    with waiting(gate, "my name", "/proc/self/cmdline", odd, path="/bin/cat", env=env) as child:
+        child.open()
+        assert child.said().startswith(b"my name\0/proc/self/cmdline\0\xff\xfe")
+
+
+def test_the_environment_is_exactly_what_was_given(gate: Gate) -> None:
+    env = {"B": "2", "A": "1", "not-a-name": "x=y", "E": ""}
+    with waiting(gate, "cat", "/proc/self/environ", path="/bin/cat", env=env) as child:
+        child.open()
+        assert child.said() == b"B=2\0A=1\0not-a-name=x=y\0E=\0"
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "code"),
+    [
+        (None, 0, errno.ENOENT),
+        ("#!/no/such/interpreter\n", 0o755, errno.ENOENT),
+        ("echo a script without a format\n", 0o755, errno.ENOEXEC),
+        ("#!/bin/sh\n", 0o644, errno.EACCES),
+    ],
+)
+def test_a_refused_execution_is_reported_below_zero(
+    gate: Gate, tmp_path: Path, text: str | None, mode: int, code: int
+) -> None:
+    tool = tmp_path / "tool"
+    if text is not None:
+        tool.write_text(text)
+        tool.chmod(mode)
+    with waiting(gate, str(tool), env={}) as child:
+        child.open()
+        assert child.reported() == -code
+        assert child.wait() == 127
+        assert child.said() == b""
+
+
+def test_a_folder_that_cannot_be_entered_is_reported_above_zero(gate: Gate, tmp_path: Path) -> None:
+    with waiting(gate, "/bin/true", folder=str(tmp_path / "gone"), env={}) as child:
+        child.open()
+        assert child.reported() == errno.ENOENT
+        assert child.wait() == 127
+
+
+def test_a_stopped_gate_still_is_one(gate: Gate) -> None:
+    """STOP and CONT interrupt its read, and open nothing."""
+    with waiting(gate, "/bin/echo", "ran", env={}) as child:
+        for _ in range(3):
+            os.kill(child.pid, signal.SIGSTOP)
+            assert os.WIFSTOPPED(os.waitpid(child.pid, os.WUNTRACED)[1])
+            os.kill(child.pid, signal.SIGCONT)
+        assert os.waitpid(child.pid, os.WNOHANG) == (0, 0)
+        child.open()
+        assert child.said() == b"ran\n"
+
+
+def test_descriptors_that_were_left_inheritable_end_at_the_gate(gate: Gate) -> None:
+    leaked = fcntl.fcntl(0, fcntl.F_DUPFD, 300)
+    try:
+        with waiting(gate, "/bin/ls", "/proc/self/fd", env={}) as child:
+            child.open()
+            # 3 is the folder that ls itself has opened.
+            assert child.said().split() == [b"0", b"1", b"2", b"3"]
+    finally:
+        os.close(leaked)
+
+
+def test_the_machine_gate_cannot_be_written_to() -> None:
+    gate = machine_gate()
+    assert gate is not None
+    fd = int(gate.program.rsplit("/", 1)[1])
+    assert fd > REPORT_FD and not os.get_inheritable(fd)
+    for change in (lambda: os.pwrite(fd, b"x", 0), lambda: os.ftruncate(fd, 0)):
+        with pytest.raises(PermissionError):
+            change()
+
+
+def test_the_machine_gate_is_small_and_maps_nothing_writable() -> None:
+    for machine, listing in gate_room._MACHINES.values():
+        image = gate_room._image(machine, listing)
+        assert len(image) < 500
+        assert struct.unpack_from("<HH", image, 16) == (2, machine)
+        assert [struct.unpack_from("<II", image, 64 + 56 * n)[1] & 2 for n in (0,)] == [0]
+
+
+@pytest.fixture
+def forgetful() -> Iterator[None]:
+    """The gate is looked for anew, and as it was afterwards."""
+    before = machine_gate()
+    machine_gate.cache_clear()
+    yield
+    machine_gate.cache_clear()
+    assert (machine_gate() is None) == (before is None)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_an_unknown_machine_gets_the_interpreters_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    assert best_gate().kind == "interpreter"
+    machine_gate.cache_clear()
+    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_where_a_memfd_is_not_executed_the_interpreter_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, flags: int) -> int:
+        raise PermissionError(errno.EACCES, "sysctl vm.memfd_noexec")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    assert best_gate().kind == "interpreter"
+    monkeypatch.undo()
+    machine_gate.cache_clear()
+    monkeypatch.setattr(gate_room, "_image", lambda *_: b"\x7fELF not really")
+    before = len(os.listdir("/proc/self/fd"))
+    assert best_gate().kind == "interpreter"
+    assert len(os.listdir("/proc/self/fd")) == before
+    machine_gate.cache_clear()
+    monkeypatch.undo()
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_machine_gate_for_another_machine_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {"x86_64": "aarch64", "aarch64": "x86_64"}[platform.machine()]
+    monkeypatch.setattr(platform, "machine", lambda: other)
+    assert best_gate().kind == "interpreter"
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(("machine", "runner"), [("aarch64", "qemu-aarch64-static")])
+def test_the_other_machines_gate_says_the_same(tmp_path: Path, machine: str, runner: str) -> None:
+    """Run under an emulator: what it executes, what it reports, and that it exits when shut."""
+    emulator = shutil.which(runner)
+    if emulator is None:
+        pytest.skip("no emulator of the other machine")
+    file = tmp_path / "gate"
+    file.write_bytes(gate_room._image(*gate_room._MACHINES[machine]))
+    file.chmod(0o755)
+    emulated = Gate("machine", emulator, (emulator, "-0", "haft-gate", str(file)))
+    with waiting(emulated, "arg0", "out", path="/bin/echo", env={}) as child:
+        child.open()
+        assert (child.reported(), child.said(), child.wait()) == (None, b"out\n", 0)
+    with waiting(emulated, "/no/such", env={}) as child:
+        child.open()
+        assert (child.reported(), child.wait()) == (-errno.ENOENT, 127)
+    with waiting(emulated, "/bin/true", folder="/no/such", env={}) as child:
+        child.open()
+        assert (child.reported(), child.wait()) == (errno.ENOENT, 127)
+    with waiting(emulated, "/bin/echo", "ran", env={}) as child:
+        child.shut()
+        assert (child.reported(), child.said(), child.wait()) == (None, b"", 127)
+
+
+_DIES = """
+import os, signal, sys
+from haftd.host.gate import best_gate, interpreter_gate
+from haftd.host.launch import Plan, launch
+def record(identity):
+    print(identity.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+gate = best_gate() if sys.argv[1] == "machine" else interpreter_gate()
+launch(Plan(("/bin/sh", "-c", "touch $0", sys.argv[2]), "/", {"PATH": "/bin:/usr/bin"}), record, gate)
+"""
+
+
+def test_a_daemon_that_is_killed_at_the_gate_has_started_nothing(
+    gate: Gate, tmp_path: Path
+) -> None:
+    """P01 at its sharpest point: recorded, and not yet opened."""
+    done = subprocess.run(
+        [sys.executable, "-c", _DIES, gate.kind, str(tmp_path / "ran")],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    try:
+        pidfd = os.pidfd_open(int(done.stdout))
+    except ProcessLookupError:
+        pass
+    else:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        assert poll.poll(10_000), "the gate outlived its daemon"
+        os.close(pidfd)
+    assert not (tmp_path / "ran").exists()
