@@ -32,7 +32,7 @@ from haftd.host.launch import Launched, LaunchFailed, Plan, launch
 from haftd.host.lockfile import DaemonLock, Held
 from haftd.host.mark import Mark, carry, home_of, new_instance
 from haftd.host.record import Record
-from haftd.host.recover import recover
+from haftd.host.recover import Report, recover
 
 WORD = "haft-standin"
 
@@ -80,12 +80,16 @@ class Standin:
             sys.exit(75)
         with self.region("recovery"):
             self.journal = Journal.open(self.folder / "handles.lock")
-            report = recover(
-                self.journal.records,
-                home=self.home,
-                base=self.base,
-                live=self.instance,
-                lock=self.folder / "recover.lock",
+            report = (
+                Report()
+                if self.options.blind
+                else recover(
+                    self.journal.records,
+                    home=self.home,
+                    base=self.base,
+                    live=self.instance,
+                    lock=self.folder / "recover.lock",
+                )
             )
             with contextlib.suppress(OSError):
                 self.journal.compact(report.keep)
@@ -187,6 +191,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cgroup", default="")
     parser.add_argument("--guardian", action="store_true")
     parser.add_argument("--region", default="")
+    parser.add_argument("--blind", action="store_true", help="recover nothing: a planted fault")
     return parser.parse_args(words)
 
 

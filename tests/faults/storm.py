@@ -1,10 +1,10 @@
 """Kill a daemon at random moments of a spawn storm, again and again, and count what is left.
 
-    storm.py <folder> <cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [guardian]
+    storm.py <folder> <cycles> <seed> <kind> <cgroup of the test> <use cgroups: 0 or 1> [--guardian] [--blind]
 
 Runs as process 1 of a pid namespace of its own, so that nothing outside can be hit and every
 orphan is its child. Each cycle's daemon is forked after the imports, lives in a cgroup of the
-cycle's own (the ground truth), storms, is killed after 0 to 25 ms, and the next one's recovery
+cycle's own (the ground truth), storms, is killed after 0 to 60 ms, and the next one's recovery
 must have left nothing in there. Prints one line of JSON: cycles, leaks, decoys hit, spawns.
 """
 
@@ -78,8 +78,7 @@ def main(argv: list[str]) -> None:
         handles = base / "handles"
         handles.mkdir(exist_ok=True)
         words += ["--cgroup", str(handles)]
-    if more:
-        words.append("--guardian")
+    words += more
     standing = decoys()
     before: Cgroup | None = None
     leaks: list[str] = []
@@ -99,7 +98,7 @@ def main(argv: list[str]) -> None:
             leaks += [f"cycle {cycle - 1}: {one}" for one in rest]
             before.empty(5)
             before.remove()
-        time.sleep(dice.random() * 0.025)  # the moment of the kill
+        time.sleep(dice.random() * 0.06)  # the moment of the kill
         os.kill(pid, signal.SIGKILL)
         os.close(reader)
         before = group

@@ -1,0 +1,436 @@
+"""After a crash nothing is left and nobody else was hit, whatever the moment of the crash.
+
+The daemon is the stand-in; rows of the same name are run with a whole `haftd` in tests/e2e.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from haftd.host.journal import read_records
+from tests.faults.harness import (
+    Ground,
+    Subject,
+    needs_cgroup,
+    needs_namespaces,
+    needs_strace,
+    until,
+)
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = needs_cgroup
+
+
+@pytest.fixture
+def ground() -> Iterator[Ground]:
+    with Ground() as ground:
+        yield ground
+
+
+def facts(subject: Subject, event: str) -> dict[str, object]:
+    """The next line the stand-in prints, which is of this event."""
+    line = subject.wait_line()
+    assert line, subject.log_text()
+    found = json.loads(line)
+    assert found.get("event") == event, found
+    return found  # type: ignore[no-any-return]
+
+
+def storm(short_tmp: Path, ground: Ground, cycles: int, kind: str, *more: str) -> dict[str, object]:
+    folder = short_tmp / "haft"
+    use_cgroups = "1" if kind == "cleared" else "0"
+    argv = [sys.executable, "-m", "tests.faults.storm", str(folder), str(cycles), "7", kind]
+    argv += [str(ground.cgroup.path), use_cgroups, *more]
+    done = subprocess.run(
+        ["unshare", "-pf", "--kill-child", "--mount-proc", *argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+@needs_namespaces
+@pytest.mark.parametrize(
+    ("kind", "more", "cycles"),
+    [
+        ("session", [], 10),
+        ("cleared", [], 6),
+        ("session", ["--guardian"], 3),
+        pytest.param("plain", [], 10_000, marks=pytest.mark.soak),
+        pytest.param("session", [], 10_000, marks=pytest.mark.soak),
+        pytest.param("cleared", [], 10_000, marks=pytest.mark.soak),
+        pytest.param("session", ["--guardian"], 300, marks=pytest.mark.soak),
+    ],
+)
+def test_P02_killed_at_a_random_moment_of_a_spawn_storm(
+    short_tmp: Path, ground: Ground, kind: str, more: list[str], cycles: int
+) -> None:
+    found = storm(short_tmp, ground, cycles, kind, *more)
+    assert (found["leaks"], found["hit"], found["unconfirmed"]) == ([], [], 0)
+    assert found["cycles"] == cycles
+
+
+@needs_namespaces
+def test_P02_the_storm_sees_what_a_daemon_without_recovery_leaves(
+    short_tmp: Path, ground: Ground
+) -> None:
+    """The fault, planted: else a storm that looks at nothing would be green as well."""
+    assert storm(short_tmp, ground, 2, "session", "--blind")["leaks"]
+
+
+# Killed at every system call
+
+
+class Point(NamedTuple):
+    """A system call of a trace: its name, how manyth of its name it is, and the line."""
+
+    name: str
+    when: int
+    line: str
+
+
+def trace(short_tmp: Path, subject: Subject, region: str) -> list[Point]:
+    """The system calls between the flags of a region."""
+    log = short_tmp / "trace"
+    subject.argv += ["--region", str(short_tmp / "flag")]
+    subject.start(before=["strace", "-o", str(log)])
+    facts(subject, "ready")
+    while subject.wait_line() != '{"event": "done"}':
+        pass
+    kill_traced(subject)
+    counts: dict[str, int] = {}
+    points: list[Point] = []
+    within = False
+    for line in log.read_text(errors="replace").splitlines():
+        match = re.match(r"(\w+)\(", line)
+        if match is None:
+            continue
+        name = match[1]
+        counts[name] = counts.get(name, 0) + 1
+        if f"flag.begin-{region}" in line:
+            within = True
+        elif f"flag.end-{region}" in line:
+            within = False
+        elif within:
+            points.append(Point(name, counts[name], line))
+    assert points, "the region is not in the trace"
+    return points
+
+
+def kill_traced(subject: Subject) -> None:
+    """Kill the stand-in that strace runs as its child, if it lives, and wait for both."""
+    assert subject.process is not None
+    tracer = subject.process.pid
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{tracer}/task/{tracer}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+    subject.wait()
+
+
+def injecting(point: Point, what: str) -> list[str]:
+    inject = f"inject={point.name}:{what}:when={point.when}"
+    return ["strace", "-qq", "-o", "/dev/null", "-e", inject]
+
+
+def sample(points: list[Point], count: int) -> list[Point]:
+    """That many of them, evenly, the first and the last among them."""
+    if count >= len(points):
+        return points
+    return [points[round(n * (len(points) - 1) / (count - 1))] for n in range(count)]
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "count", [4, pytest.param(1000, marks=pytest.mark.soak)], ids=["short", "soak"]
+)
+def test_P01_killed_at_every_system_call_of_a_spawn(
+    short_tmp: Path, ground: Ground, count: int
+) -> None:
+    words = ["--count", "1", "--kind", "session"]
+    points = trace(short_tmp, Subject.standin(short_tmp / "t", *words), "spawn")
+    assert {"write", "pidfd_open"} <= {point.name for point in points}
+    for n, point in enumerate(sample(points, count)):
+        base = short_tmp / str(n)
+        first = Subject.standin(base, *words)
+        with first:
+            first.start(ground, injecting(point, "signal=KILL"))
+            while first.wait_line() not in ("", '{"event": "done"}'):
+                pass
+            # The points shift by a few from run to run: then it is killed after the last one.
+            kill_traced(first)
+        with Subject.standin(base) as second:
+            second.start()
+            facts(second, "ready")
+            until(lambda: not ground.survivors(), f"nothing is left after {point}", 3)
+        shutil.rmtree(base)
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "count", [3, pytest.param(400, marks=pytest.mark.soak)], ids=["short", "soak"]
+)
+def test_P21_killed_at_every_system_call_of_recovery(
+    short_tmp: Path, ground: Ground, count: int
+) -> None:
+    def crash(base: Path) -> None:
+        with Subject.standin(base, "--count", "2", "--kind", "session") as one:
+            one.start(ground)
+            facts(one, "ready")
+            while one.wait_line() != '{"event": "done"}':
+                pass
+            one.kill9()
+        assert len(ground.survivors()) >= 2
+
+    crash(short_tmp / "t")
+    points = trace(short_tmp, Subject.standin(short_tmp / "t"), "recovery")
+    assert not ground.survivors()
+    for n, point in enumerate(sample(points, count)):
+        base = short_tmp / str(n)
+        crash(base)
+        with Subject.standin(base) as second:
+            second.start(before=injecting(point, "signal=KILL"))
+            while second.wait_line() not in ("", '{"event": "done"}'):
+                pass
+            kill_traced(second)
+        with Subject.standin(base) as third:
+            third.start()
+            assert facts(third, "ready")["problems"] == []
+            assert not ground.survivors(), f"left after recovery was killed at {point}"
+            third.kill9()
+        assert read_records(base / "run" / "haft" / "handles.lock") == []
+        shutil.rmtree(base)
+
+
+# Records that cannot be written
+
+
+@needs_strace
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO", "EROFS", "EDQUOT"])
+def test_P16_a_record_that_cannot_be_written_refuses_the_spawn_and_no_more(
+    short_tmp: Path, ground: Ground, error: str
+) -> None:
+    points = trace(short_tmp, Subject.standin(short_tmp / "t", "--count", "1"), "spawn")
+    (record,) = [point for point in points if point.name == "write" and "start" in point.line]
+    base = short_tmp / "b"
+    with Subject.standin(base, "--count", "2", "--kind", "session") as one:
+        one.start(ground, injecting(record, f"error={error}"))
+        facts(one, "ready")
+        assert facts(one, "refused")["reason"] == "record"
+        assert facts(one, "started")["n"] == 2  # the daemon lives, and the next one runs
+        until(lambda: len(sleepers(ground)) == 3, "the second one runs whole")
+        assert len(ground.survivors()) == 5  # and nothing of the first, beside the daemon itself
+        assert [one.id for one in read_records(one.home / "handles.lock")] == ["h2"]
+        kill_traced(one)
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "count", [2, pytest.param(1000, marks=pytest.mark.soak)], ids=["short", "soak"]
+)
+def test_P16_whatever_call_of_a_spawn_fails_it_is_refused_or_runs_whole(
+    short_tmp: Path, ground: Ground, count: int
+) -> None:
+    points = trace(short_tmp, Subject.standin(short_tmp / "t", "--count", "1"), "spawn")
+    calls = ("write", "pipe2", "pidfd_open", "openat", "clone3", "vfork", "fcntl", "prlimit64")
+    failing = [point for point in points if point.name in calls]
+    for n, point in enumerate(sample(failing, count)):
+        base = short_tmp / str(n)
+        with Subject.standin(base, "--count", "2") as one:
+            one.start(ground, injecting(point, "error=ENOMEM"))
+            facts(one, "ready")
+            first = json.loads(one.wait_line())
+            assert first["n"] == 1, f"{point}: {one.log_text()}"
+            assert facts(one, "started")["n"] == 2, f"{point}: {one.log_text()}"
+            expected = 2 if first["event"] == "started" else 1
+            until(lambda expected=expected: len(sleepers(ground)) == expected, f"after {point}", 3)  # type: ignore[misc]
+            kill_traced(one)
+        with Subject.standin(base) as second:
+            second.start()
+            facts(second, "ready")
+            until(lambda: not ground.survivors(), f"nothing is left after {point}", 3)
+        shutil.rmtree(base)
+
+
+def sleepers(ground: Ground) -> list[str]:
+    return [one for one in ground.survivors() if one.split()[1:2] == ["sleep"]]
+
+
+FULL = """
+mount -t tmpfs -o size=16k,mode=700 none "$1" || exit 99
+shift
+exec "$@"
+"""
+
+
+@needs_namespaces
+def test_L10_a_full_disk_refuses_spawns_until_there_is_room(
+    short_tmp: Path, ground: Ground
+) -> None:
+    """The runtime folder is a small tmpfs; each spawn costs some 300 bytes of it."""
+    subject = Subject.standin(short_tmp / "t", "--count", "60")
+    with subject:
+        subject.start(ground, ["unshare", "-m", "sh", "-c", FULL, "full", str(subject.runtime)])
+        facts(subject, "ready")
+        said = [json.loads(subject.wait_line()) for _ in range(60)]
+        events = [one["event"] for one in said]
+        assert "refused" in events and "started" in events
+        assert {one["reason"] for one in said if one["event"] == "refused"} == {"record"}
+        assert len(sleepers(ground)) == events.count("started")
+        facts(subject, "done")
+        subject.kill9()
+
+
+# Two daemons
+
+
+CROWD = """
+import os, sys, json
+from tests.faults import standin
+folder, count = sys.argv[1], int(sys.argv[2])
+gate_in, gate_out = os.pipe()
+children = {}
+for n in range(count):
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(gate_out)
+            os.dup2(writer, 1)
+            os.read(gate_in, 1)
+            standin.run_forked([folder])
+        except SystemExit as leaving:
+            os._exit(leaving.code)
+        finally:
+            os._exit(70)
+    os.close(writer)
+    children[pid] = reader
+os.close(gate_out)   # all at once
+served = [pid for pid, reader in children.items() if b"ready" in os.read(reader, 4096)]
+statuses = []
+for pid in children:
+    if pid in served:
+        os.kill(pid, 9)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if pid not in served:
+        statuses.append(status)
+print(json.dumps([len(served), sorted(set(statuses)), len(statuses)]))
+"""
+
+
+@pytest.mark.parametrize(
+    "rounds", [2, pytest.param(100, marks=pytest.mark.soak)], ids=["short", "soak"]
+)
+def test_P18_of_fifty_daemons_started_at_once_one_serves(short_tmp: Path, rounds: int) -> None:
+    for _ in range(rounds):  # L03: from the second round on, with what a kill left
+        done = subprocess.run(
+            [sys.executable, "-c", CROWD, short_tmp / "haft", "50"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout, done.stderr
+        assert json.loads(done.stdout) == [1, [75], 49]
+
+
+def test_P20_the_first_one_is_stopped_and_the_second_touches_nothing(
+    short_tmp: Path, ground: Ground
+) -> None:
+    with Subject.standin(short_tmp, "--count", "2", "--kind", "session") as first:
+        first.start(ground)
+        facts(first, "ready")
+        while first.wait_line() != '{"event": "done"}':
+            pass
+        until(lambda: len(sleepers(ground)) == 6, "all of it runs")
+        before = sorted(ground.survivors())
+        assert first.process is not None
+        first.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, first.process.pid, os.WSTOPPED | os.WNOWAIT)
+        journal = (first.home / "handles.lock").read_bytes()
+        with Subject.standin(short_tmp) as second:
+            second.start()
+            assert json.loads(second.wait_line()) == {"held": first.process.pid}
+            assert second.wait() == 75
+        assert sorted(ground.survivors()) == before
+        states = {
+            Path(f"/proc/{one.split()[0]}/stat").read_text().rpartition(")")[2].split()[0]
+            for one in sleepers(ground)
+        }
+        assert states == {"S"}
+        assert (first.home / "handles.lock").read_bytes() == journal
+        first.process.send_signal(signal.SIGCONT)
+
+
+def test_P37_daemon_and_guardian_are_killed_and_the_next_start_cleans(
+    short_tmp: Path, ground: Ground
+) -> None:
+    with Subject.standin(short_tmp, "--count", "2", "--kind", "session", "--guardian") as first:
+        first.start(ground)
+        guardian = facts(first, "ready")["guardian"]
+        while first.wait_line() != '{"event": "done"}':
+            pass
+        assert isinstance(guardian, int)
+        os.kill(guardian, signal.SIGKILL)
+        first.kill9()
+        until(lambda: len(sleepers(ground)) == 6, "all of it lives on")
+    with Subject.standin(short_tmp) as second:
+        second.start()
+        assert facts(second, "ready")["ended"] == 2
+        assert not ground.survivors()
+
+
+def test_the_guardian_empties_the_tree_while_no_daemon_runs(
+    short_tmp: Path, ground: Ground
+) -> None:
+    with Subject.standin(short_tmp, "--count", "2", "--kind", "session", "--guardian") as first:
+        first.start(ground)
+        facts(first, "ready")
+        while first.wait_line() != '{"event": "done"}':
+            pass
+        first.kill9()
+        until(lambda: not ground.survivors(), "the guardian has swept, and has gone", 5)
+        assert len(read_records(first.home / "handles.lock")) == 2  # it writes nothing
+    with Subject.standin(short_tmp) as second:
+        second.start()
+        assert facts(second, "ready")["lost"] == 2
+
+
+@needs_namespaces
+def test_P11_what_a_container_with_the_same_folder_recorded_is_dropped(
+    short_tmp: Path, ground: Ground
+) -> None:
+    """Its numbers mean other processes here; its own processes are seen from outside, and live."""
+    enclosed = ["unshare", "-pf", "--mount-proc", "sh", "-c", '"$@" & wait $!; sleep 300', "sh"]
+    with Subject.standin(short_tmp, "--count", "2") as first:
+        first.start(ground, enclosed)
+        facts(first, "ready")
+        while first.wait_line() != '{"event": "done"}':
+            pass
+        inner = [one for one in ground.survivors() if "standin.py" in one and "sh -c" not in one]
+        os.kill(int(inner[0].split()[0]), signal.SIGKILL)  # the daemon in there, not its processes
+        before = {one.split()[0] for one in sleepers(ground)}
+        assert len(before) == 2
+        with Subject.standin(short_tmp) as second:
+            second.start()
+            said = facts(second, "ready")
+            assert (said["dropped"], said["ended"], said["lost"]) == (2, 0, 0)
+            assert before <= {one.split()[0] for one in sleepers(ground)}
+            second.kill9()
+        assert first.process is not None
+        first.process.kill()
