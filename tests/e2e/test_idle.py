@@ -1,0 +1,118 @@
+"""Nothing polls: a daemon that holds handles and has nothing to do is not woken, and wakes nobody.
+
+The kernel counts it: a task that runs and sleeps again has switched. Where strace is there it names
+what woke the daemon; the law is held without it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from tests.running import RunningDaemon
+
+WATCHED_S = 10.0
+PIPES = 25
+TERMINALS = 24
+FAR_S = 300.0
+"""The nearest deadline that the daemon may have set: `retain_stopped_s` of the stopped handle, less
+the time that this test may take on a busy machine."""
+
+
+def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
+    daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    with daemon.connect() as wire, daemon.connect("headers") as other:
+        for n in range(PIPES):
+            wire.call("spawn", tool="run", id=f"p{n}", args={"argv": ["cat"]}, wait="none")
+        for n in range(TERMINALS):
+            wire.call("spawn", tool="shell", id=f"t{n}", wait="pattern", pattern=r"\S")
+        # One that has printed, been typed at, and been read on a screen; one that has stopped.
+        wire.call("apply", id="t0", input={"line": "echo he''re"}, wait="pattern", pattern="here")
+        wire.call("fetch", id="t0", view="screen")
+        wire.call("apply", id="p0", input={"line": "here"}, wait="output")
+        stopped = wire.call("spawn", tool="run", id="over", args={"argv": ["true"]}, wait="stopped")
+        assert stopped["state"] == "stopped"
+        # And calls that wait, which is not work either.
+        wire.start("fetch", id="p0", wait="output", timeout_ms=86_400_000)
+        other.start("await", all=["t0"])
+        wire.call("ping")
+        other.call("ping")
+        processes = ours(daemon.pid)
+        until_asleep(processes)
+        with traced(processes, short_tmp / "strace") as trace:
+            before = switches(processes)
+            time.sleep(WATCHED_S)
+            after = switches(processes)
+        woken = {pid: after[pid] - count for pid, count in before.items() if after[pid] != count}
+        assert not woken, f"switches in {WATCHED_S:g} s by pid: {woken}\n{trace.read_text()}"
+        assert deadline_s(daemon.pid) > FAR_S
+
+
+def ours(pid: int) -> list[int]:
+    """The daemon, and its guardian if it keeps one: whatever of its children is no tool."""
+    children = psutil.Process(pid).children()
+    return [pid, *(one.pid for one in children if "guardian" in " ".join(one.cmdline()))]
+
+
+def switches(pids: list[int]) -> dict[int, int]:
+    """How often each process has been switched away from, of its own will or not, in all threads."""
+    return {
+        pid: sum(
+            int(line.split()[1])
+            for status in Path(f"/proc/{pid}/task").glob("*/status")
+            for line in status.read_text().splitlines()
+            if "ctxt_switches" in line
+        )
+        for pid in pids
+    }
+
+
+def until_asleep(pids: list[int]) -> None:
+    """Wait until whatever follows a start is over: half a second without a switch."""
+    end = time.monotonic() + 20
+    last = switches(pids)
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        now = switches(pids)
+        if now == last:
+            return
+        last = now
+    raise AssertionError("the daemon did not come to rest within 20 s")
+
+
+def deadline_s(pid: int) -> float:
+    """How long the daemon is going to sleep, by the argument of its `epoll_wait`, in seconds."""
+    words = Path(f"/proc/{pid}/syscall").read_text().split()
+    milliseconds = int(words[4], 16) & 0xFFFFFFFF
+    return float("inf") if milliseconds == 0xFFFFFFFF else milliseconds / 1000
+
+
+@contextmanager
+def traced(pids: list[int], into: Path) -> Iterator[Path]:
+    """Have strace write every system call of the processes to a file, where there is a strace."""
+    into.touch()
+    if shutil.which("strace") is None:
+        into.write_text("(strace would say why)")
+        yield into
+        return
+    args = [word for pid in pids for word in ("-p", str(pid))]
+    tracer = subprocess.Popen(
+        ["strace", "-f", "-tt", "-o", str(into), *args], stderr=subprocess.PIPE, text=True
+    )
+    assert tracer.stderr is not None
+    try:
+        for _ in pids:
+            tracer.stderr.readline()  # "Process … attached"
+        until_asleep(pids)
+        yield into
+    finally:
+        tracer.terminate()
+        tracer.wait()
+        tracer.stderr.close()
