@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, Ended, StartFailed, ToolFailed
 from haftd.runtimes.oneshot import with_answers
 from haftd.runtimes.registry import runtime_for
@@ -198,6 +199,18 @@ async def test_a_call_that_knows_how_is_resolved_again() -> None:
     call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", again=again)
     result, _ = await run(call, name="Ada")
     assert result == "Ada again"
+
+
+async def test_a_call_that_cannot_be_resolved_again_fails_in_words() -> None:
+    def again(answers: Mapping[str, object]) -> Call:
+        raise invalid_arguments("t", [{"path": "a", "message": "is gone"}])
+
+    port = Recorder(answers={"name": "Ada"})
+    call = kit.shell(f"echo '{json.dumps(ASK)}'", output="outcome", again=again)
+    with pytest.raises(ToolFailed, match=r"could not be run again.*is gone"):
+        await stdio.run(call, port)
+    assert port.end is not None
+    assert port.end.failure is not None
 
 
 def test_answers_are_added_to_what_the_tool_is_told(tmp_path: Path) -> None:

@@ -77,6 +77,20 @@ async def test_RB_005_nothing_is_lost_at_the_end() -> None:
         assert port.output == expected
 
 
+@pytest.mark.soak
+async def test_RB_005_nothing_is_lost_at_the_end_of_many_at_once() -> None:
+    expected = "".join(f"{n}\r\n" for n in range(1, 10_001)).encode()
+
+    async def one() -> None:
+        port = await run(kit.call("seq", "10000", terminal=True))
+        assert port.output == expected
+
+    for _ in range(100):
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(one)
+
+
 async def test_RB_001_a_child_that_holds_the_terminal_does_not_hold_the_end() -> None:
     began = time.monotonic()
     port = await run(shell("sleep 60 & exit 1"))

@@ -229,6 +229,9 @@ class Child:
     async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
         try:
             with self._io:
+                if not tasks and len(self._outputs) == 1:
+                    await self._flow(self._outputs[0])
+                    return
                 async with trio.open_nursery() as nursery:
                     for task in tasks:
                         nursery.start_soon(task)

@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 import trio
 
+from haft_protocol.errors import RpcError
 from haft_protocol.outcome import Failure, NeedsInput, Progress, Raw, Success, read_outcome
 from haft_protocol.questions import Question
 from haftd.host.launch import Exit
@@ -48,8 +49,8 @@ class OneShot:
 
     async def run(self) -> str | None:
         """See it through all its runs."""
-        child, call = self._child, self._call
-        grip = PipeGrip(call, self._port, child)
+        child = self._child
+        grip = PipeGrip(self._call, self._port, child)
         self._port.started(grip)
         answers: dict[str, Any] = {}
         spare = None
@@ -63,7 +64,7 @@ class OneShot:
                     break
                 answers[said.question.id] = await self._ask(said.question)
                 _remove(spare)
-                call, spare = with_answers(self._call, answers)
+                call, spare = self._resolve(answers)
                 child = await self._start(call)
                 grip.attach(child)
                 runs += 1
@@ -83,6 +84,12 @@ class OneShot:
             self._port.ended(Ended(failure=failure))
             raise
 
+    def _resolve(self, answers: Mapping[str, Any]) -> tuple[Call, Path | None]:
+        try:
+            return with_answers(self._call, answers)
+        except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:
+            raise self._cannot(str(error)) from None
+
     async def _start(self, call: Call) -> Child:
         try:
             return await Child.start(call, self._port, self._bounds)
@@ -90,9 +97,12 @@ class OneShot:
             self._port.ended(Ended(natural=False))
             raise
         except StartFailed as failed:
-            failure = ToolFailed(f"The tool could not be run again: {failed.message}")
-            self._port.ended(Ended(failure=failure))
-            raise failure from None
+            raise self._cannot(failed.message) from None
+
+    def _cannot(self, why: str) -> ToolFailed:
+        failure = ToolFailed(f"The tool could not be run again with the answer: {why}")
+        self._port.ended(Ended(failure=failure))
+        return failure
 
 
 class _Outcome:
