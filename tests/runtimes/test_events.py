@@ -187,7 +187,7 @@ say({'type': 'stopped', 'result': 'after'})
 
 async def test_one_that_closes_its_input_says_so_when_spoken_to() -> None:
     async with trio.open_nursery() as nursery:
-        script = "os.close(0); print('ready', flush=True); time.sleep(0.2); os._exit(0)"
+        script = "os.close(0); print('ready', flush=True); time.sleep(1); os._exit(0)"
         performance = await perform(nursery, stdio, tool(script))
         await performance.port.until(lambda: b"ready" in performance.port.output)
         with pytest.raises(InputRefused, match="closed"):

@@ -56,7 +56,7 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> Non
         async with trio.open_nursery() as nursery:
             performance = await started(nursery, kit.shell(script))
             await performance.port.until(lambda: performance.port.end)  # noqa: B023
-            assert time.monotonic() - began < 1.5
+            assert time.monotonic() - began < 10
             assert performance.port.output == b"done\n"
             assert performance.port.end == Ended(code=0, output_complete=False)
             await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
@@ -265,7 +265,7 @@ async def test_a_signal_of_the_user_is_a_natural_end() -> None:
 
 async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
     async with trio.open_nursery() as nursery:
-        call = kit.shell("exec <&-; echo ready; sleep 0.3; exit 3", stdin="pipe")
+        call = kit.shell("exec <&-; echo ready; sleep 1; exit 3", stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
         with pytest.raises(InputRefused, match="closed its input"):
             performance.grip.write(Input("line", "x"))
@@ -282,7 +282,7 @@ async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
 
 async def test_an_empty_input_takes_none_and_reads_as_empty() -> None:
     async with trio.open_nursery() as nursery:
-        performance = await started(nursery, kit.shell("cat; echo end; sleep 0.2"), b"end\n")
+        performance = await started(nursery, kit.shell("cat; echo end; sleep 1"), b"end\n")
         with pytest.raises(InputRefused, match="takes no input"):
             performance.grip.write(Input("text", "x"))
         with pytest.raises(InputRefused, match="no terminal"):
@@ -291,9 +291,11 @@ async def test_an_empty_input_takes_none_and_reads_as_empty() -> None:
         await performance.finish()
 
 
-async def test_input_that_nobody_reads_is_bounded_and_never_cut() -> None:
+async def test_input_that_nobody_reads_is_bounded_and_never_cut(tmp_path: Path) -> None:
+    go = tmp_path / "go"
     async with trio.open_nursery() as nursery:
-        call = kit.shell("echo ready; sleep 0.3; exec cat", stdin="pipe")
+        script = f"echo ready; until [ -e {go} ]; do sleep 0.02; done; exec cat"
+        call = kit.shell(script, stdin="pipe")
         performance = await started(nursery, call, b"ready\n")
         line = "x" * 100_000
         taken = 0
@@ -302,6 +304,7 @@ async def test_input_that_nobody_reads_is_bounded_and_never_cut() -> None:
                 performance.grip.write(Input("line", line))
                 taken += 1
         assert 10 <= taken <= 13
+        go.touch()
         await performance.port.until(lambda: performance.port.number >= taken)
         performance.grip.write(Input("eof"))
         await performance.finish()
@@ -342,7 +345,7 @@ async def test_a_child_has_three_descriptors_and_the_default_signals() -> None:
 async def test_the_wall_clock_ends_a_handle() -> None:
     began = time.monotonic()
     port = await run(kit.shell("echo before; sleep 60", limits={"wall_s": 0.3}))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert port.output == b"before\n"
     assert port.end == Ended(signal="TERM", natural=False, limit="wall_s")
 
