@@ -185,17 +185,26 @@ def render(source: str, scope: Scope) -> str:
         raise BadTemplate(_said(error)) from None
 
 
+@lru_cache(maxsize=1024)
+def _expression(source: str) -> str | None:
+    """The expression that is all there is in the source, if it is one."""
+    inner = source.strip()
+    if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
+        return inner[2:-2].strip("-+ \n\t")
+    return None
+
+
 def value_of(source: str, scope: Scope) -> str | None:
     """Like `render`, but None where the whole source is one expression and what it names is not
     there: for fields whose absence means something of its own."""
-    inner = source.strip()
+    expression = _expression(source)
+    if expression is None:
+        return render(source, scope)
     try:
-        if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
-            value = _PLAIN.eval_expr(inner[2:-2].strip("-+ \n\t"), **scope.variables)
-            return None if value is None else text_of(value)
+        value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
         raise BadTemplate(_said(error)) from None
-    return render(source, scope)
+    return None if value is None else text_of(value)
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
