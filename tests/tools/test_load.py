@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
+from haftd.tools import fields
 from haftd.tools.definition import Command, Each, QuestionPolicy, Tool
 
-from .making import read, tool
+from .making import called, read, tool
 
 EVERYTHING = """
 [tools.x]
@@ -320,3 +323,20 @@ properties.b = { type = "object", properties = { c = { type = "null" } } }
     assert schema["additionalProperties"] is True
     assert schema["anyOf"] == [{"required": ["a"]}, {"properties": {"b": {"const": 1}}}]
     assert schema["properties"]["b"]["additionalProperties"] is False
+
+
+def test_the_example_of_the_documentation_is_right() -> None:
+    page = Path(__file__).parents[2] / "docs" / "definitions.md"
+    text = page.read_text().partition("```toml\n")[2].partition("```")[0]
+    found = tool(text, "build")
+    call = called(found, {"targets": ["all", "-k"]}, "/r")
+    assert call.argv == ("make", "-C", ".", "--", "all", "-k")
+    assert call.env_overlay == {"CFLAGS": "-O2", "MAKEFLAGS": None, "CI_TOKEN": True}
+    assert call.limits == {"wall_s": 600, "memory": 2 * 2**30}
+
+
+def test_the_documentation_names_every_field() -> None:
+    page = Path(__file__).parents[2] / "docs" / "definitions.md"
+    table = page.read_text().partition("## Fields")[2]
+    named = set(re.findall(r"`([a-z_]+)`", table))
+    assert set(fields.READERS) - {"command", "format", "cancellation_response"} <= named
