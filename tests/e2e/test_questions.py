@@ -1,0 +1,117 @@
+"""Tools that speak the structured forms: states, questions and results of their own, over the wire."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+ONE_SHOT = r"""
+import json, os
+call = json.loads(os.environ["HAFT_CALL"])
+answers, name = call["tool"]["answers"], call["tool"]["arguments"]["name"]
+def ask(id, text, kind):
+    print(json.dumps({"type": "needs_input", "question": {"id": id, "text": text, "answer_type": kind}}))
+    raise SystemExit
+if "sure" not in answers: ask("sure", "Really change " + name + "?", "Boolean")
+if not answers["sure"]:
+    print(json.dumps({"type": "error", "message": "not sure", "trace": ["a", "b"], "transient": True}))
+    raise SystemExit
+if "how" not in answers: ask("how", "How?", {"Select": {"options": ["gently", "quickly"]}})
+print(json.dumps({"type": "success", "content": name + " changed " + answers["how"]}))
+"""
+
+LIVE = r"""
+import json, sys
+def say(**state): print(json.dumps(state), flush=True)
+first = json.loads(sys.stdin.readline())
+assert first["method"] == "init", first
+print("just a line", flush=True)
+say(type="running", content="working\n")
+say(type="waiting", content="", question={"id": "q", "text": "Name?", "answer_type": {"type": "text"}})
+given = json.loads(sys.stdin.readline())
+assert given["method"] == "apply", given
+say(type="stopped", result={"Ok": "hello " + given["params"]["input"]})
+"""
+
+TOOLS = f"""
+[tools.ask]
+source = "local"
+stateful = true
+command = ["{sys.executable}", "-S", "-c", '''{ONE_SHOT}''']
+output = "outcome"
+[tools.ask.parameters]
+name = {{ type = "string", required = true }}
+
+[tools.live]
+source = "local"
+stateful = true
+command = ["{sys.executable}", "-S", "-c", '''{LIVE}''']
+output = "events"
+"""
+
+
+@pytest.fixture
+def wire(make_daemon: Callable[..., RunningDaemon]) -> Wire:
+    daemon = make_daemon()
+    daemon.tools(TOOLS)
+    daemon.start()
+    wire = daemon.connect()
+    problems = wire.call("daemon/status")["problems"]
+    assert problems == []
+    return wire
+
+
+def test_a_one_shot_that_asks_is_run_again_with_its_answers(wire: Wire) -> None:
+    with wire:
+        state = wire.call("spawn", tool="ask", id="a", args={"name": "x"}, wait="input")
+        assert state["state"] == "waiting" and state["waited"] == "input"
+        assert state["question"] == {
+            "id": "sure",
+            "text": "Really change x?",
+            "answer_type": {"type": "boolean"},
+        }
+        for wrong in ("yes", 1, None):
+            with pytest.raises(Refused) as caught:
+                wire.call("apply", id="a", input=wrong)
+            assert caught.value.code == -32011 and "true or false" in caught.value.message
+        assert wire.call("fetch", id="a")["state"] == "waiting"
+        state = wire.call("apply", id="a", input=True, wait="input")
+        assert state["question"]["answer_type"] == {
+            "type": "select",
+            "options": ["gently", "quickly"],
+        }
+        with pytest.raises(Refused, match="-32011"):
+            wire.call("apply", id="a", input="slowly")
+        state = wire.call("apply", id="a", input="gently", wait="stopped")
+        assert state["result"] == "x changed gently" and state["ended_by"] == {"by": "exit"}
+
+
+def test_a_tools_own_failure_is_its_error(wire: Wire) -> None:
+    with wire:
+        wire.call("spawn", tool="ask", id="a", args={"name": "x"}, wait="input")
+        state = wire.call("apply", id="a", input=False, wait="stopped")
+        assert state["error"] == {"message": "not sure", "trace": ["a", "b"], "transient": True}
+        assert "result" not in state
+
+
+def test_a_waiting_handle_can_be_aborted_and_counts_as_not_stopped(wire: Wire) -> None:
+    with wire:
+        wire.call("spawn", tool="ask", id="a", args={"name": "x"}, wait="input")
+        waited = wire.call("await", all=["a"], timeout_secs=0.1)
+        assert waited["timed_out"] is True and waited["pending"][0]["state"] == "waiting"
+        assert wire.call("abort", id="a")["ended_by"]["by"] == "abort"
+
+
+def test_a_live_tool_says_its_states(wire: Wire) -> None:
+    with wire:
+        state = wire.call("spawn", tool="live", id="l", wait="input")
+        assert state["state"] == "waiting", state
+        assert "working\n" in state["content"] and "just a line\n" in state["content"]
+        assert state["question"]["text"] == "Name?"
+        state = wire.call("apply", id="l", input="Ada", wait="stopped")
+        assert state["result"] == "hello Ada"
