@@ -16,7 +16,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import trio
 
@@ -24,48 +23,15 @@ from haftd.host import pump
 from haftd.host.group import Kin
 from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
 
-from .base import Call, Ended, InputRefused, LeftOver, Port, StartFailed, ToolFailed
+from .base import Call, Ended, InputRefused, LeftOver, Port, StartFailed
 from .bounds import Bounds
+from .reading import Reading
 
-__all__ = ["Child", "ChildGrip", "Output", "Plain", "Reading", "Said", "command_of"]
+__all__ = ["Child", "ChildGrip", "Output", "command_of"]
 
 _LOOSE_S = 0.5
 _LONGEST_COMMAND = 200
 _TERM = 1 << 14
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a structured tool said at its end; both None for a raw one."""
-
-    result: str | None = None
-    failure: ToolFailed | None = None
-
-
-class Reading(Protocol):
-    """How what a process says is understood."""
-
-    def finish(self, exit: Exit) -> Said | None:
-        """The process has ended and all it said is in. None: the handle goes on without it."""
-
-    def give_up(self) -> Said:
-        """The process was ended: let out what was held back; say what it had said by then."""
-
-    def part(self) -> bool:
-        """The process is about to be ended: tell it; whether it was told and may leave itself."""
-
-
-class Plain:
-    """Raw output: nothing in it is understood."""
-
-    def finish(self, exit: Exit) -> Said:
-        return Said()
-
-    def give_up(self) -> Said:
-        return Said()
-
-    def part(self) -> bool:
-        return False
 
 
 @dataclass(slots=True, eq=False)

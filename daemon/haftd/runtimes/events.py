@@ -25,8 +25,9 @@ from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
 from .base import Call, Input, InputRefused, Port, ToolFailed
-from .child import Child, Output, Said
+from .child import Child, Output
 from .pipes import PipeGrip
+from .reading import Said
 
 __all__ = ["Live"]
 
@@ -143,19 +144,19 @@ class Live:
         self._child.dismiss()
 
     def finish(self, exit: Exit) -> Said:
-        """See `child.Reading`."""
+        """See `reading.Reading`."""
         if self._line:
             self._read(bytes(self._line), b"")
             self._line.clear()
         return self._said or Said()
 
     def give_up(self) -> Said:
-        """See `child.Reading`."""
+        """See `reading.Reading`."""
         if self._line:
             self._child.emit(bytes(self._line))
             self._line.clear()
         return self._said or Said()
 
     def part(self) -> bool:
-        """See `child.Reading`."""
+        """See `reading.Reading`."""
         return self._tell("cancel", {})

@@ -28,8 +28,9 @@ from haftd.host.launch import Exit
 
 from .base import Call, Ended, Port, StartFailed, ToolFailed
 from .bounds import Bounds
-from .child import Child, Output, Said
+from .child import Child, Output
 from .pipes import PipeGrip
+from .reading import Said
 
 __all__ = ["OneShot", "with_answers"]
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from .base import Call, Port
 from .bounds import Bounds
-from .child import Child, Output, Plain
+from .child import Child, Output
 from .events import Live
 from .oneshot import OneShot
 from .pipes import PipeGrip
+from .reading import Plain
 
 __all__ = ["ProcessRuntime"]
 

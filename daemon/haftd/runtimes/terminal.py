@@ -20,7 +20,8 @@ from haftd.host import tty
 from . import screen
 from .base import Call, Input, InputRefused, Port, ScreenShot
 from .bounds import Bounds
-from .child import Child, ChildGrip, Output, Plain
+from .child import Child, ChildGrip, Output
+from .reading import Plain
 from .typist import Typist
 
 __all__ = ["TerminalRuntime"]

@@ -1,0 +1,50 @@
+"""How what a process says is understood: the seam between a child and what it speaks.
+
+Rules: a reading decides at once. It hears of the end when everything that was said is in, and says
+what the tool's own result is; output goes through the child, never around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from haftd.host.launch import Exit
+
+from .base import ToolFailed
+
+__all__ = ["Plain", "Reading", "Said"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a structured tool said at its end; both None for a raw one."""
+
+    result: str | None = None
+    failure: ToolFailed | None = None
+
+
+class Reading(Protocol):
+    """How what a process says is understood."""
+
+    def finish(self, exit: Exit) -> Said | None:
+        """The process has ended and all it said is in. None: the handle goes on without it."""
+
+    def give_up(self) -> Said:
+        """The process was ended: let out what was held back; say what it had said by then."""
+
+    def part(self) -> bool:
+        """The process is about to be ended: tell it; whether it was told and may leave itself."""
+
+
+class Plain:
+    """Raw output: nothing in it is understood."""
+
+    def finish(self, exit: Exit) -> Said:
+        return Said()
+
+    def give_up(self) -> Said:
+        return Said()
+
+    def part(self) -> bool:
+        return False
