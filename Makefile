@@ -32,7 +32,7 @@ run: $(VENV)/.made
 
 test: check
 check: lint types contracts
-	@$(BIN)/python -m pytest -q -n $(JOBS) -m "not soak"
+	@$(BIN)/python -m pytest -q -n $(JOBS)
 
 lint: $(VENV)/.made
 	@$(BIN)/ruff check daemon protocol clients tests
