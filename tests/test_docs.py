@@ -1,0 +1,77 @@
+"""The pages under docs/ say what is so: the reference is as the types are, the examples as they run."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from haft_protocol.methods import METHODS
+from tests.gendocs.page import PAGE, page, unused
+from tests.running import RunningDaemon
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+
+
+def test_the_reference_is_what_the_types_say() -> None:
+    text = PAGE.read_text()
+    assert page(text) == text, "docs/protocol.md is stale: run `python -m tests.gendocs`"
+
+
+def test_every_meaning_is_of_a_field_that_exists() -> None:
+    assert unused() == set()
+
+
+def test_every_method_has_a_heading() -> None:
+    headings = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert headings[: len(METHODS)] == list(METHODS)
+
+
+def conversation() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The requests and replies of the page's example."""
+    lines = re.findall(r"^([→←]) (.+)$", PAGE.read_text(), re.MULTILINE)
+    said = [(arrow, json.loads(text.replace(",…}", "}"))) for arrow, text in lines]
+    assert [arrow for arrow, _ in said] == ["→", "←"] * (len(said) // 2)
+    return [(said[at][1], said[at + 1][1]) for at in range(0, len(said), 2)]
+
+
+def test_the_conversation_on_the_page_is_what_the_daemon_says(daemon: RunningDaemon) -> None:
+    with daemon.connect() as wire:
+        for request, reply in conversation():
+            wire.send(request)
+            assert covers(wire.receive(), reply), f"{request} is not answered like that"
+
+
+def covers(whole: object, part: object) -> bool:
+    """Whether `whole` is `part`, with more fields perhaps."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and covers(whole[key], value) for key, value in part.items())
+    return whole == part
+
+
+def test_the_requests_on_the_page_are_right() -> None:
+    for request, _ in conversation():
+        msgspec.convert(request["params"], METHODS[request["method"]].params)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        other = (path.parent / name).resolve() if name else path
+        assert other.exists(), f"{path.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(other), f"{path.name} links to {target}"
+
+
+def anchors(path: Path) -> set[str]:
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
