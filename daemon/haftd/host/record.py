@@ -35,6 +35,8 @@ VERSION = 1
 
 _MOST_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
 _LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
+_END = b'{"t":"end","mark":"'
+_CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,10 @@ class Reading:
 
     def take(self, body: bytes) -> bool:
         """Read one line whose checksum was right; False when it says nothing we know."""
+        if body.startswith(_END) and b"\\" not in body:
+            # Most lines are of this kind, and this is a tenth of the time.
+            self.live.pop(body[len(_END) : -2].decode("ascii", "replace"), None)
+            return True
         try:
             form = json.loads(body)
         except (ValueError, RecursionError):
@@ -190,12 +196,12 @@ def read(fd: int) -> Reading:
         for match in _LINE.finditer(piece):
             if zlib.crc32(match[2]) == int(match[1], 16) and reading.take(match[2]):
                 right += match.end() - match.start()
-    tail = len(piece) - piece.rfind(b"\n") - 1
-    reading.torn = tail > 0
+    tail = piece[piece.rfind(b"\n") + 1 :]
+    reading.torn = bool(tail)
     if size == 0:
         reading.problems.append("the file was empty")
     # A kill may cut the last line where it crosses a page: what it told of had not begun.
-    elif right != size and not (right and right + tail == size):
+    elif right != size and not (right + len(tail) == size and right and _CUT.fullmatch(tail)):
         reading.problems.append(f"{size - right} of {size} bytes were no records")
     if size and reading.version is None:
         reading.problems.append("it does not say its version")
