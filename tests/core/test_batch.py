@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
@@ -13,6 +13,7 @@ from tests.core.test_registry import admit
 NAMES = st.tuples(st.sampled_from("st"), st.sampled_from("abcd"))
 
 
+@settings(deadline=None)
 @given(st.lists(NAMES, max_size=6), st.sets(NAMES, max_size=4), st.sets(NAMES, max_size=4))
 def test_exactly_those_that_clash_are_told_and_nothing_is_taken(
     spawns: list[tuple[str, str]], live: set[tuple[str, str]], stopped: set[tuple[str, str]]

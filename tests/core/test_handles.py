@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -84,6 +84,7 @@ OTHERS: dict[str, Callable[[Handle], object]] = {
 }
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([*EVENTS, *OTHERS])))
 def test_any_order_of_events_keeps_the_table_and_an_illegal_one_changes_nothing(
     names: list[str],
@@ -111,6 +112,7 @@ def test_any_order_of_events_keeps_the_table_and_an_illegal_one_changes_nothing(
     assert (handle.question is None) == (handle.state is not State.WAITING)
 
 
+@settings(deadline=None)
 @given(
     chunks=st.lists(
         st.binary(max_size=5) | st.sampled_from(["≤".encode()[:1], "≤".encode()[1:], b"\n"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.core.lifecycle import TABLE, Event, IllegalTransition, State, step
@@ -30,6 +30,7 @@ def test_every_pair_is_a_step_of_the_protocol_or_raises(state: State, event: Eve
         assert step(state, event) == expected
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(list(Event))))
 def test_any_order_of_events_ends_in_a_known_state_and_stopped_is_terminal(
     events: list[Event],

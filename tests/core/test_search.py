@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
@@ -27,6 +27,7 @@ def expected(text: str, pattern: str) -> list[tuple[int, str]]:
     return found
 
 
+@settings(deadline=None)
 @given(
     lines=LINES,
     closed=st.booleans(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.core.sessions import Sessions
@@ -12,6 +12,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_the_last_to_leave_is_told_and_a_session_lives_on(
     steps: list[tuple[str, str, int]],

@@ -29,6 +29,7 @@ def spool_of(*chunks: bytes, memory: int = 1 << 20) -> Spool:
     return spool
 
 
+@settings(deadline=None)
 @given(data=JUNK, cuts=st.lists(st.integers(0, 80), max_size=12))
 @example(b"\xe2\x89A", [1, 2])
 def test_reads_of_a_growing_output_join_to_what_the_whole_decodes_to(
@@ -47,6 +48,7 @@ def test_reads_of_a_growing_output_join_to_what_the_whole_decodes_to(
     assert "".join([*parts, last.text]) == data.decode("utf-8", "replace")
 
 
+@settings(deadline=None)
 @given(
     text=CHARACTERS,
     start=st.integers(0, 30),
@@ -80,6 +82,7 @@ def test_a_cut_text_is_the_two_ends_of_the_whole_and_every_byte_is_counted(
     assert kept + piece.omitted == len(asked.encode())
 
 
+@settings(deadline=None)
 @given(text=CHARACTERS, max_bytes=st.integers(1, 80))
 def test_a_tail_is_the_end_of_the_whole_and_fits(text: str, max_bytes: int) -> None:
     data = text.encode()
@@ -88,6 +91,7 @@ def test_a_tail_is_the_end_of_the_whole_and_fits(text: str, max_bytes: int) -> N
     assert piece.omitted + len(piece.text.encode()) == len(data) == piece.cursor
 
 
+@settings(deadline=None)
 @given(text=CHARACTERS, at=st.integers(0, 100), max_bytes=st.integers(1, 80))
 def test_an_offset_inside_a_character_skips_and_counts_its_rest(
     text: str, at: int, max_bytes: int
@@ -102,6 +106,7 @@ def test_an_offset_inside_a_character_skips_and_counts_its_rest(
         assert piece.omitted == len(data) - at - len(rest.encode())
 
 
+@settings(deadline=None)
 @given(data=JUNK, at=st.integers(0, 60))
 def test_an_offset_inside_junk_never_hides_what_the_whole_shows(data: bytes, at: int) -> None:
     at = min(at, len(data))
@@ -110,6 +115,7 @@ def test_an_offset_inside_junk_never_hides_what_the_whole_shows(data: bytes, at:
     assert piece.omitted <= 3
 
 
+@settings(deadline=None)
 @given(data=JUNK, max_bytes=st.integers(0, 40), tail=st.booleans(), final=st.booleans())
 def test_junk_is_cut_without_a_fault_and_counted(
     data: bytes, max_bytes: int, tail: bool, final: bool
@@ -176,6 +182,7 @@ def test_a_beginning_that_meets_the_stretch_needs_no_line() -> None:
     assert piece.omitted == 100
 
 
+@settings(deadline=None)
 @given(text=CHARACTERS, max_bytes=st.integers(0, 80))
 def test_a_result_is_cut_as_output_is(text: str, max_bytes: int) -> None:
     shown, total, kept = cut_text(text, max_bytes)
@@ -187,7 +194,7 @@ def test_a_result_is_cut_as_output_is(text: str, max_bytes: int) -> None:
         assert max_bytes == 0 or left_out(total - kept) in shown
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(1, 1 << 40))
 def test_an_offset_behind_the_end_is_the_end(beyond: int) -> None:
     piece = cut(spool_of(b"abc"), 3 + beyond, 3, 10, final=False)

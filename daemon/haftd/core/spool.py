@@ -65,7 +65,6 @@ class Spool:
 
     __slots__ = (
         "_blocks",
-        "_budget",
         "_capacity",
         "_disk_start",
         "_fd",
@@ -76,6 +75,7 @@ class Spool:
         "_piece",
         "_room",
         "_tail",
+        "budget",
         "end",
         "faults",
         "head",
@@ -93,7 +93,7 @@ class Spool:
         self._memory = memory
         self._capacity = disk if open_file is not None else 0
         self._open_file = open_file
-        self._budget = budget
+        self.budget = budget
         self._granted = 0
         self._fd = -1
         # Bytes [_disk_start, _memory_start) are in the file; [_memory_start, end) are in memory,
@@ -185,13 +185,13 @@ class Spool:
         if self._memory_start == self.end or self.end - self._disk_start > self._capacity:
             return self.holds_all
         wanted = min(self.end, self._capacity) - self._granted
-        if wanted > self._budget.free:
+        if wanted > self.budget.free:
             return False
         if self._tail is not None:
             self._seal(self._tail)
         try:
             self._open()
-            self._granted += self._budget.take(max(0, wanted))
+            self._granted += self.budget.take(max(0, wanted))
             while self._blocks:
                 self._write(memoryview(self._blocks[0]), self._memory_start)
                 self._memory_start += len(self._blocks.popleft())
@@ -283,7 +283,7 @@ class Spool:
                 self._give_up()
                 return
             # The file cannot grow, but what it has can be a ring of that size.
-            self._budget.give(self._granted - at)
+            self.budget.give(self._granted - at)
             self._capacity = self._granted = at
             self._to_disk(data)
 
@@ -296,7 +296,7 @@ class Spool:
             self._give_up()
             return False
         wanted = min(max(stop, self._granted + _GRAIN), self._capacity)
-        self._granted += self._budget.take(wanted - self._granted)
+        self._granted += self.budget.take(wanted - self._granted)
         if self._granted < min(stop, self._capacity):
             self._capacity = self._granted
             if not self._capacity:
@@ -337,7 +337,7 @@ class Spool:
         self._release()
 
     def _release(self) -> None:
-        self._budget.give(self._granted)
+        self.budget.give(self._granted)
         self._granted = 0
         if self._fd >= 0:
             os.close(self._fd)
