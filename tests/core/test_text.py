@@ -76,8 +76,8 @@ def test_a_cut_text_is_the_two_ends_of_the_whole_and_every_byte_is_counted(
     assert line
     kept = len(asked.encode()) - piece.omitted
     assert kept <= max_bytes
-    begin = asked.encode()[: kept - len(rear.encode())].decode()
-    assert front == begin + ("\n" if begin and not begin.endswith("\n") else "")
+    shown = asked.encode()[: kept - len(rear.encode())].decode()
+    assert front == shown + ("\n" if shown and not shown.endswith("\n") else "")
     assert asked.endswith(rear)
 
 
