@@ -317,6 +317,22 @@ def test_nesting_is_counted_right_whatever_the_texts_hold(value: object) -> None
     assert rpc.nesting(json.dumps(value, indent=1).encode()) == depth(value)
 
 
+@given(st.lists(st.integers(-30, 30).filter(bool), max_size=60))
+def test_deep_nesting_is_counted_right(steps: list[int]) -> None:
+    """Up and down in long runs, as trees of hundreds of levels have them."""
+    written, level, deepest = b"[", 1, 1
+    for step in steps:
+        if step > 0:
+            written += b"," * written.endswith(b"]") + b"[" * step
+        else:
+            step = -min(-step, level - 1)
+            written += b"]" * -step
+        level += step
+        deepest = max(deepest, level)
+    written += b"]" * level
+    assert rpc.nesting(written) == deepest
+
+
 # ── batches ──────────────────────────────────────────────────────────────────────────────────────
 
 
