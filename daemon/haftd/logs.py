@@ -51,10 +51,10 @@ class Sink:
     def msg(self, line: str) -> None:
         """Write one line, or count it as dropped."""
         data = line.encode("utf-8", "backslashreplace")[:_LONGEST] + b"\n"
-        if self._torn:
-            data = b"\n" + data
         if self.dropped:
             data = b"%d log lines were dropped\n" % self.dropped + data
+        if self._torn:
+            data = b"\n" + data
         view, lost = memoryview(data), self.dropped
         try:
             while view:

@@ -48,6 +48,11 @@ class Echo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size: int = 0
 
 
+class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    size: int
+
+
 class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
@@ -80,6 +85,7 @@ class Rig:
             "ping": (Empty, lambda caller, params: PingResult()),
             "echo": (Echo, lambda caller, params: params.text or "x" * params.size),
             "wait": (Name, self.wait),
+            "late": (Late, self.late),
             "fail_later": (Empty, self.fail_later),
             "boom": (Empty, self.boom),
             "refuse": (Empty, self.refuse),
@@ -128,6 +134,15 @@ class Rig:
                 self.waiting -= 1
                 self.moved.unpark_all()
             return params.name
+
+        return Later(run)
+
+    def late(self, caller: Caller, params: Late) -> Later:
+        wait = self.wait(caller, Name(params.name))
+
+        async def run() -> str:
+            await wait.run()
+            return "x" * params.size
 
         return Later(run)
 

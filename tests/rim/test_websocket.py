@@ -280,6 +280,20 @@ async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
         assert await alive(served)
 
 
+async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
+    async with serving(Rig(pace=pace(handshake=60))) as served:
+        before = len(served.nursery.child_tasks)
+        for data in (b"", b"GET / HTTP/1.1\r\n"):
+            stream = await trio.open_tcp_stream("127.0.0.1", served.port)
+            await stream.send_all(data)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(served.nursery.child_tasks) == before + 1
+            await stream.aclose()
+            with trio.fail_after(5):
+                while len(served.nursery.child_tasks) > before:
+                    await trio.sleep(0.01)
+
+
 async def test_W13_when_all_places_are_taken_the_oldest_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
