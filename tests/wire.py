@@ -75,15 +75,15 @@ class Wire:
                 return None
             self._buffer = rest
             return json.loads(line)
-        head, blank, rest = bytes(self._buffer).partition(b"\r\n\r\n")
+        head, blank, body = bytes(self._buffer).partition(b"\r\n\r\n")
         if not blank:
             return None
         fields = dict(line.split(b":", 1) for line in head.split(b"\r\n"))
         length = int(fields[b"Content-Length"])
-        if len(rest) < length:
+        if len(body) < length:
             return None
-        self._buffer = rest[length:]
-        return json.loads(rest[:length])
+        self._buffer = bytearray(body[length:])
+        return json.loads(body[:length])
 
     def start(self, method: str, **params: Any) -> int:
         """Send a request and return its id."""
