@@ -1,0 +1,295 @@
+"""Every byte is moved once, in order, and nobody is held up by it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from haftd.host import pump as room
+from haftd.host import tty
+from haftd.host.pump import CHUNK, Closed, InputFull, Writer, drain, pump
+
+
+class Pipe:
+    """Both ends, not blocking."""
+
+    def __init__(self) -> None:
+        self.read, self.write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        for fd in (self.read, self.write):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    made.close()
+
+
+def fill(fd: int) -> int:
+    """Write until it blocks; returns how many bytes it took."""
+    count = 0
+    try:
+        while True:
+            count += os.write(fd, bytes(CHUNK))
+    except BlockingIOError:
+        return count
+
+
+async def test_all_bytes_arrive_in_order_up_to_the_end(pipe: Pipe) -> None:
+    data = os.urandom(1 << 20)
+    got = bytearray()
+
+    def write() -> None:
+        os.set_blocking(pipe.write, True)
+        with os.fdopen(pipe.write, "wb") as file:
+            file.write(data)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    await pump(pipe.read, got.extend)
+    thread.join()
+    assert got == data
+
+
+async def test_what_is_there_is_read_before_anything_is_waited_for(pipe: Pipe) -> None:
+    os.write(pipe.write, b"now")
+    got: list[bytes] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pump, pipe.read, got.append)
+        await wait_all_tasks_blocked()
+        assert got == [b"now"]
+        os.close(pipe.write)
+
+
+async def test_a_cancelled_pump_loses_nothing(pipe: Pipe) -> None:
+    got: list[bytes] = []
+    for part in (b"one", b"two", b"three"):
+        with trio.CancelScope() as scope:
+
+            def take(data: bytes, scope: trio.CancelScope = scope) -> None:
+                got.append(data)
+                scope.cancel()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(pump, pipe.read, take)
+                await wait_all_tasks_blocked()
+                os.write(pipe.write, part)
+        assert scope.cancelled_caught
+    assert got == [b"one", b"two", b"three"]
+
+
+async def test_a_stream_without_end_lets_others_run() -> None:
+    fd = os.open("/dev/zero", os.O_RDONLY)
+    reads = 0
+
+    def count(_: bytes) -> None:
+        nonlocal reads
+        reads += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pump, fd, count)
+        for _n in range(5):
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert 0 < reads <= 6 * 8
+    os.close(fd)
+
+
+async def test_the_end_of_a_terminal_is_an_end() -> None:
+    """It reads as EIO, after the last byte."""
+    master, slave = tty.open_terminal(24, 80)
+    other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    os.write(other, b"last words\n")
+    os.close(other)
+    got = bytearray()
+    await pump(master, got.extend)
+    assert got == b"last words\r\n"
+    os.close(master)
+
+
+async def test_closing_wakes_the_pump(pipe: Pipe) -> None:
+    async with trio.open_nursery() as nursery:
+
+        async def run() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await pump(pipe.read, print)
+
+        nursery.start_soon(run)
+        await wait_all_tasks_blocked()
+        room.close(pipe.read)
+
+
+def test_drain_takes_what_is_there_and_says_whether_that_is_all(pipe: Pipe) -> None:
+    got = bytearray()
+    assert not drain(pipe.read, got.extend)
+    os.write(pipe.write, b"abc")
+    assert not drain(pipe.read, got.extend)
+    os.write(pipe.write, b"def")
+    os.close(pipe.write)
+    assert drain(pipe.read, got.extend)
+    assert got == b"abcdef"
+
+
+def test_drain_ends_although_the_stream_does_not() -> None:
+    fd = os.open("/dev/zero", os.O_RDONLY)
+    got = bytearray()
+    assert not drain(fd, got.extend, 200_000)
+    assert 200_000 <= len(got) < 200_000 + CHUNK
+    os.close(fd)
+
+
+# The writer
+
+
+def test_what_fits_is_written_at_once(pipe: Pipe) -> None:
+    done: list[int] = []
+    writer = Writer(pipe.write, done.append)
+    assert [writer.put(b"a"), writer.put(b""), writer.put(b"b")] == [1, 2, 3]
+    assert os.read(pipe.read, 10) == b"ab"
+    assert done == [1, 2, 3] and writer.waiting == 0 and writer.last == 3
+
+
+@settings(max_examples=30, deadline=None)
+@given(sizes=st.lists(st.integers(0, 200_000), max_size=8), reads=st.integers(1, 150_000))
+def test_items_arrive_whole_and_in_order(sizes: list[int], reads: int) -> None:
+    """However much waits, and however slowly it is read."""
+    items = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
+    done: list[int] = []
+    got = bytearray()
+
+    async def main() -> None:
+        pipe = Pipe()
+        writer = Writer(pipe.write, done.append, lambda: os.close(pipe.write), limit=1 << 30)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writer.run)
+            for item in items:
+                writer.put(item)
+            writer.end()
+            while True:
+                try:
+                    part = os.read(pipe.read, reads)
+                except BlockingIOError:
+                    await trio.lowlevel.wait_readable(pipe.read)
+                    continue
+                if not part:
+                    break
+                got.extend(part)
+        os.close(pipe.read)
+
+    trio.run(main)
+    assert got == b"".join(items)
+    assert done == list(range(1, len(items) + 1))
+
+
+async def test_a_number_is_told_when_all_of_its_item_is_written(pipe: Pipe) -> None:
+    done: list[int] = []
+    writer = Writer(pipe.write, done.append)
+    taken = fill(pipe.write)
+    writer.put(b"x" * 100)
+    writer.put(b"y")
+    assert done == [] and writer.waiting == 101
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        assert done == []
+        got = bytearray()
+        while len(got) < taken + 101:
+            drain(pipe.read, got.extend)
+            await trio.lowlevel.checkpoint()
+        assert got[taken:] == b"x" * 100 + b"y" and done == [1, 2]
+        nursery.cancel_scope.cancel()
+
+
+def test_what_nobody_reads_is_refused_and_harms_nothing(pipe: Pipe) -> None:
+    fill(pipe.write)
+    writer = Writer(pipe.write, limit=1000)
+    writer.put(b"x" * 900)
+    with pytest.raises(InputFull, match="900 bytes wait, 1,000"):
+        writer.put(b"y" * 101)
+    assert writer.waiting == 900 and writer.last == 1
+    assert writer.put(b"y" * 100) == 2
+
+
+def test_one_item_may_be_larger_than_the_limit(pipe: Pipe) -> None:
+    writer = Writer(pipe.write, limit=10)
+    assert writer.put(b"x" * 200_000) == 1
+    with pytest.raises(InputFull):
+        writer.put(b"y")
+
+
+async def test_a_reader_that_closed_ends_it_and_every_item_is_dealt_with(pipe: Pipe) -> None:
+    done: list[int] = []
+    fill(pipe.write)
+    writer = Writer(pipe.write, done.append)
+    writer.put(b"a")
+    writer.put(b"b")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        os.close(pipe.read)
+    assert writer.closed and writer.waiting == 0 and done[-1] == 2
+    with pytest.raises(Closed):
+        writer.put(b"c")
+
+
+def test_a_reader_that_closed_is_noticed_by_the_next_item(pipe: Pipe) -> None:
+    done: list[int] = []
+    os.close(pipe.read)
+    writer = Writer(pipe.write, done.append)
+    assert writer.put(b"a") == 1
+    assert writer.closed and done == [1]
+
+
+async def test_closing_under_it_ends_it(pipe: Pipe) -> None:
+    fill(pipe.write)
+    writer = Writer(pipe.write)
+    writer.put(b"a")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        room.close(pipe.write)
+    assert writer.closed
+
+
+async def test_the_end_comes_behind_what_waits(pipe: Pipe) -> None:
+    ends: list[int] = []
+    writer = Writer(pipe.write, on_end=lambda: ends.append(writer.waiting))
+    taken = fill(pipe.write)
+    writer.put(b"last")
+    writer.end()
+    writer.end()
+    assert ends == [] and writer.closed
+    with pytest.raises(Closed):
+        writer.put(b"too late")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        got = bytearray()
+        while len(got) < taken + 4:
+            drain(pipe.read, got.extend)
+            await trio.lowlevel.checkpoint()
+    assert got.endswith(b"last") and ends == [0]
+
+
+async def test_an_idle_writer_sleeps_until_something_is_put_or_it_ends(pipe: Pipe) -> None:
+    writer = Writer(pipe.write)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(writer.run)
+        await wait_all_tasks_blocked()
+        writer.put(b"a")
+        await wait_all_tasks_blocked()
+        writer.end()
+    assert os.read(pipe.read, 10) == b"a"

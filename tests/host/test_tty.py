@@ -1,0 +1,140 @@
+"""The master alone answers for its terminal."""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections.abc import Iterator
+
+import pytest
+
+from haftd.host import tty
+from tests.host.launching import open_fds, plan, read_line, running
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, str]]:
+    master, slave = tty.open_terminal(24, 80)
+    yield master, slave
+    os.close(master)
+
+
+def test_a_terminal_has_its_size_from_the_start() -> None:
+    before = open_fds()
+    master, slave = tty.open_terminal(50, 132)
+    try:
+        assert tty.get_size(master) == (50, 132)
+        other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+        assert os.get_terminal_size(other) == (132, 50)
+        os.close(other)
+    finally:
+        os.close(master)
+    assert open_fds() == before
+
+
+@pytest.mark.parametrize("size", [(0, 80), (24, 0), (-1, 80), (65_536, 80), (24, 65_536)])
+def test_a_size_that_is_none_is_refused_and_changes_nothing(
+    terminal: tuple[int, str], size: tuple[int, int]
+) -> None:
+    before = open_fds()
+    with pytest.raises(ValueError, match="rows and columns"):
+        tty.set_size(terminal[0], *size)
+    assert tty.get_size(terminal[0]) == (24, 80)
+    with pytest.raises(ValueError, match="rows and columns"):
+        tty.open_terminal(*size)
+    assert open_fds() == before
+
+
+def test_our_end_neither_blocks_nor_is_inherited(terminal: tuple[int, str]) -> None:
+    assert not os.get_blocking(terminal[0]) and not os.get_inheritable(terminal[0])
+
+
+def test_modes_are_those_of_the_other_end(terminal: tuple[int, str]) -> None:
+    master, slave = terminal
+    modes = tty.modes(master)
+    assert modes == tty.Modes(
+        canonical=True,
+        echo=True,
+        signals=True,
+        maps_cr=True,
+        eof=b"\x04",
+        interrupt=b"\x03",
+        quit=b"\x1c",
+        suspend=b"\x1a",
+        erase=b"\x7f",
+    )
+    other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    attributes = termios.tcgetattr(other)
+    attributes[0] &= ~termios.ICRNL
+    attributes[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+    attributes[6][termios.VINTR] = b"\x07"
+    attributes[6][termios.VSUSP] = b"\0"
+    termios.tcsetattr(other, termios.TCSANOW, attributes)
+    modes = tty.modes(master)
+    assert not (modes.canonical or modes.echo or modes.signals or modes.maps_cr)
+    assert (modes.eof, modes.interrupt, modes.suspend) == (b"", b"\x07", b"")
+    os.close(other)
+
+
+def test_modes_of_what_is_no_terminal_are_an_os_error() -> None:
+    read, write = os.pipe()
+    with pytest.raises(OSError, match="ioctl"):
+        tty.modes(read)
+    os.close(read)
+    os.close(write)
+
+
+def test_erase_takes_a_whole_character(terminal: tuple[int, str]) -> None:
+    master, slave = terminal
+    other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    os.write(master, "aé\x7fb\n".encode())
+    assert os.read(other, 100) == b"ab\n"
+    os.close(other)
+
+
+def test_a_terminal_of_nobody_has_nobody_in_its_foreground(terminal: tuple[int, str]) -> None:
+    assert tty.foreground(terminal[0]) is None
+    assert tty.session(terminal[0]) is None
+
+
+def test_a_line_longer_than_the_longest_is_cut_without_a_word(terminal: tuple[int, str]) -> None:
+    """Why the figure is there: whoever types more must know."""
+    master, slave = terminal
+    other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    for length in (tty.LONGEST_LINE, tty.LONGEST_LINE + 100):
+        sent = b"x" * length + b"\n"
+        while sent:
+            sent = sent[os.write(master, sent) :]
+            try:
+                while True:
+                    os.read(master, 65_536)  # the echo, which would fill up
+            except BlockingIOError:
+                pass
+        assert len(os.read(other, 65_536)) == tty.LONGEST_LINE + 1
+    os.close(other)
+
+
+async def test_the_foreground_is_the_job_that_runs() -> None:
+    what = plan("bash", "-c", "echo $$; set -m; sh -c 'echo $$; read x'; read x", terminal=True)
+    async with running(what) as (it, _):
+        assert it.master is not None
+        assert await read_line(it) == str(it.pid)
+        job = int(await read_line(it))
+        assert tty.session(it.master) == it.pid
+        assert tty.foreground(it.master) == job != it.pid
+
+
+async def test_when_all_is_gone_nobody_is_in_the_foreground() -> None:
+    async with running(plan("true", terminal=True)) as (it, _):
+        await it.wait_exit()
+        assert it.master is not None
+        assert tty.foreground(it.master) is None
+
+
+async def test_a_new_size_is_told() -> None:
+    what = plan("bash", "-c", "trap 'stty size' WINCH; echo up; sleep 60 & wait", terminal=True)
+    async with running(what) as (it, _):
+        assert await read_line(it) == "up"
+        assert it.master is not None
+        tty.set_size(it.master, 10, 20)
+        assert await read_line(it) == "10 20"
