@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import secrets
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from haftd.host import brand
 from haftd.host.cgroup import Cgroup
 from haftd.host.identity import boot_id, of_child
 from haftd.host.lockfile import DaemonLock
@@ -143,6 +145,59 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
         assert ground.survivors() == []
 
 
+def branded(crowd: Crowd, mark: Mark, other: Mark | None = None) -> subprocess.Popen[bytes]:
+    """A process without our mark (with another's, perhaps) that was started below a handle."""
+    child = crowd.start(["sleep", "60"], other)
+    bounds = brand.bounds(str(mark))
+    if bounds is None:
+        pytest.skip("the hard limit of real-time CPU time is not unlimited here")
+    resource.prlimit(child.pid, brand.RESOURCE, bounds)
+    return child
+
+
+def test_P04_a_process_that_lost_its_mark_is_told_by_its_brand(crowd: Crowd, instance: str) -> None:
+    child = branded(crowd, Mark(HOME, instance, 7))
+    recover([], home=HOME)
+    assert child.wait() == -9
+
+
+def test_P04_and_it_counts_for_its_record(crowd: Crowd, instance: str) -> None:
+    mark = Mark(HOME, instance, 7)
+    leader = crowd.start(["true"], mark)
+    record = record_of(crowd.identity(leader), mark)
+    leader.wait()
+    child = branded(crowd, mark)
+    assert recover([record], home=HOME).ended == (record,)
+    assert child.wait() == -9
+
+
+def test_a_brand_is_outdone_by_the_mark_of_another_home(crowd: Crowd, instance: str) -> None:
+    """A daemon of its own, that a tool has started: a test suite does."""
+    child = branded(crowd, Mark(HOME, instance, 7), Mark(OTHER, instance, 0))
+    recover([], home=HOME)
+    assert _state(child) == "S"
+
+
+def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
+    mine = branded(crowd, Mark(HOME, instance, 7))
+    theirs = branded(crowd, Mark(HOME, "cccccccccccc", 7))
+    recover([], home=HOME, live=instance)
+    assert theirs.wait() == -9 and not gone(mine)
+    recover([], home=HOME, instance="dddddddddddd")
+    assert not gone(mine)
+    recover([], home=HOME, instance=instance)
+    assert mine.wait() == -9
+
+
+def test_a_branded_zombie_is_no_reason_to_go_on(crowd: Crowd, instance: str) -> None:
+    child = branded(crowd, Mark(HOME, instance, 7))
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    begun = time.monotonic()
+    assert recover([], home=HOME) == Report()
+    assert time.monotonic() - begun < 1.0
+
+
 def decoys(crowd: Crowd, instance: str) -> list[subprocess.Popen[bytes]]:
     """What looks like ours and is not."""
     return [
@@ -260,6 +315,7 @@ def test_an_ancestor_is_never_signalled(crowd: Crowd, instance: str) -> None:
 SELF_IN_CGROUP = """
 import os, subprocess, sys
 from pathlib import Path
+from haftd.host import brand
 from haftd.host.cgroup import Cgroup
 from haftd.host.recover import recover
 group = Cgroup(Path(sys.argv[1]))
@@ -399,8 +455,6 @@ def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
 
 
 def test_with_few_descriptors_all_are_ended_all_the_same(crowd: Crowd, instance: str) -> None:
-    import resource
-
     marks = [Mark(HOME, instance, n) for n in range(60)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [

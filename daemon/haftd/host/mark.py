@@ -14,12 +14,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import resource
 import secrets
 import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from haftd.host import brand
 from haftd.host.identity import pid_namespace
 
 __all__ = ["VARIABLE", "Mark", "carry", "find", "home_of", "new_instance"]
@@ -79,8 +81,16 @@ def carry(home: str, environ: MutableMapping[str, str]) -> str:
     # handle, or by a daemon, carries somebody else's mark.
     if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
+        _lose_brand()
         return mine.instance
     mark = Mark(home, new_instance(), 0)
     again = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], again)
     raise AssertionError("exec does not return")
+
+
+def _lose_brand() -> None:
+    """Started from within a handle, a daemon is not that handle's any more."""
+    if brand.read(os.getpid()) is not None:
+        hard = resource.getrlimit(brand.RESOURCE)[1]
+        resource.setrlimit(brand.RESOURCE, (hard, hard))

@@ -7,7 +7,8 @@ Rules, in this order:
 3. The cgroups of the handles are emptied.
 4. Each record's process is opened as a pidfd, verified and stopped, so that its number cannot be
    used again; then its descendants, group and session are killed with it.
-5. What carries the mark is killed until two passes, 50 ms apart, find nothing.
+5. What carries the mark, or without one the brand, is killed until two passes, 50 ms apart, find
+   nothing.
 6. What cannot be ended is named, and stays recorded.
 
 Never by name, never a number that was not verified in this process through an open pidfd, never
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from haftd.host.cgroup import Cgroup, is_ours, leftovers
+from haftd.host.claims import Claims
 from haftd.host.identity import (
     Identity,
     ancestors,
@@ -35,10 +37,8 @@ from haftd.host.identity import (
     open_pidfd,
     own_proc,
     pid_namespace,
-    read_environ,
 )
-from haftd.host.lockfile import holds_daemon_lock
-from haftd.host.mark import Mark, find
+from haftd.host.mark import Mark
 from haftd.host.record import Record
 from haftd.host.targets import Targets
 
@@ -46,7 +46,6 @@ __all__ = ["Report", "recover"]
 
 _PAUSE_S = 0.05
 _CHASE_S = 0.1
-_LIVING_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +86,10 @@ def recover(
     """
     problems: list[str] = []
     with _alone(lock, patience_s, problems):
-        targets = Targets(ancestors(), time.monotonic() + patience_s)
-        work = _Recovery(home, instance, live, base, targets, problems=problems)
+        protected = ancestors()
+        targets = Targets(protected, time.monotonic() + patience_s)
+        claims = Claims(home, protected, instance=instance, live=live)
+        work = _Recovery(base, claims, targets, problems=problems)
         work.settle_s = patience_s / 3
         try:
             return work.run(records)
@@ -128,10 +129,8 @@ def _alone(lock: Path | None, patience_s: float, problems: list[str]) -> Iterato
 
 @dataclass(slots=True)
 class _Recovery:
-    home: str
-    instance: str | None
-    live: str
     base: Path | None
+    claims: Claims
     targets: Targets
     problems: list[str]
     touched: set[str] = field(default_factory=set)
@@ -139,18 +138,18 @@ class _Recovery:
     remains: dict[str, list[Identity]] = field(default_factory=dict)
     unconfirmed: set[int] = field(default_factory=set)
     spared: dict[int, str] = field(default_factory=dict)
-    living: set[str] = field(default_factory=set)
     settle_s: float = 1.0
     slipped: int | None = None
     """A marked process that was gone before it could be opened: it may have a child."""
 
     def run(self, records: Sequence[Record]) -> Report:
         ours = [record for record in records if self._is_ours(record)]
+        self.claims.know(record.mark for record in ours)
         dropped = tuple(record for record in records if not self._is_ours(record))
         if not own_proc():
             self.problems.append("/proc is of another pid namespace: nothing was looked for")
             return Report(dropped=dropped, keep=tuple(ours), problems=tuple(self.problems))
-        self._guard("living daemons", self._find_living)
+        self._guard("living daemons", self._spare_living)
         self._guard("cgroups", lambda: self._empty_cgroups(ours))
         self._guard("records", lambda: self._end_records(ours))
         self._guard("sweep", self._sweep)
@@ -167,63 +166,31 @@ class _Recovery:
         mark = Mark.read(record.mark)
         return (
             mark is not None
-            and mark.home == self.home
+            and mark.home == self.claims.home
             and record.boot == boot_id()
             and record.ns == pid_namespace()
             and record.uid == os.getuid()
         )
 
-    def _wants(self, mark: Mark | None) -> bool:
-        """Say whether what carries this mark is ours to end."""
-        return (
-            mark is not None
-            and mark.home == self.home
-            and mark.instance != self.live
-            and mark.instance not in self.living
-            and self.instance in (None, mark.instance)
-        )
-
-    def _mark_of(self, pid: int) -> Mark | None:
-        if pid <= 1 or pid in self.targets.protected:
-            return None
-        environ = read_environ(pid)
-        return None if environ is None else find(environ)
-
-    # Who lives
-
-    def _find_living(self) -> None:
-        """Find daemons of this home that live on without its lock, as after their folder was
-        deleted: they end their handles themselves. A child between fork and exec looks the same,
-        for a moment.
-        """
-        until = time.monotonic() + _LIVING_S
-        while found := self._daemons():
-            if time.monotonic() > until:
-                self.living.update(mark.instance for _pid, mark in found)
-                pids = ", ".join(str(pid) for pid, _mark in found)
-                self.problems.append(f"process {pids} is a daemon without its lock; left alone")
-                return
-            time.sleep(0.005)
-
-    def _daemons(self) -> list[tuple[int, Mark]]:
-        marked = [(pid, mark) for pid in every_pid() if (mark := self._mark_of(pid)) is not None]
-        return [
-            (pid, mark)
-            for pid, mark in marked
-            if mark.n == 0 and self._wants(mark) and holds_daemon_lock(pid)
-        ]
+    def _spare_living(self) -> None:
+        living = self.claims.find_living()
+        if living:
+            pids = ", ".join(str(pid) for pid in living)
+            self.problems.append(f"process {pids} is a daemon without its lock; left alone")
 
     # Cgroups
 
     def _empty_cgroups(self, records: Sequence[Record]) -> None:
-        groups = {} if self.base is None else {g.path: g for g in leftovers(self.base, self.home)}
+        groups = (
+            {} if self.base is None else {g.path: g for g in leftovers(self.base, self.claims.home)}
+        )
         for record in records:
             path = Path(record.cgroup)
-            if record.cgroup and is_ours(path, self.home):
+            if record.cgroup and is_ours(path, self.claims.home):
                 groups[path] = Cgroup(path)
         whole = []
         for group in groups.values():
-            if not self._wants(Mark.read(group.name)):
+            if not self.claims.wants(Mark.read(group.name)):
                 continue
             if group.populated():
                 self.touched.add(group.name)
@@ -264,7 +231,7 @@ class _Recovery:
 
     def _end_records(self, records: Sequence[Record]) -> None:
         for record in records:
-            if not self._wants(Mark.read(record.mark)):
+            if not self.claims.wants(Mark.read(record.mark)):
                 continue
             for who in (record.identity, *record.kin):
                 found = self.targets.hold(who, record.mark)
@@ -286,12 +253,10 @@ class _Recovery:
     def _sweep(self) -> None:
         clean = 0
         while clean < 2 and not self.targets.late():
-            if self._pass():
+            if self._pass() or (clean == 0 and self._chase(_PAUSE_S)):
                 clean = 0
-                continue
-            clean += 1
-            if clean < 2:
-                time.sleep(_PAUSE_S)
+            else:
+                clean += 1
         if clean < 2 and self.slipped is not None:
             self.unconfirmed.add(self.slipped)
 
@@ -311,34 +276,43 @@ class _Recovery:
         if found:
             self._end_targets()
         if slipped:
-            self._chase()
+            self._chase(_CHASE_S)
         return found
 
     def _strike(self, pid: int) -> str:
         """Make a process a target if it carries the mark: `none`, or what came of it."""
-        mark = self._mark_of(pid)
-        if mark is None or not self._wants(mark):
+        mark = self.claims.of(pid)
+        if mark is None:
             return "none"
-        found = self.targets.aim(pid, str(mark), lambda: self._mark_of(pid) == mark)
+        found = self.targets.aim(pid, str(mark), lambda: self.claims.of(pid) == mark)
         if found == "new":
             self.touched.add(str(mark))
         return found
 
-    def _chase(self) -> None:
-        """Follow a process that forks and exits faster than a pass: look at the newest numbers
-        only, until none of them is marked for a while.
+    def _chase(self, for_s: float) -> bool:
+        """Look at new numbers only, until none of them was ours for that long; say if any was.
+
+        A process that forks and exits faster than a pass is in none of the places where the pass
+        looks, but always among the newest.
         """
-        quiet = time.monotonic() + _CHASE_S
+        found = False
+        seen = _newest_pid()
+        quiet = time.monotonic() + for_s
         while not self.targets.late() and time.monotonic() < quiet:
-            with open("/proc/loadavg", encoding="ascii") as file:
-                newest = int(file.read().split()[4])
-            for pid in range(newest, max(1, newest - 24), -1):
-                found = self._strike(pid)
-                if found in ("new", "gone"):
+            newest = _newest_pid()
+            if newest == seen:
+                time.sleep(0.001)
+                continue
+            for pid in range(newest, max(1, newest - 64, seen if seen < newest else 1), -1):
+                if self._strike(pid) in ("new", "gone"):
                     self.targets.kill()
                     self.slipped = pid
-                    quiet = time.monotonic() + _CHASE_S
-        self._end_targets()
+                    found = True
+                    quiet = time.monotonic() + for_s
+            seen = newest
+        if found:
+            self._end_targets()
+        return found
 
     # The report
 
@@ -355,7 +329,7 @@ class _Recovery:
         for record in ours:
             mark = record.mark
             known.add(mark)
-            if not self._wants(Mark.read(mark)) or mark in self.spared.values():
+            if not self.claims.wants(Mark.read(mark)) or mark in self.spared.values():
                 keep.append(record)
             elif mark in self.remains:
                 kin = {*record.kin, *self.remains[mark]} - {record.identity}
@@ -393,3 +367,8 @@ def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
         mark=mark,
         kin=tuple(others),
     )
+
+
+def _newest_pid() -> int:
+    with open("/proc/loadavg", encoding="ascii") as file:
+        return int(file.read().split()[4])

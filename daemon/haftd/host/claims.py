@@ -1,0 +1,107 @@
+"""Whose a process is: what a recovery may end, told from what it may not.
+
+Rules:
+
+- The mark in the environment decides. Only where there is none, the brand does: what a daemon of
+  another home started below one of our handles is its own.
+- The instance of a living daemon is nobody's to end: the caller's own, and one that lives on
+  without its lock, as after its folder was deleted; it ends its handles itself.
+- An answer is about the process that has the number now. Ask behind an open pidfd.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from haftd.host import brand
+from haftd.host.identity import every_pid, read_environ, read_stat
+from haftd.host.lockfile import holds_daemon_lock
+from haftd.host.mark import Mark, find
+
+__all__ = ["Claims"]
+
+_LIVING_S = 0.2
+
+
+class Claims:
+    """What is claimed for one recovery: all of `home`, or of one `instance`, less what lives."""
+
+    def __init__(
+        self, home: str, protected: frozenset[int], *, instance: str | None, live: str
+    ) -> None:
+        self.home = home
+        self.instance = instance
+        self._protected = protected
+        self._living = {live} if live else set()
+        self._known: dict[int, Mark] = {}
+        self._home_brand = brand.home_of(brand.of(str(Mark(home, "0" * 12, 0))))
+
+    def know(self, marks: Iterable[str]) -> None:
+        """Take note of whole marks: a brand holds a part of one only."""
+        for text in marks:
+            mark = Mark.read(text)
+            if mark is not None:
+                self._known[brand.of(text)] = mark
+
+    def wants(self, mark: Mark | None) -> bool:
+        """Say whether what carries this mark is ours to end."""
+        return (
+            mark is not None
+            and mark.home == self.home
+            and mark.instance not in self._living
+            and self.instance in (None, mark.instance)
+        )
+
+    def of(self, pid: int) -> Mark | None:
+        """The mark of a process that is ours to end, made up from its brand if it has none."""
+        if pid <= 1 or pid in self._protected:
+            return None
+        mark = self._marked(pid) or self._branded(pid)
+        return mark if self.wants(mark) else None
+
+    def find_living(self) -> list[int]:
+        """Find the daemons that live on without the lock, and claim nothing of theirs.
+
+        A child between fork and exec looks the same, for a moment: blocks for 0.2 s at most.
+        """
+        until = time.monotonic() + _LIVING_S
+        while found := self._daemons():
+            if time.monotonic() > until:
+                self._living.update(mark.instance for _pid, mark in found)
+                return [pid for pid, _mark in found]
+            time.sleep(0.005)
+        return []
+
+    def _daemons(self) -> list[tuple[int, Mark]]:
+        return [
+            (pid, mark)
+            for pid in every_pid()
+            if pid > 1
+            and pid not in self._protected
+            and (mark := self._marked(pid)) is not None
+            and mark.n == 0
+            and self.wants(mark)
+            and holds_daemon_lock(pid)
+        ]
+
+    def _marked(self, pid: int) -> Mark | None:
+        environ = read_environ(pid)
+        return None if environ is None else find(environ)
+
+    def _branded(self, pid: int) -> Mark | None:
+        number = brand.read(pid)
+        if number is None or brand.home_of(number) != self._home_brand:
+            return None
+        stat = read_stat(pid)
+        if stat is None or stat.state in "ZX":  # the brand stays until it is reaped
+            return None
+        if number in self._known:
+            return self._known[number]
+        n = number & 0x3FFFF
+        for instance in (*self._living, self.instance):
+            if instance is not None:
+                one = Mark(self.home, instance, n)
+                if brand.of(str(one)) == number:
+                    return one
+        return Mark(self.home, f"{brand.instance_of(number) & 0xFFFFF:05x}0000000", n)
