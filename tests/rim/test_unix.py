@@ -272,7 +272,7 @@ async def test_many_messages_in_one_read_give_others_their_turn(
         theirs.close()
         await rig.until(lambda: rig.gone)
         nursery.cancel_scope.cancel()
-    assert len(seen) >= 800 // 64 // 2  # and one without
+    assert len(seen) >= 800 // 64 // 2
 
 
 async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
