@@ -2,8 +2,8 @@
 
 Rules:
 
-- It holds the read end of a pipe whose only write end is the daemon's. End of file without a
-  word before it is the daemon's death; a word is a clean stop, and there is nothing to do.
+- It holds the read end of a pipe whose only write end is the daemon's. End of file is the
+  daemon's death; a daemon that stops cleanly ends its guardian first.
 - A stopped daemon is alive: its pipe is open, and nothing is touched.
 - It ends what its own daemon started and never what another one did: by then a new daemon may
   run. `recover.lock` keeps their recoveries apart. It never writes `handles.lock`.
@@ -20,12 +20,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from haftd.host.identity import send
 from haftd.host.journal import read_records
 from haftd.host.recover import recover
 
 __all__ = ["Guardian", "main"]
 
-_WORD = b"q"
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.guardian import main; main(sys.argv[2:])"
 
 
@@ -82,16 +82,15 @@ class Guardian:
         return cls(pid, os.pidfd_open(pid), writer)
 
     def dismiss(self) -> None:
-        """Send it away without a sweep, and reap it; blocks for the moment that it needs."""
+        """End it without a sweep, also while it still starts, and reap it."""
         if self._pipe < 0:
             return
-        with contextlib.suppress(OSError):
-            os.write(self._pipe, _WORD)
-        os.close(self._pipe)
-        self._pipe = -1
+        send(self.pidfd, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        os.close(self._pipe)
         os.close(self.pidfd)
+        self._pipe = -1
 
 
 def main(argv: Sequence[str]) -> None:
@@ -101,8 +100,7 @@ def main(argv: Sequence[str]) -> None:
         signal.signal(signum, signal.SIG_IGN)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.chdir("/")
-    if os.read(0, 1):
-        return
+    os.read(0, 1)
     recover(
         read_records(Path(journal)),
         home=home,
