@@ -87,17 +87,22 @@ def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journ
     """End what a daemon before this one left; blocks for some seconds at most."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
-        report = recover(
-            journal.records,
-            home=home_of(Path(paths.runtime.folder)),
-            base=base,
-            live=instance,
-            lock=Path(paths.runtime.recover_lock),
-        )
-        journal.compact(report.keep)
     except OSError as error:
         raise CannotStart(f"{error.filename}: {error.strerror}") from None
-    for text in (*journal.problems, *report.problems):
+    report = recover(
+        journal.records,
+        home=home_of(Path(paths.runtime.folder)),
+        base=base,
+        live=instance,
+        lock=Path(paths.runtime.recover_lock),
+    )
+    unwritten = []
+    try:
+        journal.compact(report.keep)
+    except OSError as error:
+        # The old file serves on: a spawn is refused while nothing can be written.
+        unwritten.append(f"{journal.path.name} cannot be rewritten: {error.strerror}")
+    for text in (*journal.problems, *report.problems, *unwritten):
         log.warning("recovery", problem=text)
     for stale in Path(paths.state, "calls").iterdir():
         with contextlib.suppress(OSError):
