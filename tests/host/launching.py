@@ -98,7 +98,8 @@ async def read_line(launched: Launched) -> str:
         try:
             part = os.read(fd, 1)
         except BlockingIOError:
-            await trio.lowlevel.wait_readable(fd)
+            with trio.fail_after(20):
+                await trio.lowlevel.wait_readable(fd)
             continue
         assert part, f"the output ended within a line: {line!r}"
         line += part

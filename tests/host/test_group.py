@@ -1,0 +1,510 @@
+"""Everything that a handle started is found, ended and known gone; nothing else is touched."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from haftd.host import brand, family, group
+from haftd.host.group import Kin, become_subreaper
+from haftd.host.identity import read_stat
+from haftd.host.launch import Exit, Plan, launch, leaders
+from haftd.host.pump import drain
+from haftd.host.reaper import Reaper
+from tests.host.launching import (
+    lives,
+    new_mark,
+    no_record,
+    output_of,
+    plan,
+    read_all,
+    read_line,
+    running,
+)
+
+ESCAPE = "(setsid {0} sleep 60 & echo $!) ; "
+"""A shell that starts a process in a session of its own and ends: a double fork."""
+
+
+@pytest.fixture(autouse=True)
+def subreaper() -> Iterator[None]:
+    become_subreaper()
+    yield
+    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
+    for child in family.children(os.getpid()):
+        stat = read_stat(child)
+        assert (stat is not None and stat.state == "Z") or child in _POPENS, f"{child} is left"
+        if child not in _POPENS:
+            os.waitpid(child, 0)
+
+
+_POPENS: set[int] = set()
+
+
+@pytest.fixture
+def decoy() -> Iterator[subprocess.Popen[bytes]]:
+    """A child of this process that is nobody's kin."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    _POPENS.add(child.pid)
+    yield child
+    assert child.poll() is None, "a stranger was hit"
+    child.kill()
+    child.wait()
+    _POPENS.discard(child.pid)
+
+
+@pytest.fixture(params=["lists", "scan"])
+def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lists children, or it does not."""
+    if request.param == "scan":
+        monkeypatch.setattr(family, "_kernel_lists", lambda: False)
+
+
+@pytest.fixture
+def no_brand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brand, "bounds", lambda _: None)
+
+
+def script(text: str, mark: str | None = None, terminal: bool = False) -> Plan:
+    """A shell script with an input, of a handle of its own."""
+    mark = new_mark() if mark is None else mark
+    return plan("sh", "-c", text, mark=mark, terminal=terminal, stdin="pipe")
+
+
+@pytest.mark.usefixtures("lists", "decoy")
+async def test_the_whole_tree_is_ended_and_nothing_else() -> None:
+    async with running(script("sleep 60 & sh -c 'sleep 60 & echo up; wait'; wait")) as (it, kin):
+        assert await read_line(it) == "up"
+        members = kin.members()
+        assert len(members) == 4 and it.pid in members
+        assert await kin.end(5) == ()
+        assert not any(map(lives, members)) and kin.members() == ()
+        assert it.exit == Exit(signal="TERM") and it.pid not in leaders
+
+
+@pytest.mark.usefixtures("lists", "decoy")
+@pytest.mark.parametrize("clear", ["", "env -i"])
+async def test_P03_P04_what_made_its_own_session_and_lost_its_parent_is_found(clear: str) -> None:
+    """With a cleared environment too: the brand stays."""
+    async with running(script(ESCAPE.format(clear) + "read x")) as (it, kin):
+        escaped = int(await read_line(it))
+        stat = read_stat(escaped)
+        while stat is not None and (stat.session != escaped or stat.parent != os.getpid()):
+            await trio.sleep(0.001)
+            stat = read_stat(escaped)
+        assert stat is not None
+        assert kin.members() == tuple(sorted((it.pid, escaped)))
+        assert await kin.end(5) == ()
+        assert not lives(escaped)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_a_brand_the_mark_in_the_environment_tells() -> None:
+    async with running(script(ESCAPE.format("") + "exit 3")) as (it, kin):
+        escaped = int(await read_line(it))
+        assert await it.wait_exit() == Exit(code=3)
+        while kin.members() != (escaped,):
+            await trio.sleep(0.001)  # until it has its session: then the group tells no more
+            assert lives(escaped)
+        assert await kin.end(5) == ()
+        assert not lives(escaped)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_brand_and_mark_the_session_tells() -> None:
+    """P13 with a cleared environment."""
+    async with running(script("env -i sleep 60 & echo $!; exit 3")) as (it, kin):
+        left = int(await read_line(it))
+        assert await it.wait_exit() == Exit(code=3)
+        assert [one.pid for one in kin.left_behind()] == [left]
+        assert await kin.end(5) == ()
+        assert not lives(left)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
+    inner = "setsid env -i sleep 60 & echo $!; read x"
+    async with running(script(f"sh -c '{inner}'; exit 3")) as (it, kin):
+        hidden = int(await read_line(it))
+        while (stat := read_stat(hidden)) is not None and stat.session != hidden:
+            await trio.sleep(0.001)
+        assert len(kin.members()) == 3
+        it.close_stdin()
+        assert await it.wait_exit() == Exit(code=3)
+        assert kin.members() == (hidden,)
+        assert await kin.end(5) == ()
+        assert not lives(hidden)
+
+
+async def test_P13_what_the_leader_left_is_named_and_ended() -> None:
+    async with running(script("sleep 61 & echo $!; sleep 62 & echo $!; exit 4")) as (it, kin):
+        left = [int(await read_line(it)) for _ in range(2)]
+        assert await it.wait_exit() == Exit(code=4)
+        named = kin.left_behind()
+        assert [one.pid for one in named] == sorted(left)
+        while {one.command for one in kin.left_behind()} != {"sleep 61", "sleep 62"}:
+            await trio.sleep(0.001)  # until they have executed
+        assert await kin.end(5) == ()
+        assert kin.left_behind() == ()
+        assert it.exit == Exit(code=4)
+
+
+@pytest.mark.parametrize("how", ["default", "ignores", "nohup"])
+async def test_P23_what_survives_the_end_of_its_terminal_is_ended(how: str) -> None:
+    text = {
+        "default": "echo up; exec sleep 60",
+        "ignores": "trap '' HUP; echo up; exec sleep 60",
+        "nohup": "echo up; exec nohup sleep 60 2>/dev/null </dev/null >/dev/null",
+    }[how]
+    async with running(script(text, terminal=True)) as (it, kin):
+        assert await read_line(it) == "up"
+        if how != "default":
+            ignored = b"SigIgn:\t0000000000000001"
+            while ignored not in Path(f"/proc/{it.pid}/status").read_bytes():
+                await trio.sleep(0.001)
+        it.close_output()
+        if how == "default":
+            assert await it.wait_exit() == Exit(signal="HUP")
+        else:
+            assert kin.members() == (it.pid,)
+        assert await kin.end(5) == ()
+        assert it.exit == Exit(signal="HUP" if how == "default" else "TERM")
+
+
+async def test_P26_the_end_is_told_although_something_holds_the_output() -> None:
+    async with running(script(ESCAPE.format("") + "exit 0")) as (it, kin):
+        escaped = int(await read_line(it))
+        with trio.fail_after(1):
+            assert await it.wait_exit() == Exit(code=0)
+        assert not drain(output_of(it), lambda _: None), "the output is still held"
+        assert [one.pid for one in kin.left_behind()] == [escaped]
+        assert await kin.end(5) == ()
+        assert await read_all(it) == ""
+
+
+async def test_P27_what_ignores_TERM_is_killed_when_the_grace_is_over() -> None:
+    text = "trap '' TERM; sleep 60 & echo up; while :; do wait; done"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        before = trio.current_time()
+        assert await kin.end(0.3) == ()
+        assert 0.3 <= trio.current_time() - before < 1.3
+        assert it.exit == Exit(signal="KILL")
+
+
+async def test_without_a_grace_it_is_killed_at_once() -> None:
+    async with running(script("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done")) as (
+        it,
+        kin,
+    ):
+        assert await read_line(it) == "up"
+        assert await kin.end(0) == ()
+        assert it.exit == Exit(signal="KILL")
+
+
+async def test_what_handles_TERM_has_its_time() -> None:
+    text = "trap 'sleep 0.05; echo bye; exit 9' TERM; echo up; while :; do sleep 0.01; done"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        assert await kin.end(10) == ()
+        assert it.exit == Exit(code=9)
+        assert await read_line(it) == "bye"
+
+
+async def test_P29_a_stopped_process_ends_within_the_grace() -> None:
+    """TERM alone would wait for somebody to let it go on."""
+    async with running(script("trap 'exit 9' TERM; echo up; kill -STOP $$; sleep 60")) as (it, kin):
+        assert await read_line(it) == "up"
+        while (stat := read_stat(it.pid)) is not None and stat.state != "T":
+            await trio.sleep(0.001)
+        before = trio.current_time()
+        assert await kin.end(10) == ()
+        assert trio.current_time() - before < 5
+        assert it.exit == Exit(code=9)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+async def test_a_shell_that_somebody_types_to_does_not_use_up_the_grace(shell: str) -> None:
+    """It ignores TERM; a hangup ends it."""
+    async with running(plan(shell, "-i", mark=new_mark(), terminal=True)) as (it, kin):
+        assert it.master is not None
+        os.write(it.master, b"echo $((40+2))\n")
+        while not (await read_line(it)).endswith("42"):
+            pass
+        before = trio.current_time()
+        assert await kin.end(10) == ()
+        assert trio.current_time() - before < 5
+
+
+async def test_of_two_handles_only_one_is_ended() -> None:
+    """Both with an escaped process, side by side."""
+    text = ESCAPE.format("env -i") + ESCAPE.format("") + "read x"
+    async with running(script(text)) as (one, one_kin), running(script(text)) as (two, two_kin):
+        for it in (one, two):
+            await read_line(it)
+            await read_line(it)
+        mine, theirs = one_kin.members(), two_kin.members()
+        assert len(mine) == len(theirs) == 3 and not set(mine) & set(theirs)
+        assert await one_kin.end(5) == ()
+        assert not any(map(lives, mine)) and all(map(lives, theirs))
+        assert two_kin.members() == theirs
+
+
+async def test_no_signal_reaches_what_is_not_found_to_be_kin(
+    decoy: subprocess.Popen[bytes],
+) -> None:
+    """Not even when its number is on the list: it may have been used again."""
+    stat = read_stat(decoy.pid)
+    assert stat is not None
+    async with running(script("read x")) as (it, kin):
+        own = read_stat(it.pid)
+        assert own is not None
+        assert kin._send({decoy.pid: stat}, (signal.SIGKILL,)) == 0
+        assert kin._send({it.pid: own}, (signal.SIGCONT,)) == 1
+        assert kin._send({it.pid: replace(own, ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
+        assert lives(it.pid)
+
+
+async def test_a_signal_goes_to_all_or_to_one_group() -> None:
+    trap = "trap 'echo $0; exit' USR1; echo up; while :; do sleep 0.005; done"
+    text = 'setsid sh -c "$1" far & sh -c "$1" near & read x'
+    what = plan("sh", "-c", text, "sh", trap, mark=new_mark(), stdin="pipe")
+    async with running(what) as (it, kin):
+        signal_at = [await read_line(it), await read_line(it)]
+        assert signal_at == ["up", "up"]
+        assert kin.signal(signal.SIGCONT) >= 3
+        far = [p for p in kin.members() if (s := read_stat(p)) and s.group != it.pid]
+        leader = next(p for p in far if (s := read_stat(p)) and s.group == p)
+        assert kin.signal_group(signal.SIGUSR1, leader) >= 1
+        assert await read_line(it) == "far"
+        assert kin.signal_group(signal.SIGCONT) >= 2
+
+
+async def test_gone_waits_for_the_last_one() -> None:
+    async with running(script("sleep 60 & echo $!; sleep 60 & echo $!; exit")) as (it, kin):
+        left = [int(await read_line(it)) for _ in range(2)]
+        await it.wait_exit()
+        done: list[bool] = []
+
+        async def wait() -> None:
+            await kin.gone()
+            done.append(True)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for pid in left:
+                await wait_all_tasks_blocked()
+                assert not done
+                os.kill(pid, signal.SIGKILL)
+        assert kin.members() == ()
+
+
+async def test_gone_takes_the_leaders_status() -> None:
+    async with running(script("exit 6")) as (it, kin):
+        await kin.gone()
+        assert it.exit == Exit(code=6)
+
+
+async def test_nothing_is_looked_at_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = Kin._look
+
+    def count(self: Kin) -> object:
+        nonlocal looks
+        looks += 1
+        return look(self)
+
+    monkeypatch.setattr(Kin, "_look", count)
+    async with running(script("read x")) as (it, kin):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kin.gone)
+            await wait_all_tasks_blocked(0.05)
+            assert looks == 1
+            it.close_stdin()
+        assert looks <= 4
+
+
+async def test_what_may_not_be_signalled_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a program of another user's (setuid)."""
+
+    def refuse(*_: object) -> bool:
+        raise PermissionError
+
+    async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
+        other = int(await read_line(it))
+        with monkeypatch.context() as patch:
+            patch.setattr(group, "send", refuse)
+            before = trio.current_time()
+            assert await kin.end(0.1) == tuple(sorted((it.pid, other)))
+            assert trio.current_time() - before < 2
+        assert await kin.end(5) == ()
+
+
+async def test_what_does_not_die_is_named_when_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in an uninterruptible sleep."""
+    async with running(script("read x")) as (it, kin):
+        with monkeypatch.context() as patch:
+            patch.setattr(group, "send", lambda *_: True)
+            assert await kin.end(0.05, kill_s=0.3) == (it.pid,)
+        assert it.exit is None
+
+
+async def test_a_tree_of_many_is_ended_at_once() -> None:
+    text = "i=0; while [ $i -lt 150 ]; do sleep 60 & i=$((i+1)); done; echo up; wait"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        assert len(kin.members()) == 151
+        assert await kin.end(10) == ()
+        assert kin.members() == ()
+
+
+async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: Path) -> None:
+    """Without a cgroup a hopper can get away; then it must not be said that all is gone."""
+    hop = tmp_path / "hop"
+    hop.write_text('#!/bin/sh\n"$0" &\n')
+    hop.chmod(0o755)
+    mark = new_mark()
+    async with running(plan(str(hop), mark=mark)) as (it, kin):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(Reaper().run)
+            await it.wait_exit()
+            left = await kin.end(0, kill_s=5)
+            alive = [
+                pid for pid in family.children(os.getpid()) if brand.read(pid) == brand.of(mark)
+            ]
+            assert left or not any(map(lives, alive))
+            hop.unlink()
+            assert await kin.end(0, kill_s=5) == ()
+            nursery.cancel_scope.cancel()
+
+
+async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
+    """Its own handles carry its own brands and marks."""
+    inner = (
+        "import os, sys, time\n"
+        "from haftd.host.group import become_subreaper\n"
+        "from haftd.host.launch import Plan, launch\n"
+        "become_subreaper()\n"
+        "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
+        "it = launch(Plan(('sleep', '60'), '/', env), lambda _: None)\n"
+        "print(it.pid, flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    what = plan(sys.executable, "-c", inner, mark=new_mark(), stdin="pipe")
+    async with running(what) as (it, kin):
+        nested = int(await read_line(it))
+        assert kin.members() == tuple(sorted((it.pid, nested)))
+        assert await kin.end(10) == ()
+        assert not lives(nested)
+
+
+def test_a_command_is_one_short_printable_line() -> None:
+    child = subprocess.Popen(
+        ["sh", "-c", "read x; exit", "a\n\x1b[31m" + "x" * 1000], stdin=subprocess.PIPE
+    )
+    try:
+        while not (line := group._command(child.pid)).startswith("sh"):
+            time.sleep(0.001)
+        assert line.isprintable() and len(line) == 120
+    finally:
+        child.communicate()
+    assert group._command(child.pid) == ""
+
+
+# The reaper
+
+
+def zombies() -> list[int]:
+    states = {pid: read_stat(pid) for pid in family.children(os.getpid())}
+    return [pid for pid, stat in states.items() if stat is not None and stat.state == "Z"]
+
+
+@pytest.mark.usefixtures("lists")
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.soak)])
+async def test_P30_what_was_adopted_is_reaped_and_no_status_is_stolen(count: int) -> None:
+    adopt = f"i=0; while [ $i -lt {count} ]; do (true & ); i=$((i+1)); done; exit 7"
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper().run)
+
+        async def run_many() -> None:
+            async with running(script(adopt)) as (it, kin):
+                assert await it.wait_exit() == Exit(code=7)
+                await kin.gone()
+
+        async def run_library() -> None:
+            for _ in range(20):
+                done = await trio.run_process(["sh", "-c", "exit 7"], check=False)
+                assert done.returncode == 7
+
+        async with trio.open_nursery() as inner:
+            inner.start_soon(run_many)
+            inner.start_soon(run_many)
+            inner.start_soon(run_library)
+        with trio.fail_after(1):
+            while zombies():
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper(linger_s=0.02).run)
+        async with running(script("(true & ); read x", mark="")) as (it, _):
+            with trio.fail_after(5):
+                while not zombies():
+                    await trio.sleep(0.001)
+                while zombies():
+                    await trio.sleep(0.001)
+            assert lives(it.pid)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Reaper().run)
+        launched = launch(plan("sh", "-c", "exit 8"), no_record)
+        await launched.confirm()
+        launched.close()
+        with trio.fail_after(5):
+            while launched.exit is None:
+                await trio.sleep(0.001)
+        assert launched.exit == Exit(code=8) and launched.pid not in leaders
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_others_wait_for_is_left_to_them() -> None:
+    reaper = Reaper()
+    child = subprocess.Popen(["sh", "-c", "exit 7"])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert reaper.reap()
+    assert child.wait() == 7
+    assert not reaper.reap()
+
+
+def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
+    code = (
+        "import os, subprocess\n"
+        "from haftd.host.group import become_subreaper\n"
+        "become_subreaper()\n"
+        "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
+    )
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        child = subprocess.Popen([sys.executable, "-c", code], restore_signals=False)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert child.wait() == 7
