@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
@@ -86,6 +86,7 @@ OTHERS: dict[str, Callable[[Handle], object]] = {
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([*EVENTS, *OTHERS])))
+@example(["start", "ask", "end", "answer", "complete"])
 def test_any_order_of_events_keeps_the_table_and_an_illegal_one_changes_nothing(
     names: list[str],
 ) -> None:
@@ -263,6 +264,29 @@ def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
     left.clear()
     end = stopped(handle.view(105.0))
     assert end.output_complete is True and end.left_behind is UNSET
+
+
+def test_a_character_that_comes_after_the_end_is_waited_for_and_shown_once() -> None:
+    handle = running()
+    handle.emit(b"a\xe2", 101.0)
+    handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
+    assert text_of(handle.view(103.0)) == "a"
+    handle.emit(b"\x89\xa4\xe2", 103.0)
+    assert text_of(handle.view(103.0)) == "a≤"
+    handle.complete(104.0)
+    assert text_of(handle.view(105.0)) == "a≤\ufffd"
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool) -> None:
+    handle = handle_of(disk=1 << 22)
+    handle.start(100.0)
+    handle.emit(b"x" * 100_000, 101.0)
+    handle.end(102.0, by=EXIT, complete=complete, exit=Exit(code=0))
+    assert handle.spool.in_memory == (0 if complete else 100_000)
+    handle.complete(103.0)
+    assert handle.spool.in_memory == 0
+    assert text_of(handle.view(104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 
 def test_a_screen_takes_no_text_and_moves_no_mark() -> None:

@@ -6,11 +6,12 @@ import re
 import time
 
 import pytest
+import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import Watch, compile_pattern, slice_size
+from haftd.core.patterns import Match, Watch, compile_pattern, slice_size
 from tests.core.disks import make
 
 PATTERNS = [
@@ -55,6 +56,47 @@ def test_what_stood_before_is_looked_back_at() -> None:
     watch = Watch(compile_pattern("^b"), 5, b"a\n")
     assert watch.feed(b"b") and watch.found == (5, 6)
     assert not Watch(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
+
+
+@pytest.mark.parametrize("text", ["^b", "^b(?s)"])
+def test_a_piece_that_begins_in_a_line_is_no_line_start(text: str) -> None:
+    watch = Watch(compile_pattern(text), 5, b"a")
+    assert not watch.feed(b"") and not watch.feed(b"b") and not watch.feed(b"b")
+    watch = Watch(compile_pattern(text))
+    assert not watch.feed(b"a" + b"b" * 70_000)
+    assert not watch.feed(b"b")
+    assert watch.feed(b"\nb") and watch.found == (70_003, 70_004)
+
+
+class Counting:
+    """A pattern that never matches and counts what it is given."""
+
+    pattern = "(?m)x"
+    programsize = 10
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def search(self, text: bytes, pos: int | None = None) -> Match | None:
+        self.seen.append(len(text) - (pos or 0))
+        return None
+
+
+def test_a_line_that_is_over_is_not_looked_at_again() -> None:
+    pattern = Counting()
+    watch = Watch(pattern)
+    for _ in range(100):
+        watch.feed(b"a line\nand")
+    assert max(pattern.seen) == 13
+    for _ in range(100):
+        watch.feed(b"y" * 1000)
+    assert max(pattern.seen) <= 65_536 + 1000
+
+
+def test_no_more_expressions_are_kept_than_ours() -> None:
+    for n in range(50):
+        compile_pattern(f"kept{n}")
+    assert re2._Regexp._make.cache_info().currsize <= 1
 
 
 def test_a_watch_on_a_spool_reads_on_slice_by_slice_and_skips_what_was_dropped() -> None:

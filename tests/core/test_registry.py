@@ -140,6 +140,7 @@ def test_a_failed_start_brings_back_what_it_replaced() -> None:
     second = admit(registry, call_id="d").handle
     registry.withdraw(second)
     assert registry.find("s", "a", 1.0) is first and registry.sweep(1.0) == []
+    assert (registry.live_count, registry.stopped_count) == (0, 1)
     assert registry.known("s", "c", "run", {}) is first
     assert registry.known("s", "d", "run", {}) is None
     assert admit(registry).handle.generation == 2

@@ -62,6 +62,25 @@ def test_lines_across_slices_disk_and_memory_are_found_once() -> None:
         assert spool.read(cursor, cursor + len(line)) == line.encode()
 
 
+def test_no_line_is_missed_or_torn_where_slices_meet() -> None:
+    spool = make(memory=1 << 21)
+    for n in range(90_000):
+        spool.append(b"%06d\n" % n)
+    task = Search(spool, r"^\d{6}$", 100_000)
+    steps = 1
+    while not task.step():
+        steps += 1
+    assert steps > 2
+    assert task.matches == [(n * 7, f"{n:06d}") for n in range(90_000)]
+
+
+def test_a_line_of_several_slices_is_found_once() -> None:
+    spool = make(memory=1 << 22)
+    spool.append((b"needle" + b"x" * 300_000) * 3 + b"\nneedle\n")
+    found, more = search(spool, "needle", 10)
+    assert [cursor for cursor, _ in found] == [0, 900_019] and not more
+
+
 def test_the_beginning_and_the_kept_stretch_are_both_searched() -> None:
     spool = make(memory=20_000)
     for n in range(20_000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from haftd.core.spool import Spool
 from haftd.core.text import cut, cut_text, left_out, unfinished
-from tests.core.disks import make
+from tests.core.disks import make, open_memory
 
 CHARACTERS = st.text(st.sampled_from("ab\n\r é≤😀"), max_size=60)
 JUNK = st.lists(
@@ -167,6 +168,27 @@ def test_a_reader_who_comes_after_the_drop_sees_the_rest_behind_the_line() -> No
     assert piece.text.startswith(left_out(piece.omitted))
     assert piece.text.endswith("004999\n")
     assert len(piece.text) - len(left_out(piece.omitted)) + piece.omitted == spool.end - 10_000
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 20, 90_000, 2_000])
+def test_a_file_that_fails_at_the_read_never_shows_a_byte_in_the_wrong_place(
+    max_bytes: int,
+) -> None:
+    files: list[int] = []
+
+    def opened() -> int:
+        files.append(open_memory())
+        return files[0]
+
+    whole = b"".join(b"%06d\n" % n for n in range(15_000))
+    spool = make(memory=10_000, disk=1 << 20, open_file=opened)
+    for at in range(0, len(whole), 700):
+        spool.append(whole[at : at + 700])
+    os.ftruncate(files[0], 0)
+    piece = cut(spool, 0, spool.end, max_bytes, final=True)
+    front, line, rear = piece.text.partition(left_out(piece.omitted))
+    assert line and whole.startswith(front.encode()) and whole.endswith(rear.encode())
+    assert len(front + rear) + piece.omitted == len(whole)
 
 
 def test_a_beginning_that_meets_the_stretch_needs_no_line() -> None:

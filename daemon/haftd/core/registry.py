@@ -194,11 +194,10 @@ class Registry:
             self._live -= 1
         shelf.forget_call(handle)
         key = (handle.session, handle.id)
-        if self._used.get(key) == handle.generation:
-            if handle.generation > 1:
-                self._used[key] = handle.generation - 1
-            else:
-                del self._used[key]
+        if handle.generation > 1:
+            self._used[key] = handle.generation - 1
+        else:
+            self._used.pop(key, None)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
             shelf.put(previous)
