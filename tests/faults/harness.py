@@ -3,7 +3,7 @@
 Rules:
 
 - Survivors are counted by a cgroup of the test's own, which neither `setsid` nor an empty
-  environment leaves, never by what the daemon believes. Where there is none, by a word of the
+  environment leaves, never by what the daemon believes. Where there is none, by digits of the
   test's own in the arguments.
 - A daemon under test is the stand-in (`standin.py`: these rooms put together as the daemon does
   it) or a real `haftd`: `Subject` starts either, kills it at any moment and starts it again in
@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -29,7 +31,7 @@ from types import TracebackType
 import pytest
 
 from haftd.host.cgroup import Cgroup, find_base, find_own
-from haftd.host.identity import Identity, every_pid, of_child
+from haftd.host.identity import Identity, every_pid, of_child, read_stat
 from haftd.host.mark import Mark
 from haftd.host.record import Record
 
@@ -44,7 +46,6 @@ __all__ = [
     "needs_strace",
     "record_of",
     "until",
-    "with_word",
 ]
 
 STANDIN = Path(__file__).with_name("standin.py")
@@ -86,46 +87,75 @@ needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace
 
 
 class Ground:
-    """A cgroup of the test's own: all that was started in it and lives, however it hid."""
+    """All that was started in it and lives, however it hid.
+
+    By a cgroup of the test's own; where none can be made, by `tag`: digits of the test's own that
+    every `sleep` started here sleeps longer, which stand in its arguments.
+    """
 
     def __init__(self) -> None:
         base = cgroup_base()
-        assert base is not None
-        self.cgroup = Cgroup.create(base, f"ground{os.getpid()}.{next(_counter)}")
+        self.tag = f".0{os.getpid()}{next(_counter):04d}{secrets.randbelow(1000):03d}"
+        self._cgroup = None
+        if base is not None:
+            self._cgroup = Cgroup.create(base, f"ground{os.getpid()}.{next(_counter)}")
 
     def __enter__(self) -> Ground:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.cgroup.empty(10.0)
-        # What was killed is not gone from here before it is reaped.
-        until(self.cgroup.remove, "the test's own cgroup is empty")
+        if self._cgroup is not None:
+            self._cgroup.empty(10.0)
+            # What was killed is not gone from here before it is reaped.
+            until(self._cgroup.remove, "the test's own cgroup is empty")
+            return
+        while pids := self._tagged():
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    pidfd = os.pidfd_open(pid)
+                    if self.tag in _words(pid):
+                        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    os.close(pidfd)
+
+    @property
+    def cgroup(self) -> Cgroup:
+        """For tests that need one."""
+        assert self._cgroup is not None
+        return self._cgroup
+
+    def tagged(self, script: str) -> str:
+        """The script with every `sleep` in it told apart from those of others."""
+        return re.sub(r"\bsleep (\d+)\b", rf"sleep \1{self.tag}", script)
 
     def within(self, argv: Sequence[str]) -> list[str]:
         """The words that run `argv` in here."""
-        join = f'echo $$ > {self.cgroup.path}/cgroup.procs && exec "$@"'
-        return ["/bin/sh", "-c", join, "join", *argv]
+        words = [self.tagged(word) for word in argv]
+        if self._cgroup is None:
+            return words
+        join = f'echo $$ > {self._cgroup.path}/cgroup.procs && exec "$@"'
+        return ["/bin/sh", "-c", join, "join", *words]
 
     def survivors(self) -> list[str]:
-        """What lives in here, dead but unreaped ones left out."""
+        """What lives in here, dead but unreaped ones left out: `<pid> <words>`."""
+        pids = self._tagged() if self._cgroup is None else self._cgroup.procs()
         found = []
-        for pid in self.cgroup.procs():
-            with contextlib.suppress(OSError):
-                stat = Path(f"/proc/{pid}/stat").read_text()
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-                if stat.rpartition(")")[2].split()[0] not in "ZX":
-                    found.append(f"{pid} {words.decode(errors='replace').strip()}")
+        for pid in pids:
+            stat = read_stat(pid)
+            if stat is not None and stat.state not in "ZX":
+                found.append(f"{pid} {_words(pid)}")
         return found
 
+    def _tagged(self) -> list[int]:
+        return [pid for pid in every_pid() if pid != os.getpid() and self.tag in _words(pid)]
 
-def with_word(word: str) -> list[int]:
-    """The living processes that have exactly this word among their arguments."""
-    found = []
-    for pid in every_pid():
-        with contextlib.suppress(OSError):
-            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                found.append(pid)
-    return found
+
+def _words(pid: int) -> str:
+    """The arguments of a process, empty when it is gone."""
+    try:
+        data = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return ""
+    return data.replace(b"\0", b" ").decode(errors="replace").strip()
 
 
 def record_of(who: Identity, mark: Mark, /, **changed: object) -> Record:
@@ -222,13 +252,16 @@ class Subject:
         }
         self.log = base / "log"
         self.process: subprocess.Popen[bytes] | None = None
+        self.takes_tag = False
         for folder in (self.runtime, base / "state", base / "config"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @classmethod
     def standin(cls, base: Path, *words: str) -> Subject:
         """The stand-in with these words."""
-        return cls(base, [sys.executable, str(STANDIN), str(base / "run" / "haft"), *words])
+        one = cls(base, [sys.executable, str(STANDIN), str(base / "run" / "haft"), *words])
+        one.takes_tag = True
+        return one
 
     @classmethod
     def haftd(cls, base: Path, *words: str) -> Subject:
@@ -238,6 +271,8 @@ class Subject:
     def start(self, ground: Ground | None = None, before: Sequence[str] = ()) -> None:
         """Start it, without waiting; `before`: words in front of its own, such as strace's."""
         argv = [*before, *self.argv]
+        if ground is not None and self.takes_tag:
+            argv += ["--tag", ground.tag]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 argv if ground is None else ground.within(argv),

@@ -37,9 +37,9 @@ from haftd.host.recover import Report, recover
 WORD = "haft-standin"
 
 KINDS = {
-    "plain": "exec sleep 300",
-    "session": "setsid sleep 301 & (setsid sleep 302 &) ; exec sleep 300",
-    "cleared": "env -i setsid sleep 301 & (env -i setsid sleep 302 &) ; exec sleep 300",
+    "plain": "exec sleep 300{tag}",
+    "session": "setsid sleep 301{tag} & (setsid sleep 302{tag} &) ; exec sleep 300{tag}",
+    "cleared": "env -i setsid sleep 301{tag} & (env -i setsid sleep 302{tag} &) ; exec sleep 300{tag}",
 }
 
 
@@ -156,9 +156,10 @@ class Standin:
     async def run_one(self, n: int) -> None:
         """Start one and keep it; every third one is short and its end is recorded."""
         short = self.options.storm and n % 3 == 0
+        script = KINDS[self.options.kind].format(tag=self.options.tag)
         with self.region("spawn"):
             try:
-                launched = self.spawn(n, "exit 7" if short else KINDS[self.options.kind])
+                launched = self.spawn(n, "exit 7" if short else script)
                 await launched.confirm()
             except LaunchFailed as failed:
                 say(event="refused", n=n, reason=failed.reason)
@@ -191,6 +192,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--cgroup", default="")
     parser.add_argument("--guardian", action="store_true")
     parser.add_argument("--region", default="")
+    parser.add_argument("--tag", default="", help="digits to sleep longer, to be told by")
     parser.add_argument("--blind", action="store_true", help="recover nothing: a planted fault")
     return parser.parse_args(words)
 

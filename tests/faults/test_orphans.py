@@ -31,8 +31,6 @@ from tests.faults.harness import (
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = needs_cgroup
-
 
 @pytest.fixture
 def ground() -> Iterator[Ground]:
@@ -66,6 +64,7 @@ def storm(short_tmp: Path, ground: Ground, cycles: int, kind: str, *more: str) -
     return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
+@needs_cgroup
 @needs_namespaces
 @pytest.mark.parametrize(
     ("kind", "more", "cycles"),
@@ -89,6 +88,7 @@ def test_P02_killed_at_a_random_moment_of_a_spawn_storm(
     assert found["cycles"] == cycles
 
 
+@needs_cgroup
 @needs_namespaces
 def test_P02_the_storm_sees_what_a_daemon_without_recovery_leaves(
     short_tmp: Path, ground: Ground
@@ -283,6 +283,7 @@ exec "$@"
 """
 
 
+@needs_cgroup
 @needs_namespaces
 def test_L10_a_full_disk_refuses_spawns_until_there_is_room(
     short_tmp: Path, ground: Ground
@@ -416,6 +417,7 @@ def test_the_guardian_empties_the_tree_while_no_daemon_runs(
         assert facts(second, "ready")["lost"] == 2
 
 
+@needs_cgroup
 @needs_namespaces
 def test_P11_what_a_container_with_the_same_folder_recorded_is_dropped(
     short_tmp: Path, ground: Ground

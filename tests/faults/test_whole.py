@@ -15,10 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import Ground, Subject, needs_cgroup, until
+from tests.faults.harness import Ground, Subject, until
 from tests.wire import Refused, Wire
-
-pytestmark = needs_cgroup
 
 HIDDEN = "setsid sleep 301 & (env -i setsid sleep 302 &) ; exec sleep 300"
 
@@ -44,8 +42,8 @@ def up(subject: Subject, ground: Ground | None = None) -> Subject:
     return subject
 
 
-def spawn(wire: Wire, name: str, script: str = HIDDEN) -> None:
-    args = {"argv": ["sh", "-c", script]}
+def spawn(wire: Wire, ground: Ground, name: str, script: str = HIDDEN) -> None:
+    args = {"argv": ["sh", "-c", ground.tagged(script)]}
     wire.call("spawn", tool="run", id=name, args=args, wait="none", view="tail")
 
 
@@ -78,7 +76,7 @@ def test_P02_L03_killed_while_clients_spawn(short_tmp: Path, cycles: int) -> Non
                 n = 0
                 while time.monotonic() < deadline:
                     n += 1
-                    spawn(wire, f"h{n}", "exit 3" if n % 3 == 0 else HIDDEN)
+                    spawn(wire, ground, f"h{n}", "exit 3" if n % 3 == 0 else HIDDEN)
                 wire.send(
                     {
                         "jsonrpc": "2.0",
@@ -87,7 +85,7 @@ def test_P02_L03_killed_while_clients_spawn(short_tmp: Path, cycles: int) -> Non
                         "params": {
                             "tool": "run",
                             "id": "last",
-                            "args": {"argv": ["sh", "-c", HIDDEN]},
+                            "args": {"argv": ["sh", "-c", ground.tagged(HIDDEN)]},
                         },
                     }
                 )
@@ -105,7 +103,7 @@ def test_what_was_lost_is_still_listed(short_tmp: Path, ground: Ground) -> None:
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
-            spawn(wire, "mine")
+            spawn(wire, ground, "mine")
         subject.kill9()
         up(subject)
         with contextlib.closing(Wire(subject.socket)) as wire:
@@ -120,7 +118,7 @@ def test_P20_a_second_one_leaves_and_touches_nothing(short_tmp: Path, ground: Gr
     with Subject.haftd(short_tmp) as first, Subject.haftd(short_tmp) as second:
         up(first, ground)
         with contextlib.closing(Wire(first.socket)) as wire:
-            spawn(wire, "h")
+            spawn(wire, ground, "h")
         until(
             lambda: sum(one.split()[1] == "sleep" for one in others(first, ground)) == 3, "all run"
         )
@@ -141,7 +139,7 @@ def test_L01_its_folder_is_deleted_and_it_ends_its_handles_and_leaves(
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
-            spawn(wire, "h")
+            spawn(wire, ground, "h")
         begun = time.monotonic()
         shutil.rmtree(subject.runtime)
         assert subject.wait(15) == 0
@@ -174,7 +172,7 @@ def test_P15_what_the_file_lost_is_swept(short_tmp: Path, ground: Ground) -> Non
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
-            spawn(wire, "h")
+            spawn(wire, ground, "h")
         for guardian in [one for one in ground.survivors() if "guardian" in one]:
             os.kill(int(guardian.split()[0]), signal.SIGKILL)  # P37
         subject.kill9()
@@ -188,7 +186,7 @@ def test_P11_the_log_of_a_recovery_names_nobody_s_secrets(short_tmp: Path, groun
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
-            spawn(wire, "h", "exec sleep 300 # hunter2")
+            spawn(wire, ground, "h", "exec sleep 300 # hunter2")
         assert b"hunter2" not in (subject.home / "handles.lock").read_bytes()
         lines = (subject.home / "handles.lock").read_bytes().splitlines()
         assert json.loads(lines[-1].split(b" ", 1)[1])["command"]
