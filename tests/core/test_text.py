@@ -170,9 +170,10 @@ def test_a_reader_who_comes_after_the_drop_sees_the_rest_behind_the_line() -> No
     assert len(piece.text) - len(left_out(piece.omitted)) + piece.omitted == spool.end - 10_000
 
 
-@pytest.mark.parametrize("max_bytes", [1 << 20, 90_000, 2_000])
+@pytest.mark.parametrize("max_bytes", [1 << 20, 90_000, 10_000, 2_000])
+@pytest.mark.parametrize("unread", [0, 3_000])
 def test_a_file_that_fails_at_the_read_never_shows_a_byte_in_the_wrong_place(
-    max_bytes: int,
+    max_bytes: int, unread: int
 ) -> None:
     files: list[int] = []
 
@@ -184,11 +185,12 @@ def test_a_file_that_fails_at_the_read_never_shows_a_byte_in_the_wrong_place(
     spool = make(memory=10_000, disk=1 << 20, open_file=opened)
     for at in range(0, len(whole), 700):
         spool.append(whole[at : at + 700])
+    start = (spool.on_disk - unread) // 7 * 7 if unread else 0
     os.ftruncate(files[0], 0)
-    piece = cut(spool, 0, spool.end, max_bytes, final=True)
+    piece = cut(spool, start, spool.end, max_bytes, final=True)
     front, line, rear = piece.text.partition(left_out(piece.omitted))
-    assert line and whole.startswith(front.encode()) and whole.endswith(rear.encode())
-    assert len(front + rear) + piece.omitted == len(whole)
+    assert line and whole[start:].startswith(front.encode()) and whole.endswith(rear.encode())
+    assert len(front + rear) + piece.omitted == len(whole) - start
 
 
 def test_a_beginning_that_meets_the_stretch_needs_no_line() -> None:
