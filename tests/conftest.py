@@ -8,9 +8,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.running import RunningDaemon
+
+# A busy machine is no reason for a law to fail.
+hypothesis.settings.register_profile("haft", deadline=None)
+hypothesis.settings.load_profile("haft")
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 

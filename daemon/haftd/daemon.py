@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Empty, HandlesListParams, Problem, SpawnParams, WebSocketInfo
-from haftd.core.batch import SpawnKey, admit_batch
+from haftd.core.batch import admit_batch
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
@@ -84,5 +84,5 @@ class Daemon:
 
     def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
         """Say of each spawn of a batch whether its id clashes; takes nothing."""
-        keys = [SpawnKey(self.session_of(caller, one), one.id) for one in spawns]
+        keys = [self.starter.key(self.session_of(caller, one), one) for one in spawns]
         return admit_batch(keys, self.registry)

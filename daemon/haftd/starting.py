@@ -18,8 +18,9 @@ import structlog
 import trio
 from msgspec import UnsetType
 
-from haft_protocol.errors import unsupported_runtime
+from haft_protocol.errors import RpcError, unsupported_runtime
 from haft_protocol.methods import SpawnParams
+from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
@@ -72,6 +73,17 @@ class Starter:
     make_spool: Callable[[], Spool]
     supervisor: Supervisor = field(init=False)
     _count: int = 0
+
+    def key(self, session: str, params: SpawnParams) -> SpawnKey:
+        """What decides about a clash in a batch; a call that cannot be right is judged by its id."""
+        root = self.place.root if isinstance(params.root, UnsetType) else params.root
+        call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
+        args = params.args
+        try:
+            args = arguments.check(self.catalogue.find(params.tool, root), args)
+        except RpcError:
+            call_id = None
+        return SpawnKey(session, params.id, params.tool, call_id, args)
 
     def start(self, session: str, params: SpawnParams) -> tuple[Handle, Use | None]:
         """Take the id and schedule the tool. A `call_id` that made a handle before gives that one,

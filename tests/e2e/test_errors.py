@@ -224,3 +224,38 @@ def test_a_message_over_the_limit_is_answered_then_closed(shared_daemon: Running
         assert error["code"] == -32009 and str(8 << 20) in error["message"]
         with pytest.raises((EOFError, ConnectionResetError)):
             wire.receive()
+
+
+def test_a_batch_that_is_sent_again_after_a_lost_reply_clashes_with_nothing(wire: Wire) -> None:
+    params = {"session": "b3", "tool": "run", "id": "one", "call_id": "k", "wait": "none"}
+    batch = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "spawn",
+            "params": {**params, "args": {"command": "sleep 30"}},
+        }
+    ]
+    wire.send(batch)
+    first = wire.receive()[0]["result"]
+    wire.send(batch)
+    second = wire.receive()[0]["result"]
+    assert (first["id"], first["generation"]) == (second["id"], second["generation"])
+    assert second["state"] == "running"
+    wire.call("abort", session="b3", id="one")
+
+
+def test_a_hostile_pattern_over_much_output_holds_nobody_up(
+    wire: Wire, shared_daemon: RunningDaemon
+) -> None:
+    argv = ["head", "-c", "3000000", "/dev/zero"]
+    wire.call("spawn", session="p", tool="run", id="z", args={"argv": argv}, wait="stopped",
+              view="tail", max_bytes=0)  # fmt: skip
+    waiting = wire.start("fetch", session="p", id="z", cursor=0, wait="pattern",
+                         pattern=r"(\x00?){300}\x00{300}x", max_bytes=0)  # fmt: skip
+    with shared_daemon.connect() as other:
+        for _ in range(20):
+            assert other.call("ping") == {"pong": True}
+    wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": waiting}})
+    with pytest.raises(Refused, match="-32800"):
+        wire.finish(waiting)

@@ -19,7 +19,7 @@ from haftd.daemon import Daemon
 from haftd.runtimes.base import Input
 from haftd.supervisor import Use
 
-from .base import Caller, Later
+from .base import Caller, Later, settled
 from .reading import DEADLINE_MS, answer, look, plan, usual
 from .waiting import until
 
@@ -69,8 +69,7 @@ def _give(daemon: Daemon, params: ApplyParams, handle: Handle, use: Use, form: I
         )
         if not done:
             return look(daemon, params, handle, "deadline")
-        reply = _read(daemon, params, handle, since)
-        return await reply.run() if isinstance(reply, Later) else reply
+        return await settled(_read(daemon, params, handle, since))
 
     return Later(when_written)
 
@@ -100,7 +99,7 @@ def _give_when_it_runs(
         reply = given[0]
         if isinstance(reply, RpcError):
             raise reply
-        return await reply.run() if isinstance(reply, Later) else reply
+        return await settled(reply)
 
     return Later(when_it_runs)
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Caller", "Later", "Verb"]
+__all__ = ["Caller", "Later", "Verb", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,11 @@ class Later:
     cancelled when the client goes away or cancels; a handle is never harmed by that."""
 
     run: Callable[[], Awaitable[object]]
+
+
+async def settled(reply: object) -> object:
+    """The result of a verb's answer, waited for where it has to be."""
+    return await reply.run() if isinstance(reply, Later) else reply
 
 
 @dataclass(slots=True, eq=False)

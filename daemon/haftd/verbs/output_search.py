@@ -7,7 +7,7 @@ from msgspec import UnsetType
 
 from haft_protocol.methods import FoundLine, SearchParams, SearchResult
 from haftd.core.patterns import compile_pattern
-from haftd.core.search import search
+from haftd.core.search import Search
 from haftd.daemon import Daemon
 
 from .base import Caller, Later
@@ -19,8 +19,8 @@ def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later
     """Answer with the lines that match, oldest first in each handle; reads move no mark.
 
     The pattern is checked and unknown ids are refused at once. Other calls are served between two
-    handles."""
-    pattern = compile_pattern(params.pattern)
+    slices of output."""
+    compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
         handles = daemon.handles(daemon.session_of(caller, params))
     else:
@@ -30,10 +30,15 @@ def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later
         matches: list[FoundLine] = []
         more = False
         for handle in handles:
-            lines, left = search(handle.spool, pattern, params.max_matches - len(matches))
-            matches += [FoundLine(handle.id, handle.generation, at, line) for at, line in lines]
-            more = more or left
+            search = Search(handle.spool, params.pattern, params.max_matches - len(matches))
+            while not search.step():
+                await trio.lowlevel.checkpoint()
+            matches += [
+                FoundLine(handle.id, handle.generation, at, line) for at, line in search.matches
+            ]
+            more = more or search.more
             if len(matches) >= params.max_matches:
+                more = more or handle is not handles[-1]
                 break
             await trio.lowlevel.checkpoint()
         return SearchResult(tuple(matches), more)

@@ -108,6 +108,8 @@ def answer(
     daemon: Daemon, params: FetchParams | SpawnParams, handle: Handle, reading: Reading
 ) -> HandleState | Later:
     """Answer at once where the condition holds or nothing is to be waited for, else later."""
+    if reading.wait == "pattern":
+        return _answer_match(daemon, params, handle, reading)
     check = _condition(handle, reading)
     reason = check()
     if reason is None and reading.wait == "none":
@@ -125,34 +127,20 @@ def answer(
 
 def _condition(handle: Handle, reading: Reading) -> Callable[[], Waited | None]:
     """Build the synchronous check that says why the call may answer now, or None."""
-    watch = Watch(compile_pattern(reading.pattern)) if reading.wait == "pattern" else None
-    seen = reading.since
 
     def check() -> Waited | None:
-        nonlocal seen
-        stopped = handle.state is State.STOPPED
+        stopped = handle.stopped
         match reading.wait:
             case "none":
                 return "stopped" if stopped and reading.announced else None
-            case "pattern":
-                assert watch is not None
-                end = handle.spool.end
-                if end > seen:
-                    found = watch.feed(handle.spool.read(seen, end))
-                    seen = end
-                    if found:
-                        return "matched"
-            case "output":
-                if handle.readable_end() > reading.since:
-                    return "output"
-            case "input" | "quiet":
-                if handle.state is State.WAITING and reading.wait == "input":
-                    return "input"
-                if not stopped and _still_for(handle) >= reading.quiet_s:
-                    return "quiet"
-            case "stopped":
-                pass
-        return "stopped" if stopped else None
+            case "output" if handle.readable_end() > reading.since:
+                return "output"
+            case "input" if handle.state is State.WAITING:
+                return "input"
+            case "input" | "quiet" if not stopped and _still_for(handle) >= reading.quiet_s:
+                return "quiet"
+            case _:
+                return "stopped" if stopped else None
 
     return check
 
@@ -170,3 +158,40 @@ async def _wait(handle: Handle, reading: Reading, check: Callable[[], Waited | N
         look_again=(lambda: handle.last_activity + reading.quiet_s) if still else None,
     )
     return "deadline" if reason is None else reason
+
+
+def _answer_match(
+    daemon: Daemon, params: FetchParams | SpawnParams, handle: Handle, reading: Reading
+) -> HandleState | Later:
+    """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
+    what comes, between others' turns: a pattern is hostile until it has matched."""
+    spool = handle.spool
+    before = spool.read(reading.since - 1, reading.since) if reading.since else b""
+    watch = Watch(compile_pattern(reading.pattern), reading.since, before)
+    if watch.take(spool):
+        return look(daemon, params, handle, "matched")
+    if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
+        return look(daemon, params, handle, "stopped" if handle.stopped else "deadline")
+
+    async def match_and_look() -> HandleState:
+        return look(daemon, params, handle, await _match(handle, reading, watch))
+
+    return Later(match_and_look)
+
+
+async def _match(handle: Handle, reading: Reading, watch: Watch) -> Waited:
+    deadline = trio.current_time() + reading.timeout_s
+    while True:
+        while watch.behind(handle.spool) and not watch.take(handle.spool):
+            await trio.lowlevel.checkpoint()
+        if watch.found is not None:
+            return "matched"
+        if handle.stopped:
+            return "stopped"
+        more = await until(
+            (handle,),
+            lambda: True if watch.behind(handle.spool) or handle.stopped else None,
+            deadline=deadline,
+        )
+        if not more:
+            return "deadline"

@@ -6,7 +6,7 @@ from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
 from haftd.daemon import Daemon
 
-from .base import Caller, Later
+from .base import Caller, Later, settled
 from .reading import answer, look, plan, usual
 
 __all__ = ["spawn"]
@@ -33,7 +33,6 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
         if held.failure is not None:
             raise held.failure
         reading = plan(params, handle, since=0, default=usual(handle))
-        reply = answer(daemon, params, handle, reading)
-        return await reply.run() if isinstance(reply, Later) else reply
+        return await settled(answer(daemon, params, handle, reading))
 
     return Later(started)
