@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -99,7 +100,10 @@ def main(argv: list[str]) -> None:
             before.empty(5)
             before.remove()
         time.sleep(dice.random() * 0.06)  # the moment of the kill
-        os.kill(pid, signal.SIGKILL)
+        pidfd = os.pidfd_open(pid)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        select.select([pidfd], [], [])  # it is reaped by the kernel, not by us
+        os.close(pidfd)
         os.close(reader)
         before = group
     hit = [one.pid for one in standing if (stat := read_stat(one.pid)) is None or stat.state != "S"]

@@ -89,8 +89,9 @@ def test_P19_no_child_gets_the_lock(tmp_path: Path) -> None:
     lock.close()
 
 
+@pytest.mark.parametrize("reaped", [True, False])
 def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
-    tmp_path: Path,
+    tmp_path: Path, reaped: bool
 ) -> None:
     """Between fork and exec a child holds it, and its parent may be dead by then."""
     path = tmp_path / "daemon.lock"
@@ -99,10 +100,14 @@ def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
     )
     child = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE)
     assert child.stdout is not None and child.stdout.readline() == b"held\n"
-    child.wait()
+    if reaped:
+        child.wait()
+    else:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     begun = time.monotonic()
     DaemonLock.acquire(path).close()
     assert time.monotonic() - begun < 1.0
+    child.wait()
     child.stdout.close()
 
 

@@ -18,9 +18,19 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from haftd.host.identity import Identity, boot_id, of_child, pid_namespace, verify
+from haftd.host.identity import (
+    Identity,
+    boot_id,
+    has_ended,
+    of_child,
+    pid_namespace,
+    read_stat,
+    verify,
+)
 
 __all__ = ["DaemonLock", "Held", "holds_daemon_lock"]
+
+_PF_EXITING = 0x4
 
 
 class Held(Exception):
@@ -114,8 +124,12 @@ def _read_holder(fd: int) -> tuple[int | None, bool]:
     pidfd = verify(who)
     if pidfd is None:
         return who.pid, False
-    os.close(pidfd)
-    return who.pid, True
+    try:
+        stat = read_stat(who.pid)
+        dying = has_ended(pidfd) or stat is None or bool(stat.flags & _PF_EXITING)
+    finally:
+        os.close(pidfd)
+    return who.pid, not dying
 
 
 def holds_daemon_lock(pid: int) -> bool:
