@@ -1,0 +1,70 @@
+"""`make bench`: every figure beside its baseline, measured in this one run.
+
+Stops by itself within three minutes; uses Unix sockets and the loopback interface only. `--write`
+puts the report into docs/benchmarks.md as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.running import RunningDaemon
+
+from . import machine, memory, roundtrips, spawns, starting, throughput
+from .report import Section, markdown
+
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
+BEGIN = "<!-- From here to the end mark: written by `make bench`. -->"
+END = "<!-- The end of what is written. -->"
+
+
+def measure(folder: Path, seconds: float) -> list[Section]:
+    """Every section; `seconds` is how long one may take, about."""
+    daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n").start()
+    sections: list[Callable[[], Section]] = [
+        lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
+        lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
+        lambda: spawns.one(daemon, seconds),
+        lambda: spawns.fifty(daemon, seconds),
+        lambda: throughput.flood(daemon, folder, 2.5 * seconds),
+        lambda: memory.held(folder),
+        lambda: starting.commands(daemon, folder, seconds),
+    ]
+    try:
+        done = []
+        for run in sections:
+            at = time.monotonic()
+            done.append(run())
+            print(f"{done[-1].title}: {time.monotonic() - at:.0f} s", file=sys.stderr)
+        return done
+    finally:
+        daemon.close()
+
+
+def main() -> None:
+    """Measure, print, and write if asked to."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0, help="about, for each table")
+    parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name} as well")
+    options = parser.parse_args()
+    facts = machine.describe()
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    try:
+        text = markdown(facts, measure(folder, options.seconds))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(text)
+    if options.write:
+        head, _, rest = PAGE.read_text().partition(BEGIN)
+        _, _, tail = rest.partition(END)
+        PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Figures as Markdown: a table a section, each with its baseline in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .sampling import Case, ratio
+
+__all__ = ["Section", "kib", "markdown", "megabytes", "spell", "timings"]
+
+
+@dataclass(slots=True)
+class Section:
+    """One table: what is in it, and what it is compared to."""
+
+    title: str
+    note: str
+    columns: Sequence[str]
+    rows: list[Sequence[str]] = field(default_factory=list)
+
+
+def markdown(machine: Sequence[str], sections: Sequence[Section]) -> str:
+    """The whole report."""
+    lines = [f"- {line}" for line in machine]
+    for section in sections:
+        lines += ["", f"### {section.title}", "", section.note, ""]
+        lines.append(f"| {' | '.join(section.columns)} |")
+        lines.append(f"| --- |{' ---: |' * (len(section.columns) - 1)}")
+        lines += [f"| {' | '.join(row)} |" for row in section.rows]
+    return "\n".join(lines)
+
+
+def timings(title: str, note: str, cases: Sequence[Case], baseline: Case) -> Section:
+    """A table of durations; the baseline is one of the cases."""
+    with_cpu = any(case.cpu for case in cases)
+    section = Section(title, note, ["", "median", "p99", "× baseline"])
+    if with_cpu:
+        section.columns = [*section.columns, "processor"]
+    for case in cases:
+        times = "1" if case is baseline else f"{ratio(case, baseline):.2g}"
+        row = [case.name, spell(case.median), spell(case.p99), times]
+        if with_cpu:
+            row.append(spell(case.cpu_per_step) if case.cpu else "")
+        section.rows.append(row)
+    return section
+
+
+def spell(seconds: float) -> str:
+    """A duration in the unit that suits it."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.2f} s"
+
+
+def megabytes(count: float, seconds: float) -> str:
+    """A rate."""
+    return f"{count / seconds / 1e6:,.0f} MB/s"
+
+
+def kib(count: float) -> str:
+    """A size."""
+    return f"{count / 1024:.1f} KiB"

@@ -1,0 +1,107 @@
+"""Timing things side by side: in turns, in random order, so that a busy moment hits all alike.
+
+Rules: every case runs in every round; a ratio is taken within a round and the median of those is
+reported, so that what the machine does meanwhile falls out. What a server spends is asked of the
+kernel, since on a busy machine that is steadier than the clock.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Case", "cpu_s", "interleave", "percentile", "ratio"]
+
+
+@dataclass(slots=True)
+class Case:
+    """One thing to be timed: `step` does it once, `after` clears up and is not timed. `pid` is whose
+    processor time is counted.
+
+    `rounds` holds the durations of each round, in seconds; `cpu` the seconds that `pid` ran in all.
+    """
+
+    name: str
+    step: Callable[[], object]
+    pid: int | None = None
+    per_round: int = 1
+    after: Callable[[], object] | None = None
+    rounds: list[list[float]] = field(default_factory=list)
+    cpu: float = 0.0
+
+    @property
+    def durations(self) -> list[float]:
+        """All of them."""
+        return [one for times in self.rounds for one in times]
+
+    @property
+    def median(self) -> float:
+        """Seconds."""
+        return statistics.median(self.durations)
+
+    @property
+    def p99(self) -> float:
+        """Seconds."""
+        return percentile(self.durations, 0.99)
+
+    @property
+    def cpu_per_step(self) -> float:
+        """Seconds that `pid` ran for one step."""
+        return self.cpu / max(1, len(self.durations))
+
+    def run(self) -> None:
+        """One round."""
+        step, clock = self.step, time.perf_counter
+        times = []
+        began = cpu_s(self.pid)
+        for _ in range(self.per_round):
+            at = clock()
+            step()
+            times.append(clock() - at)
+            if self.after is not None:
+                self.after()
+        self.cpu += cpu_s(self.pid) - began
+        self.rounds.append(times)
+
+
+def interleave(cases: Sequence[Case], *, rounds: int, seconds: float) -> None:
+    """Run every case in every round, at most so many rounds and about so long; at least three."""
+    for case in cases:
+        case.step()
+        if case.after is not None:
+            case.after()
+    end = time.monotonic() + seconds
+    order = list(cases)
+    for number in range(rounds):
+        if number >= 3 and time.monotonic() > end:
+            break
+        random.shuffle(order)
+        for case in order:
+            case.run()
+
+
+def ratio(case: Case, baseline: Case) -> float:
+    """How many times as long as the baseline, the median over rounds."""
+    pairs = zip(case.rounds, baseline.rounds, strict=True)
+    return statistics.median(
+        statistics.median(times) / statistics.median(base) for times, base in pairs
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value that this share of all does not pass."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+def cpu_s(pid: int | None) -> float:
+    """Seconds that a process has been on a processor, to the nanosecond; 0 where nobody knows."""
+    if pid is None:
+        return 0.0
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0

@@ -1,0 +1,130 @@
+"""Blocking clients as thin as they get, so that what is timed is the server and the socket.
+
+Each sends bytes that were made before and reads until the reply is whole; nothing is decoded.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import socket
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["headers", "lines", "message", "raw", "websocket"]
+
+Exchange = Callable[[bytes], bytes]
+"""Sends one message and returns the reply as it came."""
+
+_CHUNK = 1 << 20
+
+
+def message(method: str, **params: object) -> bytes:
+    """A request with the id 1."""
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def _connect(path: Path) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.connect(str(path))
+    return sock
+
+
+def lines(path: Path) -> Exchange:
+    """JSON lines over a Unix socket."""
+    sock = _connect(path)
+
+    def exchange(request: bytes) -> bytes:
+        sock.sendall(request + b"\n")
+        reply = sock.recv(_CHUNK)
+        while not reply.endswith(b"\n"):
+            reply += sock.recv(_CHUNK)
+        return reply
+
+    return exchange
+
+
+def headers(path: Path) -> Exchange:
+    """`Content-Length` blocks over a Unix socket."""
+    sock = _connect(path)
+
+    def exchange(request: bytes) -> bytes:
+        sock.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(request), request))
+        reply = sock.recv(_CHUNK)
+        while b"\r\n\r\n" not in reply:
+            reply += sock.recv(_CHUNK)
+        head, _, body = reply.partition(b"\r\n\r\n")
+        length = int(head.partition(b": ")[2])
+        while len(body) < length:
+            body += sock.recv(_CHUNK)
+        return body
+
+    return exchange
+
+
+def raw(path: Path) -> Exchange:
+    """Bytes over a Unix socket, as many back as were sent."""
+    sock = _connect(path)
+
+    def exchange(request: bytes) -> bytes:
+        sock.sendall(request)
+        reply = sock.recv(_CHUNK)
+        while len(reply) < len(request):
+            reply += sock.recv(_CHUNK)
+        return reply
+
+    return exchange
+
+
+def websocket(host: str, port: int, token: str) -> Exchange:
+    """Text frames over a WebSocket on the loopback interface; the first message is `initialize`."""
+    sock = socket.create_connection((host, port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    key = base64.b64encode(os.urandom(16)).decode()
+    sock.sendall(
+        f"GET / HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
+        f"Authorization: Bearer {token}\r\n\r\n".encode()
+    )
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += sock.recv(_CHUNK)
+    if b" 101 " not in answer.partition(b"\r\n")[0]:
+        raise ConnectionError(answer.decode(errors="replace"))
+    exchange = _frames(sock)
+    exchange(message("initialize", client={"name": "bench"}, protocol=1))
+    return exchange
+
+
+def _frames(sock: socket.socket) -> Exchange:
+    def exchange(request: bytes) -> bytes:
+        # A mask of zeros is a mask, and costs no time of ours.
+        size = len(request)
+        head = (
+            struct.pack("!BB", 0x81, 0x80 | size) if size < 126 else b"\x81\xfe" + size.to_bytes(2)
+        )
+        sock.sendall(head + b"\0\0\0\0" + request)
+        while True:
+            reply = sock.recv(_CHUNK)
+            while len(reply) < _frame_end(reply):
+                reply += sock.recv(_CHUNK)
+            if reply[0] == 0x81:
+                return reply
+            if reply[0] == 0x89:  # a ping: its pong, with the same body
+                sock.sendall(struct.pack("!BB", 0x8A, 0x80 | reply[1]) + b"\0\0\0\0" + reply[2:])
+
+    return exchange
+
+
+def _frame_end(data: bytes) -> int:
+    """How long the frame at the beginning of `data` is, at least."""
+    if len(data) < 4:
+        return 4
+    size = data[1]
+    if size < 126:
+        return 2 + size
+    if size == 126:
+        return 4 + int.from_bytes(data[2:4])
+    return 10 + int.from_bytes(data[2:10]) if len(data) >= 10 else 10
