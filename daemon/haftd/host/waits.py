@@ -1,0 +1,356 @@
+"""What one thread is blocked in: the only place that knows the numbers of system calls.
+
+Rules:
+
+- Only what the kernel says counts: the call that a thread is in and its arguments
+  (/proc/<pid>/task/<tid>/syscall), the sets that those point to (/proc/<pid>/mem), what an epoll
+  watches (fdinfo), what a descriptor is (fd). No name of a program, no text, no lapse of time.
+- What may not be read, or is not understood (another machine's numbers, a set too large, a ring
+  of io_uring, whose reads no call shows), is `hidden`. It is never taken for anything else.
+- Every answer is of one moment. `still` tells whether a thread never left its wait since.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["Blocked", "Sought", "blocked", "still"]
+
+Sought = Callable[[os.stat_result], bool]
+"""Whether what a descriptor stands for is what input is awaited from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What a thread does, as far as input is concerned."""
+
+    state: Literal["reads", "watches", "away", "hidden"]
+    """`reads`: in a read of what is sought. `watches`: waits until that can be read. `away`:
+    runs, or sleeps in anything else. `hidden`: cannot be told."""
+    within_ms: int | None = None
+    """What it sleeps in ends by itself, after so long in all; None for never."""
+    outward: bool = False
+    """It waits for a socket or for the master of a terminal, perhaps among others."""
+    line: bytes = b""
+    """The kernel's own words."""
+
+
+_AWAY: Final = Blocked("away")
+_HIDDEN: Final = Blocked("hidden")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """How to read the arguments of one system call; `first` and `bound` are places of arguments.
+
+    `first`: the descriptor, or the set of them. `bound`: how long at most, as a number of
+    milliseconds that is negative for ever, or as the address of a time that is 0 for ever.
+    """
+
+    shape: Literal["read", "poll", "select", "epoll", "nap", "ring"]
+    first: int = 0
+    bound: int = -1
+    unit: Literal["ms", "timespec", "timeval"] = "ms"
+    resumed: bool = False
+    """It goes on with a call that a signal had interrupted, whose arguments it shows."""
+
+
+_READ = _Call("read")
+_NAP = _Call("nap")  # how long does not matter
+_RING = _Call("ring")
+_POLL = _Call("poll", bound=2)
+_PPOLL = _Call("poll", bound=2, unit="timespec")
+_SELECT = _Call("select", first=1, bound=4, unit="timeval")
+_PSELECT = _Call("select", first=1, bound=4, unit="timespec")
+_EPOLL = _Call("epoll", bound=3)
+_EPOLL_2 = _Call("epoll", bound=3, unit="timespec")
+
+_CALLS: Final[dict[str, dict[int, _Call]]] = {
+    "x86_64": {
+        0: _READ,  # read
+        19: _READ,  # readv
+        327: _READ,  # preadv2
+        275: _READ,  # splice
+        276: _READ,  # tee
+        40: _Call("read", first=1),  # sendfile
+        7: _POLL,  # poll
+        271: _PPOLL,  # ppoll
+        23: _SELECT,  # select
+        270: _PSELECT,  # pselect6
+        232: _EPOLL,  # epoll_wait
+        281: _EPOLL,  # epoll_pwait
+        441: _EPOLL_2,  # epoll_pwait2
+        219: _Call("poll", bound=2, resumed=True),  # restart_syscall
+        35: _NAP,  # nanosleep
+        230: _NAP,  # clock_nanosleep
+        426: _RING,  # io_uring_enter
+        208: _RING,  # io_getevents
+        333: _RING,  # io_pgetevents
+    },
+    "aarch64": {
+        63: _READ,  # read
+        65: _READ,  # readv
+        286: _READ,  # preadv2
+        76: _READ,  # splice
+        77: _READ,  # tee
+        71: _Call("read", first=1),  # sendfile
+        73: _PPOLL,  # ppoll
+        72: _PSELECT,  # pselect6
+        22: _EPOLL,  # epoll_pwait
+        441: _EPOLL_2,  # epoll_pwait2
+        101: _NAP,  # nanosleep
+        115: _NAP,  # clock_nanosleep
+        426: _RING,  # io_uring_enter
+        4: _RING,  # io_getevents
+        292: _RING,  # io_pgetevents
+    },  # restart_syscall is never a poll here
+}
+_OURS: Final = _CALLS.get(os.uname().machine, {})
+
+_4_GIB = 1 << 32
+_X32 = 1 << 30
+_ELF_64 = b"\x7fELF\x02"
+_POLLFD = struct.Struct("=ihh")
+_TIME = struct.Struct("=qq")
+_LONGEST_MS = 0x7FFF_FFFF
+_IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
+_DEEPEST = 4  # the kernel nests epolls no deeper
+_MOST_WATCHED = 1024
+_MOST_TOLD = 1 << 18
+_WATCHED = re.compile(
+    rb"tfd:\s*(\d+) events:\s*([0-9a-f]+) data:\s*[0-9a-f]+(?:\s+pos:\S+ ino:([0-9a-f]+))?"
+)
+_RING_FILE = "anon_inode:[io_uring]"
+_EPOLL_FILE = "anon_inode:[eventpoll]"
+
+
+class _Unclear(Exception):
+    """What would have to be known cannot be read, or is not understood."""
+
+
+def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
+    """Tell what a thread does. One that is gone is `away`. Never raises."""
+    try:
+        line = _read(f"/proc/{pid}/task/{tid}/syscall")
+    except (FileNotFoundError, ProcessLookupError):
+        return _AWAY
+    except OSError:
+        # What it is in may be hidden; whether it sleeps is not. Input is awaited asleep.
+        return _HIDDEN if _sleeps(pid, tid) else _AWAY
+    words = line.split()
+    if words[:1] == [b"running"]:
+        return _AWAY
+    if len(words) < 9:
+        # Asleep, but in no call: on a page fault, or on the way out.
+        return _AWAY if words[:1] == [b"-1"] else _HIDDEN
+    number = int(words[0])
+    args = [int(word, 16) for word in words[1:7]]
+    try:
+        if not _OURS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
+            return _HIDDEN
+        call = _OURS.get(number)
+        if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
+            return _AWAY
+        return _judge(pid, call, args, sought, line)
+    except _Unclear:
+        return _HIDDEN
+    except (FileNotFoundError, ProcessLookupError):
+        return _AWAY
+    except OSError:
+        return _HIDDEN
+
+
+def still(pid: int, tid: int, seen: Blocked) -> bool:
+    """Say whether the thread is where it was seen, and neither stopped nor traced to a halt."""
+    try:
+        line = _read(f"/proc/{pid}/task/{tid}/syscall")
+    except OSError:
+        return False
+    return line == seen.line and _sleeps(pid, tid)
+
+
+def _sleeps(pid: int, tid: int) -> bool:
+    """Say whether a thread sleeps until something comes, and is not stopped."""
+    try:
+        told = _read(f"/proc/{pid}/task/{tid}/stat")
+    except OSError:
+        return False
+    return told[told.rfind(b")") + 2 :][:1] == b"S"
+
+
+def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
+    if call.shape == "ring":
+        raise _Unclear
+    within = 0 if call.shape == "nap" else _bound(pid, call, args)
+    match call.shape:
+        case "read" | "epoll":
+            watched = [args[call.first] & 0xFFFF_FFFF]
+        case "poll":
+            watched = _polled(pid, args[call.first], args[1] & 0xFFFF_FFFF)
+        case "select":
+            watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
+        case _:
+            watched = []
+    kinds = _kinds(pid, watched, sought)
+    if "sought" in kinds:
+        state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
+        return Blocked(state, within, "outward" in kinds, line)
+    if "unclear" in kinds:
+        raise _Unclear
+    return Blocked("away", within, "outward" in kinds, line)
+
+
+def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
+    """How long a call lasts at most, in milliseconds."""
+    if call.bound < 0:
+        return None
+    bound = args[call.bound]
+    if call.unit == "ms":
+        bound &= 0xFFFF_FFFF
+        return None if bound > _LONGEST_MS else bound
+    if bound == 0:
+        return None
+    seconds, rest = _TIME.unpack(_memory(pid, bound, _TIME.size))
+    return int(seconds * 1000 + rest // (1_000_000 if call.unit == "timespec" else 1000))
+
+
+_Kind = Literal["sought", "outward", "epoll", "unclear", "other"]
+
+
+def _kinds(pid: int, fds: Iterable[int], sought: Sought, depth: int = 0) -> set[_Kind]:
+    """What these descriptors are, and what the epolls among them watch."""
+    found: set[_Kind] = set()
+    for fd in fds:
+        kind = _kind(pid, fd, sought)
+        if kind != "epoll":
+            found.add(kind)
+        elif depth > _DEEPEST:
+            found.add("unclear")
+        else:
+            watched, all_clear = _registered(pid, fd)
+            found |= _kinds(pid, watched, sought, depth + 1)
+            if not all_clear:
+                found.add("unclear")
+    return found
+
+
+def _kind(pid: int, fd: int, sought: Sought) -> _Kind:
+    path = f"/proc/{pid}/fd/{fd}"
+    try:
+        what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
+    except FileNotFoundError:
+        return "other"  # closed meanwhile
+    if sought(what):
+        return "sought"
+    if stat.S_ISSOCK(what.st_mode):
+        return "outward"
+    if stat.S_ISCHR(what.st_mode):
+        return "outward" if _is_master(what.st_rdev) else "other"
+    if stat.S_IFMT(what.st_mode) == 0:
+        link = os.readlink(path)  # noqa: PTH115
+        return "epoll" if link == _EPOLL_FILE else "unclear" if link == _RING_FILE else "other"
+    return "other"
+
+
+def _is_master(rdev: int) -> bool:
+    """/dev/ptmx, or the master of an old pair."""
+    return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
+
+
+def _polled(pid: int, address: int, count: int) -> list[int]:
+    """The descriptors of an array of pollfd whose input is awaited."""
+    if count > _MOST_WATCHED:
+        raise _Unclear
+    table = _memory(pid, address, count * _POLLFD.size)
+    return [fd for fd, events, _ in _POLLFD.iter_unpack(table) if fd >= 0 and events & _IN]
+
+
+def _selected(pid: int, address: int, count: int) -> list[int]:
+    """The descriptors of an fd_set."""
+    if address == 0:
+        return []
+    if count > _MOST_WATCHED:
+        raise _Unclear
+    bits = int.from_bytes(_memory(pid, address, (count + 7) // 8), "little")
+    return [fd for fd in range(count) if bits >> fd & 1]
+
+
+def _registered(pid: int, epoll: int) -> tuple[list[int], bool]:
+    """The descriptors that an epoll watches for input, and whether these are all."""
+    found: list[int] = []
+    all_clear = True
+    for fd, events, inode in _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}")):
+        if not int(events, 16) & _IN:
+            continue
+        # The number may mean another file by now: what is watched is a file, not a number.
+        if inode and not _is_file(pid, int(fd), int(inode, 16)):
+            all_clear = False
+        elif len(found) == _MOST_WATCHED:
+            return found, False
+        else:
+            found.append(int(fd))
+    return found, all_clear
+
+
+def _is_file(pid: int, fd: int, inode: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}/fd/{fd}").st_ino == inode  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
+def _is_foreign(pid: int, stack: int, place: int) -> bool:
+    """Say whether a program's numbers are not this machine's: a 32-bit program's.
+
+    Only such a one has all of itself below 4 GiB, but a 64-bit program may, too.
+    """
+    if stack >= _4_GIB or place >= _4_GIB:
+        return False
+    if stack == place == 0:
+        raise _Unclear  # a worker of io_uring: it shows the call of the one that it works for
+    return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
+
+
+def _waits_in(pid: int, tid: int) -> str:
+    """The function of the kernel in which a thread sleeps."""
+    name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
+    if name in ("", "0"):
+        raise _Unclear
+    return name
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
+    if size == 0:
+        return b""
+    fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, size, address)
+    except OverflowError:
+        raise _Unclear from None
+    finally:
+        os.close(fd)
+    if len(data) != size:
+        raise _Unclear
+    return data
+
+
+def _read(path: str, size: int = _MOST_TOLD) -> bytes:
+    """Read a file of /proc, or its first `size` bytes. Raises OSError, _Unclear."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, min(size, 4096))
+        if len(data) < 4096:
+            return data
+        while part := os.read(fd, 65_536):
+            data += part
+            if len(data) >= size:
+                raise _Unclear
+        return data
+    finally:
+        os.close(fd)
