@@ -34,8 +34,11 @@ def test_the_first_on_path_is_taken(tmp_path: Path) -> None:
     assert resolve("tool", path, "/") == f"{tmp_path}/b/tool"
 
 
-def test_X12_the_folder_one_is_in_is_not_on_path(tmp_path: Path) -> None:
+def test_X12_the_folder_one_is_in_is_not_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Empty, `.` and relative entries would let a checked-out repository decide what runs."""
+    monkeypatch.chdir(tmp_path)
     make(tmp_path / "tool")
     make(tmp_path / "bin" / "tool")
     for path in ("", ".", ":", "bin", "./bin:", "..", f".:/nowhere:{tmp_path.name}"):
