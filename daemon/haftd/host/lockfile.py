@@ -11,6 +11,7 @@ Rules:
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -77,6 +78,8 @@ class DaemonLock:
             # that nobody else will open locks nothing.
             if not lock.still_ours():
                 os.close(fd)
+                if time.monotonic() > deadline:
+                    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
                 continue
             with contextlib.suppress(OSError):
                 _write_holder(fd)
