@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -318,6 +318,27 @@ async def test_gone_waits_for_the_last_one() -> None:
         assert kin.members() == ()
 
 
+async def test_one_look_that_misses_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forks while its parent's list is read may be on no list."""
+    async with running(script("sleep 60 & echo $!; exit 0")) as (it, kin):
+        left = int(await read_line(it))
+        await it.wait_exit()
+        misses = 1
+
+        def miss() -> Callable[[int], list[int]]:
+            nonlocal misses
+            misses -= 1
+            return family.children if misses < 0 else lambda _: []
+
+        monkeypatch.setattr(group, "lister", miss)
+        with trio.move_on_after(0.05) as scope:
+            await kin.gone()
+        assert scope.cancelled_caught and lives(left)
+        misses = 1
+        assert await kin.end(0) == ()
+        assert not lives(left)
+
+
 async def test_gone_takes_the_leaders_status() -> None:
     async with running(script("exit 6")) as (it, kin):
         await kin.gone()
@@ -483,7 +504,7 @@ async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> No
 async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper().run)
-        launched = launch(plan("sh", "-c", "exit 8"), no_record)
+        launched = launch(plan("sh", "-c", "exit 8", mark=new_mark()), no_record)
         await launched.confirm()
         launched.close()
         with trio.fail_after(5):
