@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,11 +18,13 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host import brand, family, group
+from haftd.host.cgroup import Cgroup
 from haftd.host.group import Kin, become_subreaper
 from haftd.host.identity import read_stat
 from haftd.host.launch import Exit, Launched, Plan, launch, leaders
 from haftd.host.pump import drain
 from haftd.host.reaper import Reaper
+from tests.faults.harness import cgroup_base, needs_cgroup, until
 from tests.host.launching import (
     lives,
     new_mark,
@@ -151,6 +154,26 @@ async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
         assert kin.members() == (hidden,)
         assert await kin.end(5) == ()
         assert not lives(hidden)
+
+
+@needs_cgroup
+@pytest.mark.usefixtures("no_brand")
+async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
+    base = cgroup_base()
+    assert base is not None
+    mine = Cgroup.create(base, f"kin{os.getpid()}")
+    text = ESCAPE.format("env -i") + "exit 3"
+    try:
+        what = plan("sh", "-c", text, mark=new_mark(), stdin="pipe", cgroup=mine)
+        async with running(what) as (it, kin):
+            escaped = int(await read_line(it))
+            assert await it.wait_exit() == Exit(code=3)
+            assert kin.members() == (escaped,)
+            assert await kin.end(5) == ()
+            assert not lives(escaped) and not mine.populated()
+    finally:
+        mine.empty(5)
+        until(mine.remove, "its dead are reaped")
 
 
 async def test_P13_what_the_leader_left_is_named_and_ended() -> None:
@@ -391,6 +414,23 @@ async def test_what_does_not_die_is_named_when_the_time_is_up(
         assert it.exit is None
 
 
+async def test_P32_without_descriptors_nothing_is_said_to_be_gone_that_was_not_seen_gone() -> None:
+    async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
+        other = int(await read_line(it))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with trio.move_on_after(0.05) as scope:
+                await kin.gone()
+            assert scope.cancelled_caught
+            assert await kin.end(0, kill_s=0.1) != ()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert it.exit == Exit(signal="KILL"), "the leader's descriptor was there all along"
+        assert lives(other)
+        assert await kin.end(5) == ()
+
+
 async def test_a_tree_of_many_is_ended_at_once() -> None:
     text = "i=0; while [ $i -lt 150 ]; do sleep 60 & i=$((i+1)); done; echo up; wait"
     async with running(script(text)) as (it, kin):
@@ -424,7 +464,8 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
     """Its own handles carry its own brands and marks."""
     inner = (
         "import os, sys, time\n"
-        "from haftd.host.group import become_subreaper\n"
+        "from haftd.host.cgroup import Cgroup
+from haftd.host.group import become_subreaper\n"
         "from haftd.host.launch import Plan, launch\n"
         "become_subreaper()\n"
         "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
@@ -526,7 +567,8 @@ async def test_what_others_wait_for_is_left_to_them() -> None:
 def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
     code = (
         "import os, subprocess\n"
-        "from haftd.host.group import become_subreaper\n"
+        "from haftd.host.cgroup import Cgroup
+from haftd.host.group import become_subreaper\n"
         "become_subreaper()\n"
         "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"

@@ -20,6 +20,7 @@ from haftd.host.identity import Stat, every_pid, read_stat
 __all__ = ["become_subreaper", "children", "hidden", "lister", "lives"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_ENDED = (FileNotFoundError, ProcessLookupError)
 
 
 def become_subreaper() -> None:
@@ -43,25 +44,28 @@ def _kernel_lists() -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process as of now."""
+    """The children of a process as of now; none of one that has ended.
+
+    Raises OSError when they cannot be read, for want of descriptors say: that is not "none".
+    """
     if not _kernel_lists():
         return _by_parent().get(pid, [])
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-    except OSError:
+    except _ENDED:
         return found
     for thread in threads:
         try:
             fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            continue  # that thread has ended
+        except _ENDED:
+            continue
         try:
             text = b""
             while part := os.read(fd, 65_536):
                 text += part
-        except OSError:
-            continue  # it ended while it was read
+        except _ENDED:
+            continue
         finally:
             os.close(fd)
         found += map(int, text.split())

@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import trio
@@ -115,8 +116,13 @@ class Kin:
                 found, sure = self._look()
                 last = tuple(sorted(found)) or last
                 if not found:
-                    clean = clean + 1 if sure else 0
-                    await trio.lowlevel.checkpoint()
+                    if sure:
+                        clean += 1
+                        await trio.lowlevel.checkpoint()
+                    else:
+                        clean = 0
+                        self._kill_leader()
+                        await trio.sleep(0.001)
                     continue
                 clean = 0
                 if self.cgroup is not None:
@@ -127,7 +133,15 @@ class Kin:
                 if not killed and scope.cancelled_caught:
                     break  # all that is left belongs to somebody else by now
         self.leader.reap()
-        return () if clean == 2 else self.members() or last
+        if clean == 2:
+            return ()
+        return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
+
+    def _kill_leader(self) -> None:
+        """Kill the leader by the pidfd that is open already, in case there are no others to have."""
+        if self.leader.reap() is None:
+            with suppress(PermissionError):
+                send(self.leader.pidfd, signal.SIGKILL)
 
     def _ask(self, found: dict[int, Stat]) -> int:
         """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
@@ -159,8 +173,12 @@ class Kin:
         found: dict[int, Stat] = {}
         sure = True
         me = os.getpid()
-        below = lister()
-        queue = list(below(me))
+        queue: list[int] = []
+        try:
+            below = lister()
+            queue += below(me)
+        except OSError:
+            sure = False
         while queue:
             pid = queue.pop()
             if pid in found or pid == me or leaders.get(pid, self.leader) is not self.leader:
@@ -173,12 +191,16 @@ class Kin:
                 continue
             if lives(stat):
                 found[pid] = stat
-            queue += below(pid)
+            try:
+                queue += below(pid)
+            except OSError:
+                sure = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
                 if pid not in found and pid != me and (stat := read_stat(pid)) and lives(stat):
                     found[pid] = stat
-        self._seen = {pid: stat.ticks for pid, stat in found.items()}
+        seen = {pid: stat.ticks for pid, stat in found.items()}
+        self._seen = seen if sure else {**self._seen, **seen}
         return found, sure
 
     def _is_kin(self, stat: Stat) -> bool:
