@@ -45,6 +45,7 @@ __all__ = [
     "needs_namespaces",
     "needs_strace",
     "record_of",
+    "short_folder",
     "until",
 ]
 
