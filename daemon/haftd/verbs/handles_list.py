@@ -13,16 +13,26 @@ from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.supervisor import Use
 
-from .base import Caller
+from .base import Caller, Later
 
 __all__ = ["handles_list"]
 
 
-def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> HandlesListResult:
-    """List live and kept handles, newest last; no output is read, no mark moves."""
+def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> Later:
+    """List live and kept handles, newest last; no output is read, no mark moves.
+
+    The kernel is asked what each of them runs. Other calls are served between two handles."""
     session = daemon.session_of(caller, params)
     handles = daemon.handles(None if session == "*" else session)
-    return HandlesListResult(tuple(_row(one, daemon.supervisor.use_of(one)) for one in handles))
+
+    async def listed() -> HandlesListResult:
+        rows = []
+        for one in handles:
+            rows.append(_row(one, daemon.supervisor.use_of(one)))
+            await trio.lowlevel.checkpoint()
+        return HandlesListResult(tuple(rows))
+
+    return Later(listed)
 
 
 def _row(handle: Handle, use: Use | None) -> dict[str, Any]:

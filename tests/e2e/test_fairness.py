@@ -1,0 +1,24 @@
+"""No call holds up another, however much it has to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+
+def together(wire: Wire, *calls: Mapping[str, object]) -> list[int]:
+    """Send calls in one write; the ids in the order in which they are answered."""
+    lines = [json.dumps({"jsonrpc": "2.0", "id": n, **call}) for n, call in enumerate(calls)]
+    wire.send_raw("".join(f"{line}\n" for line in lines).encode())
+    return [wire.receive()["id"] for _ in calls]
+
+
+def test_a_list_of_handles_holds_up_nothing_that_comes_behind_it(daemon: RunningDaemon) -> None:
+    with daemon.connect() as wire:
+        for n in range(5):
+            wire.call("spawn", tool="run", id=f"h{n}", args={"argv": ["cat"]}, wait="none")
+        listing, ping = {"method": "handles/list"}, {"method": "ping"}
+        assert together(wire, listing, ping) == [1, 0]
