@@ -464,8 +464,7 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
     """Its own handles carry its own brands and marks."""
     inner = (
         "import os, sys, time\n"
-        "from haftd.host.cgroup import Cgroup
-from haftd.host.group import become_subreaper\n"
+        "from haftd.host.group import become_subreaper\n"
         "from haftd.host.launch import Plan, launch\n"
         "become_subreaper()\n"
         "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
@@ -567,8 +566,7 @@ async def test_what_others_wait_for_is_left_to_them() -> None:
 def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
     code = (
         "import os, subprocess\n"
-        "from haftd.host.cgroup import Cgroup
-from haftd.host.group import become_subreaper\n"
+        "from haftd.host.group import become_subreaper\n"
         "become_subreaper()\n"
         "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
