@@ -34,6 +34,7 @@ from haftd.host.reaper import Reaper
 __all__ = ["Kin", "Reaper", "Survivor", "become_subreaper"]
 
 _MOST_HELD = 128
+_SECOND_ASKING_S = 0.1
 _LONGEST_COMMAND = 120
 
 
@@ -107,6 +108,12 @@ class Kin:
         found, _ = self._look()
         if grace_s > 0 and self._ask(found):
             with trio.move_on_after(grace_s):
+                with trio.move_on_after(_SECOND_ASKING_S):
+                    await self.gone()
+                    return ()
+                # A shell between two commands takes TERM, does nothing about it, and looks like
+                # a shell only now.
+                self._hang_up(self._look()[0])
                 await self.gone()
                 return ()
         clean = 0
@@ -145,11 +152,12 @@ class Kin:
 
     def _ask(self, found: dict[int, Stat]) -> int:
         """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
-        polite = {pid: stat for pid, stat in found.items() if self._wants_hangup(pid)}
-        rest = {pid: stat for pid, stat in found.items() if pid not in polite}
-        asked = self._send(rest, (signal.SIGTERM, signal.SIGCONT), among=found)
-        asked += self._send(polite, (signal.SIGTERM, signal.SIGHUP, signal.SIGCONT), among=found)
-        return asked
+        shells = self._hang_up(found)
+        return shells + self._send(found, (signal.SIGTERM, signal.SIGCONT))
+
+    def _hang_up(self, found: dict[int, Stat]) -> int:
+        shells = {pid: stat for pid, stat in found.items() if self._wants_hangup(pid)}
+        return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=found)
 
     def _wants_hangup(self, pid: int) -> bool:
         """Say whether it is a shell that somebody types to: it ignores TERM and ends by HUP."""
