@@ -27,11 +27,12 @@ from haftd.runtimes.base import (
     Runtime,
     StartFailed,
     ToolFailed,
+    Wanted,
 )
 
 __all__ = ["Supervisor", "Use"]
 
-_STARTS = 4  # in a row, before all others get their turn: one or two milliseconds
+_IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
 log = structlog.get_logger("haftd.supervisor")
 
@@ -168,6 +169,10 @@ class Use:
             lines=shot.lines,
         )
 
+    def wanted(self) -> Wanted:
+        """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
+        return Wanted("busy") if self.grip is None else self.grip.wanted()
+
     def _begin(self) -> None:
         self.begun.set()
         early, self._early = self._early, []
@@ -229,7 +234,7 @@ class Supervisor:
         self._withdraw = withdraw
         self._settled = settled
         self._uses: dict[Handle, Use] = {}
-        self._starts = trio.Semaphore(_STARTS)
+        self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(self, handle: Handle, runtime: Runtime, call: Call) -> Use:
         """Schedule the tool's task; nothing of it has run when this returns."""
@@ -252,6 +257,8 @@ class Supervisor:
             use.ender = by
         if grace_s is not None:
             use.grace_s = grace_s
+        with trio.CancelScope():  # an abort holds although who asked for it has gone
+            await self._take_turn()
         use.scope.cancel()
         await use.done.wait()
 
@@ -261,15 +268,19 @@ class Supervisor:
             for use in self.uses() if uses is None else uses:
                 nursery.start_soon(self.abort, use, by)
 
+    async def _take_turn(self) -> None:
+        """Wait until it is this one's turn to block the loop, as every start and every look for what
+        is to be ended does for a moment; hundreds of them at once must not block it as a whole."""
+        async with self._turns:
+            pass
+
     async def _hold(self, use: Use, runtime: Runtime, call: Call) -> None:
         handle = use.handle
         confirmed = True
         try:
             with use.scope:
                 try:
-                    # A start blocks the loop; a batch of them must not block it as a whole.
-                    async with self._starts:
-                        pass
+                    await self._take_turn()
                     result = await runtime.run(call, use)
                 except StartFailed as failed:
                     self._withdraw(handle)

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 from collections import deque
 from collections.abc import Callable
 
 import trio
 
-__all__ = ["CHUNK", "Closed", "InputFull", "Writer", "close", "drain", "pump"]
+__all__ = ["CHUNK", "Closed", "InputFull", "Writer", "close", "drain", "is_readable", "pump"]
 
 CHUNK = 65_536
 _READS_A_TURN = 8
@@ -85,6 +86,14 @@ async def pump(fd: int, emit: Callable[[bytes], None]) -> None:
         if reads >= _READS_A_TURN:
             reads = 0
             await trio.lowlevel.checkpoint()
+
+
+def is_readable(fd: int) -> bool:
+    """Say whether something is there to be read now. Of a terminal, what is on its way is handed
+    over by the asking."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(events & select.POLLIN for _, events in poll.poll(0))
 
 
 def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:

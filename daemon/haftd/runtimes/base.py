@@ -37,6 +37,7 @@ __all__ = [
     "Runtime",
     "StartFailed",
     "ToolFailed",
+    "Wanted",
 ]
 
 
@@ -181,6 +182,22 @@ class Grip(Protocol):
 
     def screen(self) -> ScreenShot | None:
         """The terminal's screen, None without a terminal."""
+
+    def wanted(self) -> Wanted:
+        """Whether it waits for input, as of now: all that was typed is read, all that it printed
+        is emitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Whether a tool waits for input, as of one moment.
+
+    `reads`: it does; `busy`: it does not; `unknown`: nobody can tell, and only its silence says
+    something. `kind` is what it waits for: a line, a line that is not shown, keys.
+    """
+
+    state: Literal["reads", "busy", "unknown"]
+    kind: Literal["line", "key", "secret"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

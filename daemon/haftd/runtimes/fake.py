@@ -31,6 +31,7 @@ from .base import (
     ScreenShot,
     StartFailed,
     ToolFailed,
+    Wanted,
 )
 
 __all__ = [
@@ -161,6 +162,7 @@ class FakeGrip:
         self._queue: deque[tuple[int, Input]] = deque()
         self._arrived = trio.Event()
         self._number = 0
+        self._parked = False
         self._closed = False
         self._size = (call.rows, call.cols)
         self._shown = ""
@@ -209,6 +211,10 @@ class FakeGrip:
     def members(self) -> tuple[int, ...]:
         return tuple(self.alive)
 
+    def wanted(self) -> Wanted:
+        reads = self._parked and not self._queue
+        return Wanted("reads", "line") if reads else Wanted("busy")
+
     def screen(self) -> ScreenShot | None:
         if not self._call.terminal:
             return None
@@ -235,7 +241,11 @@ class FakeGrip:
         """Wait for the next input."""
         while not self._queue:
             self._arrived = trio.Event()
-            await self._arrived.wait()
+            self._parked = True
+            try:
+                await self._arrived.wait()
+            finally:
+                self._parked = False
         number, item = self._queue.popleft()
         self._port.written(number)
         return item

@@ -10,13 +10,14 @@ Rules:
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
-from haftd.host import pump
+from haftd.host import pump, reads
 
 from . import keys
-from .base import Call, Input, InputRefused, Port, ScreenShot
+from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .child import Child, ChildGrip
 
 __all__ = ["PipeGrip"]
@@ -55,6 +56,24 @@ class PipeGrip(ChildGrip):
     def screen(self) -> ScreenShot | None:
         """See `base.Grip`."""
         return None
+
+    def wanted(self) -> Wanted:
+        """See `base.Grip`. A program that sleeps in a read of the pipe that we write to."""
+        child, writer = self.child, self._writer
+        if writer is None or writer.closed or writer.waiting or child.ended:
+            return Wanted("busy")
+        if pump.is_readable(child.stdout):
+            return Wanted("busy")
+        stdin = child.launched.stdin
+        try:
+            told = reads.reading_pipe((child.pid,), os.fstat(stdin).st_ino) if stdin else None
+        except OSError:
+            told = None
+        if told is None or pump.is_readable(child.stdout):
+            return Wanted("busy")
+        if told.state == "reads":
+            return Wanted("unknown" if told.relays else "reads", "line")
+        return Wanted("busy" if told.state == "busy" and told.certain else "unknown", told.kind)
 
     def write(self, item: Input) -> int:
         """See `base.Grip`."""

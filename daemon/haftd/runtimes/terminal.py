@@ -15,10 +15,10 @@ import signal
 
 import trio
 
-from haftd.host import tty
+from haftd.host import pump, reads, tty
 
 from . import screen
-from .base import Call, Input, InputRefused, Port, ScreenShot
+from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .bounds import Bounds
 from .child import Child, ChildGrip, Output
 from .reading import Plain
@@ -74,6 +74,24 @@ class TerminalGrip(ChildGrip):
     def screen(self) -> ScreenShot | None:
         """See `base.Grip`. Loads the terminal library if nothing did before."""
         return self._screen.snapshot()
+
+    def wanted(self) -> Wanted:
+        """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
+        long it is silent say nothing."""
+        child = self.child
+        if child.ended or self._typist.waits or pump.is_readable(self.master):
+            return Wanted("busy")
+        try:
+            told = reads.reading(self.master, child.launched.slave, (child.pid,))
+        except OSError:
+            return Wanted("unknown")
+        # What it printed before it came to wait is there by now; it belongs before the answer.
+        if pump.is_readable(self.master):
+            return Wanted("busy")
+        if told.state == "reads":
+            # What a program passes on (ssh, tmux) may be for one that is busy.
+            return Wanted("unknown" if told.relays else "reads", told.kind)
+        return Wanted("busy" if told.state == "busy" and told.certain else "unknown", told.kind)
 
     def show(self, data: bytes) -> None:
         """Take what the program printed."""

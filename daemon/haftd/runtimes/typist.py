@@ -102,7 +102,7 @@ class Typist:
             )
         self._check(item, modes)
         size = len(item.text.encode()) + 16 * len(item.keys)
-        if self._size + self._writer.waiting + size > _MOST_WAITING and self._waits:
+        if self._size + self._writer.waiting + size > _MOST_WAITING and self.waits:
             raise InputRefused(
                 "The program does not read its input: "
                 f"{self._size + self._writer.waiting:,} bytes wait, {_MOST_WAITING:,} at most."
@@ -136,7 +136,7 @@ class Typist:
             self._queue = deque(kept)
             self._size = sum(typed.size for typed in kept)
             self._stir.set()
-            if not self._waits and not self._busy:
+            if not self.waits:
                 self._on_written(self._number)
 
     def close(self) -> None:
@@ -159,8 +159,9 @@ class Typist:
                 await self._next()
 
     @property
-    def _waits(self) -> bool:
-        return bool(self._queue or self._writer.waiting)
+    def waits(self) -> bool:
+        """Whether some of what was given is not typed yet."""
+        return bool(self._queue or self._busy or self._writer.waiting)
 
     def _modes(self) -> tty.Modes | None:
         try:

@@ -7,40 +7,25 @@ caller's own deadline and for the quiet it asked for. Section 4 of the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import trio
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
-from haft_protocol.states import HandleState, Screen, Waited
+from haft_protocol.states import HandleState, InputWanted, Screen, Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
 from haftd.daemon import Daemon
 
 from .base import Later
+from .conditions import Condition, Reading, condition_of, last_line
 from .waiting import until
 
 __all__ = ["Reading", "answer", "look", "plan", "usual"]
 
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a call waits for, from where in the output, and for how long."""
-
-    wait: Wait
-    timeout_s: float
-    quiet_s: float
-    since: int
-    pattern: str
-    announced: bool
-    """Whether the caller asked for a wait, so that the reply says how it ended."""
 
 
 def usual(handle: Handle) -> Wait:
@@ -101,7 +86,24 @@ def look(
         max_bytes=params.max_bytes,
         waited=waited,
         screen=screen,
+        input_wanted=_input_wanted(daemon, handle, waited),
     )
+
+
+def _input_wanted(
+    daemon: Daemon, handle: Handle, waited: Waited | UnsetType
+) -> InputWanted | UnsetType | None:
+    """What the program reads. Asked at each look for a terminal; on a pipe it is said where the
+    call waited for it, and no call that did not pays for it."""
+    use = daemon.supervisor.use_of(handle)
+    if handle.state is not State.RUNNING or use is None:
+        return UNSET
+    if not handle.terminal:
+        return InputWanted("line", last_line(handle.spool)) if waited == "input" else UNSET
+    wanted = use.wanted()
+    if wanted.kind is None or wanted.state == "busy":
+        return None
+    return InputWanted(wanted.kind, last_line(handle.spool), wanted.state == "reads")
 
 
 def answer(
@@ -110,8 +112,8 @@ def answer(
     """Answer at once where the condition holds or nothing is to be waited for, else later."""
     if reading.wait == "pattern":
         return _answer_match(daemon, params, handle, reading)
-    check = _condition(handle, reading)
-    reason = check()
+    condition = condition_of(handle, daemon.supervisor.use_of(handle), reading)
+    reason = condition.check()
     if reason is None and reading.wait == "none":
         reason = "immediate"
     if reason is None and reading.timeout_s == 0:
@@ -120,42 +122,17 @@ def answer(
         return look(daemon, params, handle, reason if reading.announced else UNSET)
 
     async def wait_and_look() -> HandleState:
-        return look(daemon, params, handle, await _wait(handle, reading, check))
+        return look(daemon, params, handle, await _wait(handle, reading, condition))
 
     return Later(wait_and_look)
 
 
-def _condition(handle: Handle, reading: Reading) -> Callable[[], Waited | None]:
-    """Build the synchronous check that says why the call may answer now, or None."""
-
-    def check() -> Waited | None:
-        stopped = handle.stopped
-        match reading.wait:
-            case "none":
-                return "stopped" if stopped and reading.announced else None
-            case "output" if handle.readable_end() > reading.since:
-                return "output"
-            case "input" if handle.state is State.WAITING:
-                return "input"
-            case "input" | "quiet" if not stopped and _still_for(handle) >= reading.quiet_s:
-                return "quiet"
-            case _:
-                return "stopped" if stopped else None
-
-    return check
-
-
-def _still_for(handle: Handle) -> float:
-    return trio.current_time() - handle.last_activity
-
-
-async def _wait(handle: Handle, reading: Reading, check: Callable[[], Waited | None]) -> Waited:
-    still = reading.wait in ("quiet", "input")
+async def _wait(handle: Handle, reading: Reading, condition: Condition) -> Waited:
     reason: Waited | None = await until(
         (handle,),
-        check,
+        condition.check,
         deadline=trio.current_time() + reading.timeout_s,
-        look_again=(lambda: handle.last_activity + reading.quiet_s) if still else None,
+        look_again=condition.look_again,
     )
     return "deadline" if reason is None else reason
 

@@ -1,0 +1,121 @@
+"""Why a waiting call may answer now: the conditions of `wait`, each a synchronous question.
+
+Rules: a condition looks at the handle and says why, or None. It is asked when the call arrives,
+whenever the handle changes, and at the time that it names itself. Section 4 of the protocol.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import inf
+
+import trio
+
+from haft_protocol.methods import Wait
+from haft_protocol.states import Waited
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.core.spool import Spool
+from haftd.supervisor import Use
+
+__all__ = ["Condition", "Reading", "condition_of", "last_line"]
+
+_SETTLED_S = 0.004
+"""For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
+_LONGEST_PAUSE_S = 0.25
+_LONGEST_PROMPT = 1024
+_PROMPT = re.compile(rb"[^\r\n]*\Z")
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a call waits for, from where in the output, and for how long."""
+
+    wait: Wait
+    timeout_s: float
+    quiet_s: float
+    since: int
+    pattern: str
+    announced: bool
+    """Whether the caller asked for a wait, so that the reply says how it ended."""
+
+
+@dataclass(slots=True)
+class Condition:
+    """Why the call may answer now, or None; and when to look although nothing happens."""
+
+    handle: Handle
+    reading: Reading
+
+    def check(self) -> Waited | None:
+        handle, reading = self.handle, self.reading
+        stopped = handle.stopped
+        match reading.wait:
+            case "none":
+                return "stopped" if stopped and reading.announced else None
+            case "output" if handle.readable_end() > reading.since:
+                return "output"
+            case "quiet" if not stopped and self.is_quiet():
+                return "quiet"
+            case _:
+                return "stopped" if stopped else None
+
+    def is_quiet(self) -> bool:
+        return trio.current_time() >= self.quiet_at()
+
+    def quiet_at(self) -> float:
+        return self.handle.last_activity + self.reading.quiet_s
+
+    def look_again(self) -> float:
+        return self.quiet_at() if self.reading.wait == "quiet" else inf
+
+
+@dataclass(slots=True)
+class _InputCondition(Condition):
+    """The program waits for input. Asked of the kernel once its output has settled, and again in
+    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
+
+    use: Use | None
+    _pause: float = _SETTLED_S
+    _due: float = 0.0
+    _activity: float = -1.0
+
+    def check(self) -> Waited | None:
+        if self.handle.stopped or self.use is None:
+            return "stopped"
+        if self.handle.state is State.WAITING:
+            return "input"
+        now = trio.current_time()
+        if self._activity != self.handle.last_activity:
+            self._activity = self.handle.last_activity
+            self._pause = _SETTLED_S
+            self._due = self._activity + self._pause
+        if now < self._due or self.handle.state is not State.RUNNING:
+            return None
+        wanted = self.use.wanted()
+        if wanted.state == "reads":
+            return "input"
+        if wanted.state == "unknown" and self.is_quiet():
+            return "quiet"
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+        self._due = now + self._pause
+        return None
+
+    def look_again(self) -> float:
+        return self._due if self.handle.state is State.RUNNING else inf
+
+
+def condition_of(handle: Handle, use: Use | None, reading: Reading) -> Condition:
+    """The condition of a reading that waits for anything but a pattern."""
+    if reading.wait == "input":
+        return _InputCondition(handle, reading, use)
+    return Condition(handle, reading)
+
+
+def last_line(spool: Spool) -> str:
+    """The last line that was printed, as a terminal would show it: what asks for the input."""
+    text = _ESCAPES.sub(b"", spool.read(spool.end - _LONGEST_PROMPT, spool.end))
+    found = _PROMPT.search(text)
+    return found[0].decode("utf-8", "replace") if found else ""
