@@ -21,7 +21,7 @@ import trio
 from haftd.host import reads, tty, waits
 from haftd.host.launch import Launched
 from haftd.host.reads import Reading, reading, reading_pipe
-from tests.host.launching import open_fds, plan, running
+from tests.host.launching import open_fds, plan, running, status_of
 
 DEADLINE_S = 20
 PYTHON = (sys.executable, "-I", "-S", "-c")
@@ -89,6 +89,10 @@ def python(*lines: str) -> tuple[str, ...]:
     return (*PYTHON, "\n".join(lines))
 
 
+def syscall_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/syscall").read_text().split()
+
+
 # -- real programs -----------------------------------------------------------------------------
 
 WAITING: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -139,13 +143,23 @@ BUSY: dict[str, tuple[tuple[str, ...], str]] = {
         python("import os", "r, w = os.pipe()", "print('> ', flush=True)", "os.read(r, 1)"),
         "> ",
     ),
-    "a poll for output only": (
+    "a poll for urgent data only": (
         python(
             "import select, os",
             "p = select.poll()",
             "p.register(0, select.POLLPRI)",
             "print('> ', flush=True)",
             "p.poll()",
+        ),
+        "> ",
+    ),
+    "an epoll for urgent data only": (
+        python(
+            "import select",
+            "e = select.epoll()",
+            "e.register(0, select.EPOLLPRI)",
+            "print('> ', flush=True)",
+            "e.poll()",
         ),
         "> ",
     ),
@@ -256,6 +270,7 @@ async def test_less_than_a_read_wants_changes_nothing() -> None:
     async with stage(*python(*lines)) as on:
         assert (await on.until(says="up")).kind == "key"
         on.type("ab")
+        await on.until()  # it takes them, and goes on waiting within its read
         await on.stays("reads")
         on.type("c")
         await on.until(says="b'abc'")
@@ -406,6 +421,64 @@ async def test_a_sleep_that_goes_on_after_a_stop_is_busy() -> None:
         os.kill(on.it.pid, signal.SIGSTOP)
         os.kill(on.it.pid, signal.SIGCONT)
         await on.stays("busy")
+
+
+async def test_a_wait_for_a_lock_that_goes_on_after_a_stop_is_not_taken_for_a_poll() -> None:
+    """It shows restart_syscall as well, and here its arguments would make a poll of the terminal."""
+    lines = (
+        "import ctypes",
+        "lock = (ctypes.c_int * 256)(*[0, 1] * 128)",
+        "until = (ctypes.c_long * 2)(1000, 0)",
+        "print('up', flush=True)",
+        "ctypes.CDLL(None).syscall(202, lock, 128, 0, until, None, 0)",
+    )
+    if os.uname().machine != "x86_64":
+        pytest.skip("needs x86_64")
+    async with stage(*python(*lines)) as on:
+        await on.until(lambda now: now.state == "busy", "up")
+        while syscall_of(on.it.pid)[:1] != ["202"]:
+            await trio.sleep(0.002)
+        os.kill(on.it.pid, signal.SIGSTOP)
+        os.kill(on.it.pid, signal.SIGCONT)
+        while syscall_of(on.it.pid)[:1] != ["219"]:
+            await trio.sleep(0.002)
+        await on.stays("busy")
+
+
+async def test_who_leaves_its_wait_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage("bash", "-c", "read x; sleep 1000") as on:
+        await on.until()
+        seen, kind = syscall_of(on.it.pid), reads._kind
+
+        def late(master: int) -> tuple[reads.Kind, int | None]:
+            on.type("\n")
+            while syscall_of(on.it.pid) in (seen, ["running"]):
+                pass
+            return kind(master)
+
+        monkeypatch.setattr(reads, "_kind", late)
+        assert on.look().state == "busy"
+
+
+async def test_who_is_stopped_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage("cat") as on:
+        await on.until()
+        kind = reads._kind
+
+        def late(master: int) -> tuple[reads.Kind, int | None]:
+            os.kill(on.it.pid, signal.SIGSTOP)
+            while status_of(on.it.pid)["State"][0] != "T":
+                pass
+            return kind(master)
+
+        monkeypatch.setattr(reads, "_kind", late)
+        assert on.look().state == "busy"
+
+
+async def test_the_leader_of_the_foreground_need_not_be_named() -> None:
+    async with stage("cat") as on:
+        now = await on.until()
+        assert reading(on.master, on.slave, ()) == now
 
 
 async def test_what_is_in_the_background_does_not_count() -> None:
@@ -620,11 +693,25 @@ async def test_on_a_machine_whose_numbers_are_not_known_it_is_unknown(
 async def test_what_is_too_much_to_look_at_is_unknown(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    lines = ("import os, time", "for _ in range(3): os.fork()", "print('up', flush=True)")
-    async with stage(*python(*lines, "time.sleep(1000)")) as on:
-        await on.until(lambda now: now.state == "busy" and len(now.pids) == 8, "up")
+    many = {
+        "_MOST_PROCESSES": "for _ in range(3): os.fork()",
+        "_MOST_THREADS": "for _ in range(7): threading.Thread(target=time.sleep, args=(99,)).start()",
+    }
+    lines = ("import os, threading, time", many[bound], "print('up', flush=True)", "time.sleep(99)")
+    async with stage(*python(*lines)) as on:
+        await on.until(lambda now: now.state == "busy", "(up(.|\n)*){8}" if "P" in bound else "up")
         monkeypatch.setattr(reads, bound, 4)
         assert on.look().state == "unknown"
+
+
+def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has neither a stack nor a place in the program, and no call of its own."""
+    told = b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0"
+    program = b"\x7fELF\x02"
+    monkeypatch.setattr(
+        waits, "_read", lambda path, size=0: program if path.endswith("exe") else told
+    )
+    assert waits.blocked(1, 1, lambda what: True).state == "hidden"
 
 
 FOREGROUND = (

@@ -195,8 +195,6 @@ def _look_at(who: Stat, sought: Sought, look: _Look, most: int) -> int:
     """Look at the threads of a process; returns how many."""
     pid = who.pid
     look.members.append(pid)
-    if who.state in "Tt":
-        return 1  # it is stopped, wherever it was
     try:
         tids = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - half the time of Path.iterdir
     except OSError:
