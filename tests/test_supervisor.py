@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-import trio
+from collections.abc import Callable
+from itertools import pairwise
 
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.runtimes.base import Call, Port, StartFailed
+from haftd.runtimes.base import Call, Port
 from haftd.supervisor import Supervisor
 
 
 class Counting:
-    """A runtime that starts nothing and counts how often it was asked to."""
+    """A runtime that runs nothing, and counts how often that was started and ended."""
 
     def __init__(self) -> None:
         self.starts = 0
+        self.ends = 0
 
     async def run(self, call: Call, port: Port) -> str | None:
         self.starts += 1
-        raise StartFailed("There is nothing to start.", "program")
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ends += 1
+
+
+CALL = Call(tool="none", argv=(), cwd="/", env={}, mark="")
+NOW = EndedBy("abort")
 
 
 def handle(name: str) -> Handle:
@@ -26,18 +39,41 @@ def handle(name: str) -> Handle:
     return Handle(id=name, tool="none", session="s", generation=1, spool=spool, now=0.0)
 
 
-async def test_many_starts_at_once_let_everybody_else_have_a_turn_between_a_few_of_them() -> None:
-    runtime, call = Counting(), Call(tool="none", argv=(), cwd="/", env={}, mark="")
-    seen = []
+def supervisor(nursery: trio.Nursery) -> Supervisor:
+    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, settled=lambda *_: None)
+
+
+async def most_in_a_row(count: Callable[[], int], until: int) -> int:
+    """The most that were counted between two turns of ours."""
+    seen = [count()]
+    while seen[-1] < until:
+        await trio.lowlevel.checkpoint()
+        seen.append(count())
+    return max(later - sooner for sooner, later in pairwise(seen))
+
+
+async def test_many_starts_and_ends_let_everybody_else_have_a_turn_between_a_few_of_them() -> None:
+    runtime = Counting()
     async with trio.open_nursery() as nursery:
-        supervisor = Supervisor(
-            nursery, grace_s=0, withdraw=lambda _: None, settled=lambda *_: None
-        )
-        uses = [supervisor.start(handle(f"h{n}"), runtime, call) for n in range(100)]
-        while runtime.starts < len(uses):
-            await trio.lowlevel.checkpoint()
-            seen.append(runtime.starts)
-    between = [later - sooner for sooner, later in zip([0, *seen], seen, strict=False)]
-    # Within a round of the loop the order is anybody's: two rounds' worth may stand between.
-    assert max(between) <= 8
-    assert all(use.failure is not None for use in uses)
+        held = supervisor(nursery)
+        for n in range(100):
+            held.start(handle(f"h{n}"), runtime, CALL)
+        # Within a round of the loop the order is anybody's: two rounds' worth may stand between.
+        assert await most_in_a_row(lambda: runtime.starts, 100) <= 8
+        nursery.start_soon(held.abort_all, NOW)
+        assert await most_in_a_row(lambda: runtime.ends, 100) <= 8
+
+
+async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock: MockClock) -> None:
+    runtime = Counting()
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            held = supervisor(nursery)
+            use = held.start(handle("h"), runtime, CALL)
+            await wait_all_tasks_blocked()
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await held.abort(use, NOW)
+            assert scope.cancelled_caught
+            await use.done.wait()
+    assert runtime.ends == 1

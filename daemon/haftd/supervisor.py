@@ -257,7 +257,7 @@ class Supervisor:
             use.ender = by
         if grace_s is not None:
             use.grace_s = grace_s
-        with trio.CancelScope():  # an abort holds although who asked for it has gone
+        with trio.CancelScope(shield=True):  # an abort holds although who asked for it has gone
             await self._take_turn()
         use.scope.cancel()
         await use.done.wait()
