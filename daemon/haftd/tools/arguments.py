@@ -36,7 +36,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as the tool gets them; raises `RpcError` (invalid_arguments)."""
-    fitted = _fit(copy.deepcopy(dict(args)), tool.parameters, tool.parameters)
+    fitted = _fit(dict(args), tool.parameters, tool.parameters)
     if not isinstance(fitted, dict):
         raise AssertionError("an object was fitted into something else")
     problems = _problems(tool.validator, fitted, tool.parameters)
@@ -48,7 +48,7 @@ def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
 def _error(tool: Tool, problems: Sequence[dict[str, str]]) -> RpcError:
     shortened = list(problems[:_MOST_PROBLEMS])
     if len(problems) > _MOST_PROBLEMS:
-        shortened.append({"path": "", "message": f"and {len(problems) - _MOST_PROBLEMS} more"})
+        shortened.append({"path": "", "message": "and more"})
     return invalid_arguments(tool.name, shortened)
 
 
@@ -118,11 +118,21 @@ def _fit(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
         first = schema.get("prefixItems")
         first = first if isinstance(first, list) else []
         rest = schema.get("items", {})
+        if not first and _are_plain(value, rest, whole):
+            return value
         return [
             _fit(item, first[at] if at < len(first) else rest, whole)
             for at, item in enumerate(value)
         ]
     return value
+
+
+def _are_plain(items: list[Any], schema: Any, whole: Mapping[str, Any]) -> bool:
+    """Whether all items are texts, numbers or the like of the types that are wanted: then there
+    is nothing to fit, however many they are."""
+    types = _types(_resolved(schema, whole), whole) or frozenset()
+    plain = {kind for name in types - {"object", "array"} for kind in _TYPES.get(name, ())}
+    return bool(plain) and {type(item) for item in items} <= plain
 
 
 def _unwrap(text: str, types: frozenset[str]) -> Any:
@@ -142,20 +152,21 @@ def _fit_object(
     properties = schema.get("properties")
     properties = properties if isinstance(properties, Mapping) else {}
     others = schema.get("additionalProperties")
+    fitted = dict(value)
     for name, item in value.items():
         if name in properties:
-            value[name] = _fit(item, properties[name], whole)
+            fitted[name] = _fit(item, properties[name], whole)
         elif isinstance(others, Mapping):
-            value[name] = _fit(item, others, whole)
+            fitted[name] = _fit(item, others, whole)
     for name, known in properties.items():
         known = _resolved(known, whole)
-        if name in value or "default" not in known:
+        if name in fitted or "default" not in known:
             continue
         types = _types(known, whole)
         if known["default"] is None and types is not None and "null" not in types:
             continue  # "no default", as some generators write it
-        value[name] = copy.deepcopy(known["default"])
-    return value
+        fitted[name] = copy.deepcopy(known["default"])
+    return fitted
 
 
 def _path(parts: Sequence[str | int]) -> str:
@@ -168,13 +179,13 @@ def _path(parts: Sequence[str | int]) -> str:
 def _problems(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    problems: list[dict[str, str]] = []
+    found: dict[tuple[str, str], None] = {}
     for error in validator.iter_errors(value):
         for path, message in _explain(error, schema):
-            problem = {"path": _path(path) or "arguments", "message": message}
-            if problem not in problems:
-                problems.append(problem)
-    return problems
+            found[_path(path) or "arguments", message] = None
+        if len(found) > _MOST_PROBLEMS:
+            break  # a list of a million wrong items is wrong enough
+    return [{"path": path, "message": message} for path, message in found]
 
 
 def _explain(
