@@ -711,7 +711,8 @@ def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         waits, "_read", lambda path, size=0: program if path.endswith("exe") else told
     )
-    assert waits.blocked(1, 1, lambda what: True).state == "hidden"
+    me = os.getpid()
+    assert waits.blocked(me, me, lambda what: True).state == "hidden"
 
 
 FOREGROUND = (

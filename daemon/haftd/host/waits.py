@@ -197,7 +197,7 @@ def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) 
             watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
         case _:
             watched = []
-    kinds = _kinds(pid, watched, sought)
+    kinds = _kinds(pid, ((fd, None) for fd in watched), sought)
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
         return Blocked(state, within, "outward" in kinds, line)
@@ -223,29 +223,34 @@ def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
 _Kind = Literal["sought", "outward", "epoll", "unclear", "other"]
 
 
-def _kinds(pid: int, fds: Iterable[int], sought: Sought, depth: int = 0) -> set[_Kind]:
-    """What these descriptors are, and what the epolls among them watch."""
+def _kinds(
+    pid: int, watched: Iterable[tuple[int, int | None]], sought: Sought, depth: int = 0
+) -> set[_Kind]:
+    """What these descriptors are, and what the epolls among them watch.
+
+    A descriptor comes with the inode of its file where that is known.
+    """
     found: set[_Kind] = set()
-    for fd in fds:
-        kind = _kind(pid, fd, sought)
+    for fd, inode in watched:
+        kind = _kind(pid, fd, inode, sought)
         if kind != "epoll":
             found.add(kind)
         elif depth > _DEEPEST:
             found.add("unclear")
         else:
-            watched, all_clear = _registered(pid, fd)
-            found |= _kinds(pid, watched, sought, depth + 1)
-            if not all_clear:
-                found.add("unclear")
+            found |= _kinds(pid, _registered(pid, fd), sought, depth + 1)
     return found
 
 
-def _kind(pid: int, fd: int, sought: Sought) -> _Kind:
+def _kind(pid: int, fd: int, inode: int | None, sought: Sought) -> _Kind:
     path = f"/proc/{pid}/fd/{fd}"
     try:
         what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
-        return "other"  # closed meanwhile
+        # Closed meanwhile; but what an epoll watches is a file, which may live without its number.
+        return "other" if inode is None else "unclear"
+    if inode not in (None, what.st_ino):
+        return "unclear"
     if sought(what):
         return "sought"
     if stat.S_ISSOCK(what.st_mode):
@@ -281,28 +286,16 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
     return [fd for fd in range(count) if bits >> fd & 1]
 
 
-def _registered(pid: int, epoll: int) -> tuple[list[int], bool]:
-    """The descriptors that an epoll watches for input, and whether these are all."""
-    found: list[int] = []
-    all_clear = True
-    for fd, events, inode in _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}")):
-        if not int(events, 16) & _IN:
-            continue
-        # The number may mean another file by now: what is watched is a file, not a number.
-        if inode and not _is_file(pid, int(fd), int(inode, 16)):
-            all_clear = False
-        elif len(found) == _MOST_WATCHED:
-            return found, False
-        else:
-            found.append(int(fd))
-    return found, all_clear
-
-
-def _is_file(pid: int, fd: int, inode: int) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}/fd/{fd}").st_ino == inode  # noqa: PTH116
-    except FileNotFoundError:
-        return False
+def _registered(pid: int, epoll: int) -> list[tuple[int, int | None]]:
+    """The descriptors that an epoll watches for input, with the inodes of their files."""
+    told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
+    if len(told) > _MOST_WATCHED:
+        raise _Unclear
+    return [
+        (int(fd), int(inode, 16) if inode else None)
+        for fd, events, inode in told
+        if int(events, 16) & _IN
+    ]
 
 
 def _is_foreign(pid: int, stack: int, place: int) -> bool:
