@@ -67,8 +67,7 @@ class Daemon:
     def session_of(self, caller: Caller, params: Params | HandlesListParams | Empty) -> str:
         """The session of a call; the caller belongs to it from now on."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
-        if name not in caller.sessions and name != "*":
-            caller.sessions.add(name)
+        if name != "*":
             self.sessions.join(name, caller)
         return name
 

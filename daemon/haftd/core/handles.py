@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, Exit, LeftBehind, ToolError
+from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 
 from .lifecycle import Event, State, step
 from .spool import Spool
@@ -47,6 +47,7 @@ class Handle:
         "id",
         "last_activity",
         "last_output",
+        "last_screen",
         "left_behind",
         "mark",
         "on_stop",
@@ -111,6 +112,8 @@ class Handle:
         self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
+        self.last_screen: Screen | None = None
+        """What a terminal showed when nothing of it was left."""
         self.mark = 0
         self.seen = 0
         """Where the output ended at the last look of any kind: what is behind it is news."""

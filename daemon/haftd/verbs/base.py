@@ -7,7 +7,7 @@ when the answer waits for the world; only then does the call get a task.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 __all__ = ["Caller", "Later", "Verb", "settled"]
@@ -37,7 +37,6 @@ class Caller:
     inquiry: bool = False
     session: str = "default"
     """The session of calls that name none."""
-    sessions: set[str] = field(default_factory=set)
 
     @property
     def label(self) -> str:
