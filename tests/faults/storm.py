@@ -69,6 +69,13 @@ def ready(reader: int) -> dict[str, object]:
     return facts  # type: ignore[no-any-return]
 
 
+def shrink_numbers() -> None:
+    """Let process numbers come round every few cycles, where the bound is this namespace's own."""
+    version = tuple(int(part) for part in os.uname().release.split(".")[:2])
+    if version >= (6, 14) and os.getpid() == 1:
+        Path("/proc/sys/kernel/pid_max").write_text("700")
+
+
 def main(argv: list[str]) -> None:
     folder, cycles, seed, kind, ground, use_cgroups, *more = argv
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps every orphan
@@ -80,6 +87,7 @@ def main(argv: list[str]) -> None:
         handles.mkdir(exist_ok=True)
         words += ["--cgroup", str(handles)]
     words += more
+    shrink_numbers()
     standing = decoys()
     before: Cgroup | None = None
     leaks: list[str] = []
@@ -119,9 +127,7 @@ def main(argv: list[str]) -> None:
         )
     )
     sys.stdout.flush()
-    for one in standing:
-        os.kill(one.pid, signal.SIGKILL)
-    os._exit(0)
+    os._exit(0)  # and with process 1 the namespace
 
 
 if __name__ == "__main__":
