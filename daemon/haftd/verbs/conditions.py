@@ -25,18 +25,16 @@ _SETTLED_S = 0.004
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
 _LONGEST_PAUSE_S = 0.25
 _LONGEST_PROMPT = 1024
-_PROMPT = re.compile(rb"[^\r\n]*\Z")
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a call waits for, from where in the output, and for how long."""
+    """What a call waits for, and for how long; found out before the call does anything."""
 
     wait: Wait
     timeout_s: float
     quiet_s: float
-    since: int
     pattern: str
     announced: bool
     """Whether the caller asked for a wait, so that the reply says how it ended."""
@@ -48,6 +46,8 @@ class Condition:
 
     handle: Handle
     reading: Reading
+    since: int
+    """From where on output is new."""
 
     def check(self) -> Waited | None:
         handle, reading = self.handle, self.reading
@@ -55,8 +55,10 @@ class Condition:
         match reading.wait:
             case "none":
                 return "stopped" if stopped and reading.announced else None
-            case "output" if handle.readable_end() > reading.since:
+            case "output" if handle.readable_end() > self.since:
                 return "output"
+            case "output" if handle.state is State.WAITING:
+                return "input"  # nothing more will come before its question is answered
             case "quiet" if not stopped and self.is_quiet():
                 return "quiet"
             case _:
@@ -107,15 +109,15 @@ class _InputCondition(Condition):
         return self._due if self.handle.state is State.RUNNING else inf
 
 
-def condition_of(handle: Handle, use: Use | None, reading: Reading) -> Condition:
+def condition_of(handle: Handle, use: Use | None, reading: Reading, since: int) -> Condition:
     """The condition of a reading that waits for anything but a pattern."""
     if reading.wait == "input":
-        return _InputCondition(handle, reading, use)
-    return Condition(handle, reading)
+        return _InputCondition(handle, reading, since, use)
+    return Condition(handle, reading, since)
 
 
 def last_line(spool: Spool) -> str:
     """The last line that was printed, as a terminal would show it: what asks for the input."""
     text = _ESCAPES.sub(b"", spool.read(spool.end - _LONGEST_PROMPT, spool.end))
-    found = _PROMPT.search(text)
-    return found[0].decode("utf-8", "replace") if found else ""
+    begin = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+    return text[begin:].decode("utf-8", "replace")
