@@ -84,8 +84,9 @@ class Desk:
         handles: list[dict[str, Any]] = self._call("handles/list")["handles"]
         return handles
 
-    def _call(self, method: str, **params: Any) -> Any:
-        return self.wire.call(method, session=self.session, **params)
+    def _call(self, method: str, **params: Any) -> dict[str, Any]:
+        result: dict[str, Any] = self.wire.call(method, session=self.session, **params)
+        return result
 
 
 def text(state: dict[str, Any]) -> str:
