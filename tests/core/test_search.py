@@ -10,12 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import compile_pattern
-from haftd.core.search import Search, search
+from haftd.core.patterns import Pattern, compile_pattern
+from haftd.core.search import Search
+from haftd.core.spool import Spool
 from tests.core.disks import make
 from tests.core.test_patterns import HOSTILE
 
 LINES = st.lists(st.text(st.sampled_from("abx é"), max_size=12), max_size=12)
+
+
+def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple[int, str]], bool]:
+    """All steps of a search in one go."""
+    task = Search(spool, pattern, limit)
+    while not task.step():
+        pass
+    return task.matches, task.more
 
 
 def expected(text: str, pattern: str) -> list[tuple[int, str]]:

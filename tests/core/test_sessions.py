@@ -1,10 +1,12 @@
-"""Sessions: who is in which, and which have lost their last connection."""
+"""Sessions: which connections are in which, and that no name outstays them."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.core import sessions as sessions_module
 from haftd.core.sessions import Sessions
 
 STEPS = st.lists(
@@ -14,7 +16,7 @@ STEPS = st.lists(
 
 @settings(deadline=None)
 @given(STEPS)
-def test_the_last_to_leave_is_told_and_a_session_lives_on(
+def test_a_session_is_known_here_as_long_as_it_has_a_connection(
     steps: list[tuple[str, str, int]],
 ) -> None:
     sessions = Sessions()
@@ -22,24 +24,36 @@ def test_the_last_to_leave_is_told_and_a_session_lives_on(
     for step, name, key in steps:
         match step:
             case "join":
-                sessions.join(name, key, 1.0)
+                sessions.join(name, key)
                 model.setdefault(name, set()).add(key)
             case "close":
-                assert sessions.close(name) == (model.pop(name, None) is not None)
+                sessions.close(name)
+                model.pop(name, None)
             case _:
-                alone = [n for n, keys in sorted(model.items()) if keys == {key}]
-                for keys in model.values():
-                    keys.discard(key)
-                assert sessions.leave(key) == alone
+                sessions.leave(key)
+                model = {n: keys - {key} for n, keys in model.items() if keys - {key}}
         assert sessions.names() == list(model)
         assert {n: sessions.connections(n) for n in "ab"} == {
             n: len(model.get(n, ())) for n in "ab"
         }
 
 
-def test_the_last_use_is_known() -> None:
+def test_names_do_not_grow_with_the_connections_that_have_gone() -> None:
     sessions = Sessions()
-    assert sessions.last_used("a") is None
-    sessions.join("a", object(), 3.0)
-    sessions.join("a", object(), 5.0)
-    assert sessions.last_used("a") == 5.0
+    for n in range(10_000):
+        sessions.join(f"s{n}", n)
+        sessions.leave(n)
+    assert sessions.names() == []
+
+
+def test_one_connection_cannot_make_names_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "_MOST", 5)
+    sessions = Sessions()
+    sessions.join("s0", "other")
+    for n in range(9):
+        sessions.join(f"s{n}", "greedy")
+        sessions.join(f"s{n}", "greedy")
+    assert sessions.names() == ["s0", "s4", "s5", "s6", "s7", "s8"]
+    assert sessions.connections("s0") == 1
+    sessions.leave("greedy")
+    assert sessions.names() == ["s0"]

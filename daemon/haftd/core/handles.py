@@ -49,6 +49,7 @@ class Handle:
         "last_output",
         "last_screen",
         "left_behind",
+        "limit",
         "mark",
         "on_stop",
         "output_complete",
@@ -58,10 +59,8 @@ class Handle:
         "read_at",
         "result",
         "root",
-        "seen",
         "session",
         "spool",
-        "spool_path",
         "started_at_wall",
         "stopped_at",
         "terminal",
@@ -91,8 +90,6 @@ class Handle:
         self.args: dict[str, Any] = args if args is not None else {}
         self.root = root
         self.spool = spool
-        self.spool_path: str | None = None
-        """Where the spool's file is, for `truncated.path`; None if nobody can open it."""
         self.terminal = False
         self.command = ""
         self.pid: int | None = None
@@ -103,6 +100,8 @@ class Handle:
         self.failure: ToolError | None = None
         self.raw = True
         self.ended_by: EndedBy | None = None
+        self.limit: str | None = None
+        """The limit that ended it, if one did."""
         self.output_complete = True
         self.unconfirmed: tuple[int, ...] = ()
         self.left_behind: Callable[[], tuple[LeftBehind, ...]] = _none_left
@@ -115,8 +114,6 @@ class Handle:
         self.last_screen: Screen | None = None
         """What a terminal showed when nothing of it was left."""
         self.mark = 0
-        self.seen = 0
-        """Where the output ended at the last look of any kind: what is behind it is news."""
         self.read_at: float | None = None
         """When the end was first read."""
         self.on_stop: Callable[[Handle], None] | None = None
@@ -135,11 +132,6 @@ class Handle:
     def stopped(self) -> bool:
         """Whether it has ended."""
         return self._state is State.STOPPED
-
-    @property
-    def listeners(self) -> tuple[Listener, ...]:
-        """Who is woken at a change."""
-        return self._listeners
 
     @property
     def started_at(self) -> float:
@@ -207,10 +199,12 @@ class Handle:
         failure: ToolError | None = None,
         raw: bool = False,
         exit: Exit | None = None,
+        limit: str | None = None,
         unconfirmed: tuple[int, ...] = (),
     ) -> None:
         """It has ended. With neither `result` nor `failure` its output is the result, as with `raw`.
 
+        `failure` is the tool's own; what else went wrong is put into words by `outcomes`.
         `complete`: no more output will come; else `complete()` is called later.
         """
         self._state = step(self._state, Event.ENDED)
@@ -220,6 +214,7 @@ class Handle:
         self.raw = raw or (result is None and failure is None)
         self.exit = exit
         self.ended_by = by
+        self.limit = limit
         self.output_complete = complete
         self.unconfirmed = unconfirmed
         self.stopped_at = self.last_activity = now

@@ -1,7 +1,7 @@
 """How an end reads: one sentence that says who ended a handle, and how its process went.
 
-Rules: pure, and the only place that words an end. A failure that a tool or the supervisor put into
-words is passed on as it is. Section 3, `error`.
+Rules: pure, and the only place that words an end. What a tool says of its own failure is passed on
+as it is. Section 3, `error`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
 
-__all__ = ["failure_of", "how_it_went"]
+__all__ = ["failure_of", "fault", "how_it_went"]
 
 _WHO: dict[By, str] = {
     "exit": "It ended",
@@ -19,8 +19,39 @@ _WHO: dict[By, str] = {
     "disconnect": "It was ended because the last connection of its session closed",
     "shutdown": "It was ended because haftd was shut down",
     "limit": "It was ended because it passed one of its limits",
-    "lost": "haftd itself ended while this ran",
+    "lost": "haftd itself ended while this ran; what it had started was ended at the next start, and "
+    "its output is lost. Spawn it again if it is still wanted",
 }
+
+
+def failure_of(
+    by: EndedBy,
+    exit: Exit | None,
+    failure: ToolError | None,
+    *,
+    raw: bool,
+    limit: str | None = None,
+) -> ToolError | None:
+    """Return the failure that a handle ended with, None if it succeeded.
+
+    `failure` is the tool's own. `raw`: its output is its result, so the exit says whether it
+    succeeded. `limit` names the limit that ended it.
+    """
+    if failure is not None:
+        return failure
+    went = how_it_went(exit)
+    if by.by == "exit":
+        if not raw or exit is None or exit.code == 0:
+            return None
+        return ToolError(f"{went[0].upper()}{went[1:]}.")
+    if by.by == "lost":
+        return ToolError(f"{_WHO['lost']}.", transient=True)
+    sentence = _WHO[by.by]
+    if by.by == "limit" and limit is not None:
+        sentence = f"It was ended because it passed its limit `{limit}`"
+    if by.client is not UNSET:
+        sentence += f" by {by.client}"
+    return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
 
 
 def how_it_went(exit: Exit | None) -> str:
@@ -28,30 +59,11 @@ def how_it_went(exit: Exit | None) -> str:
     if exit is None:
         return ""
     if exit.signal is not UNSET:
-        return f"signal {exit.signal} ended the process"
+        return f"the process was ended by signal {exit.signal}"
     return f"the process exited with code {exit.code}"
 
 
-def failure_of(
-    by: EndedBy, exit: Exit | None, failure: ToolError | None, *, raw: bool
-) -> ToolError | None:
-    """Return the failure that a handle ended with, None if it succeeded."""
-    if failure is not None:
-        return failure
-    if by.by == "exit":
-        if not raw or exit is None or exit.code == 0:
-            return None
-        if exit.signal is not UNSET:
-            return ToolError(message=f"The process was ended by signal {exit.signal}.")
-        return ToolError(message=f"The process exited with code {exit.code}.")
-    if by.by == "lost":
-        return ToolError(
-            message="haftd itself ended while this ran; what it had started was ended at the next "
-            "start, and its output is lost. Spawn it again if it is still wanted.",
-            transient=True,
-        )
-    sentence = _WHO[by.by]
-    if by.client is not UNSET:
-        sentence += f" by {by.client}"
-    went = how_it_went(exit)
-    return ToolError(message=f"{sentence}{'; ' if went else ''}{went}.")
+def fault(incident: str | None = None) -> str:
+    """Say that haftd itself failed, and that the log says more, under `incident` if it has one."""
+    under = "" if incident is None else f" under {incident}"
+    return f"haftd failed while it held this tool, and ended it; its log says more{under}."

@@ -78,34 +78,6 @@ class Registry:
         self._out: list[Handle] = []
         """What has left the books and was not yet returned by `sweep`."""
 
-    @property
-    def live_count(self) -> int:
-        """How many handles are not stopped."""
-        return self._live
-
-    @property
-    def stopped_count(self) -> int:
-        """How many stopped handles can still be read."""
-        return self._stopped
-
-    def counts(self, session: str) -> tuple[int, int]:
-        """Return how many live and how many stopped handles a session has."""
-        shelf = self._by_session.get(session)
-        return (shelf.live, len(shelf.stopped)) if shelf is not None else (0, 0)
-
-    def sessions(self) -> list[str]:
-        """Name the sessions that have handles."""
-        return [name for name, shelf in self._by_session.items() if shelf.handles]
-
-    def reconfigure(
-        self, *, max_handles: int, max_per_session: int, retain_s: float, retain_max: int = 256
-    ) -> None:
-        """Take new limits; they bind from the next decision on."""
-        self._max_handles = max_handles
-        self._max_per_session = max_per_session
-        self._retain_s = retain_s
-        self._retain_max = retain_max
-
     # --- admission --------------------------------------------------------------------------
 
     def admit(
@@ -214,11 +186,7 @@ class Registry:
         tool: str,
         generation: int,
         command: str = "",
-        call_id: str | None = None,
-        args: dict[str, Any] | None = None,
-        root: str = "/",
         wall: float = 0.0,
-        unconfirmed: tuple[int, ...] = (),
     ) -> Handle | None:
         """Keep a stopped handle for what a daemon before this one ran and lost.
 
@@ -234,13 +202,10 @@ class Registry:
             generation=generation,
             spool=Spool(0, 0, None, _EMPTY),
             now=now,
-            call_id=call_id,
-            args=args,
-            root=root,
             wall=wall,
         )
         handle.command = command
-        handle.end(now, by=EndedBy(by="lost"), complete=True, unconfirmed=unconfirmed)
+        handle.end(now, by=EndedBy(by="lost"), complete=True)
         if shelf is None:
             shelf = self._by_session[session] = Shelf()
         older = shelf.handles.get(id)

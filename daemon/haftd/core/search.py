@@ -10,16 +10,13 @@ from __future__ import annotations
 from .patterns import Match, Pattern, compile_pattern, slice_size
 from .spool import Spool
 
-__all__ = ["Search", "search"]
+__all__ = ["Search"]
 
 _LONGEST = 4_096
 """Bytes of a line that are shown."""
 
 _LARGEST = 4_194_304
 """Bytes of all lines together: one reply."""
-
-_WORK = 1_000_000_000
-"""Instructions times bytes that `search` spends."""
 
 
 class Search:
@@ -37,7 +34,6 @@ class Search:
         "_size",
         "_spool",
         "_stop",
-        "cost",
         "matches",
         "more",
     )
@@ -51,8 +47,6 @@ class Search:
         text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
         self._pattern = compile_pattern(text, within_lines=True)
         self._size = slice_size(self._pattern)
-        self.cost = self._size * self._pattern.programsize
-        """What a step costs at most, in instructions times bytes."""
         self._limit = limit
         self._left = _LARGEST
         self._at = 0
@@ -103,20 +97,6 @@ class Search:
         text = _shown(line, match.start() - begin, match.end() - begin)
         self._left -= len(text)
         self.matches.append((cursor, text))
-
-
-def search(spool: Spool, pattern: str | Pattern, limit: int) -> tuple[list[tuple[int, str]], bool]:
-    """Find up to `limit` lines in one go; returns them, and whether there may be more.
-
-    An expression that could take seconds is stopped before it has seen everything.
-    """
-    task = Search(spool, pattern, limit)
-    budget = _WORK
-    while not task.step():
-        budget -= task.cost
-        if budget <= 0:
-            return task.matches, True
-    return task.matches, task.more
 
 
 def _shown(line: bytes, start: int, end: int) -> str:

@@ -111,11 +111,6 @@ class Spool:
         return self._disk_start
 
     @property
-    def dropped(self) -> int:
-        """How many bytes the kept stretch has lost (`head` still has some of them)."""
-        return self._disk_start
-
-    @property
     def on_disk(self) -> int:
         """How many bytes are in the file."""
         return self._memory_start - self._disk_start
@@ -124,11 +119,6 @@ class Spool:
     def in_memory(self) -> int:
         """How many bytes are in memory."""
         return self.end - self._memory_start + len(self.head)
-
-    @property
-    def holds_all(self) -> bool:
-        """Whether the file is every byte there ever was, in order."""
-        return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def append(self, data: bytes) -> None:
         """Add `data`; a disk that fails is counted, never raised."""
@@ -177,16 +167,11 @@ class Spool:
 
     def settle(self) -> None:
         """No more is expected: move memory to the file where that costs no byte and frees some."""
-        if self.end - self._memory_start > _IDLE:
-            self.flush()
-
-    def flush(self) -> bool:
-        """Move what memory holds to the file, if all of it fits; returns `holds_all`."""
-        if self._memory_start == self.end or self.end - self._disk_start > self._capacity:
-            return self.holds_all
+        if self.end - self._memory_start <= _IDLE or self.end - self._disk_start > self._capacity:
+            return
         wanted = min(self.end, self._capacity) - self._granted
         if wanted > self.budget.free:
-            return False
+            return
         if self._tail is not None:
             self._seal(self._tail)
         try:
@@ -197,9 +182,8 @@ class Spool:
                 self._memory_start += len(self._blocks.popleft())
         except OSError:
             self.faults += 1
-            return False
-        self._blocks = None
-        return self.holds_all
+        else:
+            self._blocks = None
 
     def close(self) -> None:
         """Drop everything and close the file; offsets stay what they were."""

@@ -58,10 +58,8 @@ def show(
     if state is State.STOPPED:
         return _stopped(handle, now, view, cursor, max_bytes, waited, screen, left_behind, peek)
     piece = _text(handle, view, cursor, max_bytes, final=False)
-    if not peek:
-        handle.seen = handle.spool.end
-        if cursor is None and view == "delta":
-            handle.mark = piece.cursor
+    if not peek and cursor is None and view == "delta":
+        handle.mark = piece.cursor
     elapsed = int((now - handle.born) * 1000)
     if state is State.RUNNING:
         return Running(
@@ -130,7 +128,9 @@ def _stopped(
     peek: bool,
 ) -> Stopped:
     assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
-    error = failure_of(handle.ended_by, handle.exit, handle.failure, raw=handle.raw)
+    error = failure_of(
+        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.limit
+    )
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     truncated: Truncated | UnsetType = UNSET
@@ -142,7 +142,8 @@ def _stopped(
             result = piece.text
             if omitted:
                 asked = _asked_from(handle, view, cursor)
-                truncated = _truncated(handle, position - asked, position - asked - omitted)
+                whole = position - asked
+                truncated = Truncated(bytes=whole, kept=whole - omitted, path=None)
         else:
             content = piece.text
     elif error is None:
@@ -150,10 +151,8 @@ def _stopped(
         result, total, kept = cut_text(handle.result, max_bytes)
         if kept < total:
             truncated = Truncated(bytes=total, kept=kept, path=None)
-    if not peek:
-        handle.seen = handle.spool.end
-        if handle.read_at is None:
-            handle.read_at = now
+    if not peek and handle.read_at is None:
+        handle.read_at = now
     if left_behind is None:
         left_behind = handle.left_behind()
     return Stopped(
@@ -184,10 +183,3 @@ def _asked_from(handle: Handle, view: str, cursor: int | None) -> int:
     if cursor is not None:
         return cursor
     return 0 if view in ("all", "tail") else handle.mark
-
-
-def _truncated(handle: Handle, total: int, kept: int) -> Truncated:
-    path = handle.spool_path
-    if path is not None and not (handle.output_complete and handle.spool.flush()):
-        path = None
-    return Truncated(bytes=total, kept=kept, path=path)

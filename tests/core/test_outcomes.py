@@ -1,0 +1,68 @@
+"""Every end has one sentence, and it says who ended the handle and how its process went."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from haft_protocol.states import By, EndedBy, Exit, ToolError
+from haftd.core.outcomes import failure_of, fault
+
+TERM = Exit(signal="TERM")
+
+
+@pytest.mark.parametrize(
+    ("by", "exit", "limit", "sentence"),
+    [
+        (EndedBy("exit"), Exit(code=7), None, "The process exited with code 7."),
+        (EndedBy("exit"), TERM, None, "The process was ended by signal TERM."),
+        (
+            EndedBy("abort", "nvim"),
+            TERM,
+            None,
+            "It was aborted by nvim; the process was ended by signal TERM.",
+        ),
+        (EndedBy("abort"), None, None, "It was aborted."),
+        (
+            EndedBy("limit"),
+            TERM,
+            "cpu_s",
+            "It was ended because it passed its limit `cpu_s`; the process was ended by signal TERM.",
+        ),
+        (
+            EndedBy("shutdown", "pid 7"),
+            Exit(code=0),
+            None,
+            "It was ended because haftd was shut down by pid 7; the process exited with code 0.",
+        ),
+    ],
+)
+def test_an_end_says_who_and_how(
+    by: EndedBy, exit: Exit | None, limit: str | None, sentence: str
+) -> None:
+    failure = failure_of(by, exit, None, raw=True, limit=limit)
+    assert failure is not None and failure.message == sentence
+
+
+@pytest.mark.parametrize("by", get_args(By))
+def test_only_what_ended_by_itself_and_well_has_succeeded(by: By) -> None:
+    for raw in (True, False):
+        failure = failure_of(EndedBy(by), Exit(code=0), None, raw=raw)
+        assert (failure is None) == (by == "exit")
+        assert failure is None or failure.transient == (by == "lost")
+
+
+def test_the_words_of_a_tool_are_passed_on() -> None:
+    own = ToolError("no such branch", ("a", "b"), True)
+    for by in get_args(By):
+        assert failure_of(EndedBy(by), Exit(code=0), own, raw=False) is own
+
+
+def test_a_structured_success_does_not_ask_for_the_exit() -> None:
+    assert failure_of(EndedBy("exit"), Exit(code=3), None, raw=False) is None
+
+
+def test_a_fault_of_ours_says_where_more_is_said() -> None:
+    assert fault("ab12").endswith("its log says more under ab12.")
+    assert fault().endswith("its log says more.")
