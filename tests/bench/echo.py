@@ -11,7 +11,6 @@ import contextlib
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +58,7 @@ def _main(kind: str, path: str) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(256)
+    print("listening", flush=True)
     kept = []
     while True:
         client, _ = listener.accept()
@@ -71,17 +71,17 @@ def _main(kind: str, path: str) -> None:
 @contextlib.contextmanager
 def server(kind: str, path: Path) -> Iterator[int]:
     """Run one; yields its pid."""
-    process = subprocess.Popen([sys.executable, __file__, kind, str(path)])
-    try:
-        end = time.monotonic() + 10
-        while not path.exists():
-            if time.monotonic() > end:
-                raise TimeoutError(f"the {kind} echo does not start")
-            time.sleep(0.01)
-        yield process.pid
-    finally:
-        process.kill()
-        process.wait()
+    process = subprocess.Popen(
+        [sys.executable, __file__, kind, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != "listening\n":
+                raise RuntimeError(f"the {kind} server does not start")
+            yield process.pid
+        finally:
+            process.kill()
 
 
 if __name__ == "__main__":

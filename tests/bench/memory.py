@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.running import RunningDaemon
 
 from .echo import server
-from .report import Section, kib
+from .report import Section, kib, times
 
 __all__ = ["held"]
 
@@ -36,8 +36,8 @@ def held(folder: Path) -> Section:
     ):
         (ours, descriptors), (theirs, _) = of_daemon, of_plain
         section.rows.append([f"baseline: {name}", kib(theirs), "1", ""])
-        times = f"{ours / theirs:.2g}" if theirs > 0 else ""
-        section.rows.append([name, kib(ours), times, f"{descriptors:.1f}"])
+        share = times(ours / theirs) if theirs > 0 else ""
+        section.rows.append([name, kib(ours), share, f"{descriptors:.1f}"])
     return section
 
 

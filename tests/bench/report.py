@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .sampling import Case, ratio
 
-__all__ = ["Section", "kib", "markdown", "megabytes", "spell", "timings"]
+__all__ = ["Section", "kib", "markdown", "megabytes", "spell", "times", "timings"]
 
 
 @dataclass(slots=True)
@@ -27,7 +27,8 @@ def markdown(machine: Sequence[str], sections: Sequence[Section]) -> str:
         lines += ["", f"### {section.title}", "", section.note, ""]
         lines.append(f"| {' | '.join(section.columns)} |")
         lines.append(f"| --- |{' ---: |' * (len(section.columns) - 1)}")
-        lines += [f"| {' | '.join(row)} |" for row in section.rows]
+        for row in section.rows:
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
     return "\n".join(lines)
 
 
@@ -38,8 +39,8 @@ def timings(title: str, note: str, cases: Sequence[Case], baseline: Case) -> Sec
     if with_cpu:
         section.columns = [*section.columns, "processor"]
     for case in cases:
-        times = "1" if case is baseline else f"{ratio(case, baseline):.2g}"
-        row = [case.name, spell(case.median), spell(case.p99), times]
+        share = "1" if case is baseline else times(ratio(case, baseline))
+        row = [case.name, spell(case.median), spell(case.p99), share]
         if with_cpu:
             row.append(spell(case.cpu_per_step) if case.cpu else "")
         section.rows.append(row)
@@ -53,6 +54,11 @@ def spell(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1e3:.3g} ms"
     return f"{seconds:.2f} s"
+
+
+def times(share: float) -> str:
+    """A ratio, to about two digits."""
+    return f"{share:.2f}" if share < 1 else f"{share:.1f}" if share < 10 else f"{share:.0f}"
 
 
 def megabytes(count: float, seconds: float) -> str:

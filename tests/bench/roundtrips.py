@@ -36,6 +36,8 @@ def calls(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
         )
         raw, plain = wires.raw(folder / "raw"), wires.lines(folder / "msgspec")
         lines, headers = wires.lines(daemon.socket), wires.headers(daemon.socket)
+        for connected in (web, raw, plain, lines, headers):
+            stack.enter_context(connected)
         ping, fetch = wires.message("ping"), wires.message("fetch", id="small")
         both = wires.message("ping")[:-1] + b"}"
         batch = b"[%b]" % b",".join([both] * 10)
@@ -73,7 +75,7 @@ def lines_to_cat(daemon: RunningDaemon, folder: Path, seconds: float) -> Section
     with ExitStack() as stack, daemon.connect() as wire:
         piped, terminal = stack.enter_context(_piped_cat()), stack.enter_context(_terminal_cat())
         stack.enter_context(server("relay", folder / "relay"))
-        relay = wires.raw(folder / "relay")
+        relay = stack.enter_context(wires.raw(folder / "relay"))
         wire.call("spawn", tool="run", id="pipe", args={"argv": ["cat"]}, wait="none")
         silent = ["sh", "-c", "stty -echo && echo ready && exec cat"]
         wire.call(
@@ -84,10 +86,16 @@ def lines_to_cat(daemon: RunningDaemon, folder: Path, seconds: float) -> Section
             wait="pattern",
             pattern="ready",
         )
-        exchange = wires.lines(daemon.socket)
+        shell = {"argv": ["sh"], "terminal": True}
+        wire.call("spawn", tool="run", id="shell", args=shell, wait="input")
+        exchange = stack.enter_context(wires.lines(daemon.socket))
         input_ = {"line": line}
         to_pipe = wires.message("apply", id="pipe", input=input_, wait="output")
         to_terminal = wires.message("apply", id="terminal", input=input_, wait="output")
+        to_shell = wires.message(
+            "apply", id="shell", input={"line": "echo $((6 * 7))"}, wait="input"
+        )
+        assert b"42" in exchange(to_shell)
         for request in (to_pipe, to_terminal):
             assert line.encode() in exchange(request)
         baseline = Case("Python loop that relays to a `cat`", lambda: relay(_LINE), per_round=40)
@@ -97,13 +105,16 @@ def lines_to_cat(daemon: RunningDaemon, folder: Path, seconds: float) -> Section
             baseline,
             Case("`apply` to a pipe", lambda: exchange(to_pipe), daemon.pid, 40),
             Case("`apply` to a terminal", lambda: exchange(to_terminal), daemon.pid, 40),
+            Case(
+                "a command to `sh`, until it reads again", lambda: exchange(to_shell), daemon.pid, 8
+            ),
         ]
         interleave(cases, rounds=40, seconds=seconds)
-        for name in ("pipe", "terminal"):
+        for name in ("pipe", "terminal", "shell"):
             wire.call("abort", id=name)
     return timings(
         "A line to `cat` and back",
-        "`apply` with `wait` = `output`, echo off. Baseline: a blocking Python loop that takes bytes from a "
+        "`apply` with `wait` = `output`, echo off; the last with `wait` = `input`. Baseline: a blocking Python loop that takes bytes from a "
         "Unix socket, gives them to a `cat` and sends back what it says.",
         cases,
         baseline,

@@ -24,19 +24,19 @@ def _spawn(id_: str, number: int = 1, **args: object) -> dict[str, object]:
 
 def one(daemon: RunningDaemon, seconds: float) -> Section:
     """One at a time."""
-    exchange = wires.lines(daemon.socket)
-    pipe = json.dumps(_spawn("true")).encode()
-    terminal = json.dumps(_spawn("true", terminal=True)).encode()
-    for request in (pipe, terminal):
-        reply = json.loads(exchange(request))
-        assert reply["result"]["exit"] == {"code": 0}, reply
-    baseline = Case("`Popen`, `communicate`", _plain, per_round=10)
-    cases = [
-        baseline,
-        Case("`spawn`, `wait` = `stopped`, on a pipe", lambda: exchange(pipe), daemon.pid, 10),
-        Case("the same on a terminal", lambda: exchange(terminal), daemon.pid, 10),
-    ]
-    interleave(cases, rounds=40, seconds=seconds)
+    with wires.lines(daemon.socket) as exchange:
+        pipe = json.dumps(_spawn("true")).encode()
+        terminal = json.dumps(_spawn("true", terminal=True)).encode()
+        for request in (pipe, terminal):
+            reply = json.loads(exchange(request))
+            assert reply["result"]["exit"] == {"code": 0}, reply
+        baseline = Case("`Popen`, `communicate`", _plain, per_round=10)
+        cases = [
+            baseline,
+            Case("`spawn`, `wait` = `stopped`, on a pipe", lambda: exchange(pipe), daemon.pid, 10),
+            Case("the same on a terminal", lambda: exchange(terminal), daemon.pid, 10),
+        ]
+        interleave(cases, rounds=40, seconds=seconds)
     return timings(
         "`true`, from spawn to stopped",
         "Resolved, recorded, started behind its gate, read to the end, reaped, looked after for what it "
@@ -48,16 +48,16 @@ def one(daemon: RunningDaemon, seconds: float) -> Section:
 
 def fifty(daemon: RunningDaemon, seconds: float) -> Section:
     """Fifty in one batch."""
-    exchange = wires.lines(daemon.socket)
-    batch = json.dumps([_spawn(f"true{n}", n) for n in range(_MANY)]).encode()
-    replies = json.loads(exchange(batch))
-    assert len(replies) == _MANY and all("result" in reply for reply in replies), replies[0]
-    baseline = Case(f"{_MANY} × `Popen`, then {_MANY} × `communicate`", _plain_many)
-    cases = [
-        baseline,
-        Case(f"a batch of {_MANY} × `spawn`", lambda: exchange(batch), daemon.pid),
-    ]
-    interleave(cases, rounds=20, seconds=seconds)
+    with wires.lines(daemon.socket) as exchange:
+        batch = json.dumps([_spawn(f"true{n}", n) for n in range(_MANY)]).encode()
+        replies = json.loads(exchange(batch))
+        assert len(replies) == _MANY and all("result" in reply for reply in replies), replies[0]
+        baseline = Case(f"{_MANY} × `Popen`, then {_MANY} × `communicate`", _plain_many)
+        cases = [
+            baseline,
+            Case(f"a batch of {_MANY} × `spawn`", lambda: exchange(batch), daemon.pid),
+        ]
+        interleave(cases, rounds=20, seconds=seconds)
     return timings(
         f"{_MANY} × `true` at once", "All of them, until the last has stopped.", cases, baseline
     )

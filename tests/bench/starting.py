@@ -50,7 +50,8 @@ def _answer(daemon: RunningDaemon) -> None:
     end = time.monotonic() + 20
     while True:
         try:
-            wires.lines(daemon.socket)(wires.message("ping"))
+            with wires.lines(daemon.socket) as exchange:
+                exchange(wires.message("ping"))
             return
         except OSError:
             if time.monotonic() > end:

@@ -15,10 +15,24 @@ from pathlib import Path
 
 __all__ = ["headers", "lines", "message", "raw", "websocket"]
 
-Exchange = Callable[[bytes], bytes]
-"""Sends one message and returns the reply as it came."""
-
 _CHUNK = 1 << 20
+
+
+class Exchange:
+    """One connection: called with a message it sends that, and returns the reply as it came."""
+
+    def __init__(self, sock: socket.socket, exchange: Callable[[bytes], bytes]) -> None:
+        self._sock = sock
+        self._exchange = exchange
+
+    def __call__(self, request: bytes) -> bytes:
+        return self._exchange(request)
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sock.close()
 
 
 def message(method: str, **params: object) -> bytes:
@@ -28,7 +42,11 @@ def message(method: str, **params: object) -> bytes:
 
 def _connect(path: Path) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
-    sock.connect(str(path))
+    try:
+        sock.connect(str(path))
+    except OSError:
+        sock.close()
+        raise
     return sock
 
 
@@ -39,11 +57,14 @@ def lines(path: Path) -> Exchange:
     def exchange(request: bytes) -> bytes:
         sock.sendall(request + b"\n")
         reply = sock.recv(_CHUNK)
-        while not reply.endswith(b"\n"):
-            reply += sock.recv(_CHUNK)
-        return reply
+        if reply.endswith(b"\n"):
+            return reply
+        long = bytearray(reply)
+        while not long.endswith(b"\n"):
+            long += sock.recv(_CHUNK)
+        return bytes(long)
 
-    return exchange
+    return Exchange(sock, exchange)
 
 
 def headers(path: Path) -> Exchange:
@@ -61,7 +82,7 @@ def headers(path: Path) -> Exchange:
             body += sock.recv(_CHUNK)
         return body
 
-    return exchange
+    return Exchange(sock, exchange)
 
 
 def raw(path: Path) -> Exchange:
@@ -75,7 +96,7 @@ def raw(path: Path) -> Exchange:
             reply += sock.recv(_CHUNK)
         return reply
 
-    return exchange
+    return Exchange(sock, exchange)
 
 
 def websocket(host: str, port: int, token: str) -> Exchange:
@@ -95,7 +116,7 @@ def websocket(host: str, port: int, token: str) -> Exchange:
         raise ConnectionError(answer.decode(errors="replace"))
     exchange = _frames(sock)
     exchange(message("initialize", client={"name": "bench"}, protocol=1))
-    return exchange
+    return Exchange(sock, exchange)
 
 
 def _frames(sock: socket.socket) -> Exchange:
@@ -115,7 +136,7 @@ def _frames(sock: socket.socket) -> Exchange:
             if reply[0] == 0x89:  # a ping: its pong, with the same body
                 sock.sendall(struct.pack("!BB", 0x8A, 0x80 | reply[1]) + b"\0\0\0\0" + reply[2:])
 
-    return exchange
+    return Exchange(sock, exchange)
 
 
 def _frame_end(data: bytes) -> int:

@@ -1,0 +1,76 @@
+"""The measurements measure: in turns, as ratios, and what they say they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.running import RunningDaemon
+
+from . import roundtrips, spawns
+from .report import Section, markdown, spell, timings
+from .sampling import Case, interleave, percentile, ratio
+
+
+def test_every_case_runs_in_every_round_and_clears_up_after_each_step() -> None:
+    done: list[str] = []
+    cases = [
+        Case(name, lambda name=name: done.append(name), per_round=2, after=lambda: done.append("."))  # type: ignore[misc]
+        for name in "ab"
+    ]
+    interleave(cases, rounds=4, seconds=60)
+    assert [len(case.rounds) for case in cases] == [4, 4]
+    assert done[:4] == ["a", ".", "b", "."]  # once each, to warm up
+    assert {tuple(done[at : at + 8]) for at in range(4, len(done), 8)} <= {
+        ("a", ".", "a", ".", "b", ".", "b", "."),
+        ("b", ".", "b", ".", "a", ".", "a", "."),
+    }
+
+
+def test_there_are_three_rounds_even_when_time_is_over() -> None:
+    case = Case("slow", lambda: None)
+    interleave([case], rounds=10, seconds=0)
+    assert len(case.rounds) == 3
+
+
+def test_a_ratio_is_taken_within_rounds() -> None:
+    base, other = Case("base", lambda: None), Case("other", lambda: None)
+    # The machine got ten times slower for the second round.
+    base.rounds = [[1.0, 1.0, 9.0], [10.0], [1.0]]
+    other.rounds = [[2.0], [20.0], [3.0]]
+    assert ratio(other, base) == 2
+    assert percentile([3, 1, 2], 0.99) == 3
+
+
+def test_a_table_has_its_baseline_in_it_and_keeps_its_columns() -> None:
+    base, other = Case("a | b", lambda: None), Case("c", lambda: None)
+    base.rounds, other.rounds = [[2e-6]], [[5e-3]]
+    text = markdown(["a machine"], [timings("Title", "Note.", [base, other], base)])
+    assert text.splitlines()[0] == "- a machine"
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert rows[2:] == ["| a \\| b | 2 µs | 2 µs | 1 |", "| c | 5 ms | 5 ms | 2500 |"]
+    assert spell(1.5) == "1.50 s"
+
+
+@pytest.fixture
+def bench_daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
+    return make_daemon("[websocket]\nport = 0\n").start()
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda daemon, folder: roundtrips.calls(daemon, folder, 0),
+        lambda daemon, folder: roundtrips.lines_to_cat(daemon, folder, 0),
+        lambda daemon, folder: spawns.one(daemon, 0),
+    ],
+    ids=["calls", "lines", "spawns"],
+)
+def test_the_daemon_answers_what_it_is_measured_with(
+    measure: Callable[[RunningDaemon, Path], Section], bench_daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    section = measure(bench_daemon, short_tmp)
+    assert len({len(row) for row in section.rows}) == 1
+    assert "1" in [row[3] for row in section.rows]
