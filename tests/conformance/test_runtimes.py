@@ -20,7 +20,8 @@ from haftd.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
-from haftd.runtimes.registry import runtime_for
+from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.terminal import TerminalRuntime
 from tests.runtimes import kit
 
 from .checker import PARTS, Part, check_runtime
@@ -128,7 +129,7 @@ class ShellBench:
                 return None
             script = {"asks": ASKS, "fails": FAILS}[part.name]
             env = {"HAFT_CALL": '{"tool": {"name": "test"}}'}
-            return self._runtime, kit.python(script, output="outcome", env=env)
+            return self._runtime, kit.asking(kit.python(script, output="outcome", env=env))
         if part.name == "cannot start":
             return self._runtime, kit.call("no-such-program", terminal=self._terminal)
         env = {"TEXT": part.text.decode()}
@@ -145,11 +146,11 @@ class ShellBench:
 
 
 async def test_the_process_runtime_obeys_the_rules() -> None:
-    bench = ShellBench(runtime_for("stdio"), terminal=False)
+    bench = ShellBench(ProcessRuntime(), terminal=False)
     assert await check_runtime(bench) == [part.name for part in PARTS]
 
 
 async def test_the_terminal_runtime_obeys_the_rules() -> None:
-    bench = ShellBench(runtime_for("pty"), terminal=True)
+    bench = ShellBench(TerminalRuntime(), terminal=True)
     expected = [part.name for part in PARTS if part.name not in ("asks", "fails")]
     assert await check_runtime(bench) == expected

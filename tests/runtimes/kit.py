@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from haftd.host.group import become_subreaper
 from haftd.host.identity import every_pid, read_environ, read_stat
 from haftd.host.mark import Mark, new_instance
 from haftd.runtimes.base import Call
 
-__all__ = ["HERE", "TERMINAL", "call", "fds", "lives", "python", "shell"]
+__all__ = ["HERE", "TERMINAL", "asking", "call", "fds", "lives", "python", "shell"]
 
 HERE = Path(__file__).parent
 TERMINAL: dict[str, Any] = {"terminal": True}
-
-# As the daemon does: what loses its parent becomes ours, and is found.
-become_subreaper()
 
 _instance = new_instance()
 _numbers = itertools.count(1)
@@ -30,6 +29,17 @@ def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
     mark = str(Mark("0" * 12, _instance, next(_numbers)))
     whole = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", **(env or {})}
     return Call("test", argv, fields.pop("cwd", "/"), whole, mark, **fields)
+
+
+def asking(first: Call) -> Call:
+    """A call whose tool may ask: the answers are in `tool.answers` of HAFT_CALL."""
+
+    def again(answers: Mapping[str, Any]) -> Call:
+        told = json.loads(first.env.get("HAFT_CALL", '{"tool": {}}'))
+        told["tool"]["answers"] = dict(answers)
+        return replace(first, env={**first.env, "HAFT_CALL": json.dumps(told)})
+
+    return replace(first, again=again)
 
 
 def shell(script: str, **fields: Any) -> Call:

@@ -11,13 +11,12 @@ import trio
 
 from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, Ended, StartFailed, ToolFailed
-from haftd.runtimes.oneshot import with_answers
-from haftd.runtimes.registry import runtime_for
+from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
 
 from . import kit
 
-stdio = runtime_for("stdio")
+stdio = ProcessRuntime()
 
 ASK = {
     "type": "needs_input",
@@ -125,7 +124,7 @@ async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> N
     env = {"HAFT_CALL": json.dumps({"tool": {"name": "t", "arguments": {"a": 1}}})}
     pids = []
     call = kit.python(ASKING, output="outcome", env=env, record=lambda who: pids.append(who.pid))
-    result, port = await run(call, name="Ada")
+    result, port = await run(kit.asking(call), name="Ada")
     assert result == "hello Ada"
     assert [question.text for question in port.asked] == ["Which name?"]
     assert port.end == Ended(code=0, result="hello Ada")
@@ -138,7 +137,7 @@ async def test_a_question_is_asked_and_the_tool_run_again_with_the_answer() -> N
 async def test_an_abort_while_it_asks_is_an_end_without_a_process() -> None:
     before = kit.fds()
     async with trio.open_nursery() as nursery:
-        call = kit.python(ASKING, output="outcome", env=TOLD)
+        call = kit.asking(kit.python(ASKING, output="outcome", env=TOLD))
         port = Recorder(answers={"name": trio.Event()})
         performance = await perform(nursery, stdio, call, port)
         await port.until(lambda: port.asked)
@@ -156,7 +155,7 @@ async def test_a_refused_question_fails_the_tool() -> None:
 
     port = Refusing()
     with pytest.raises(ToolFailed, match="nobody answers"):
-        await stdio.run(kit.python(ASKING, output="outcome", env=TOLD), port)
+        await stdio.run(kit.asking(kit.python(ASKING, output="outcome", env=TOLD)), port)
     assert port.end is not None
     assert port.end.failure is not None
 
@@ -165,7 +164,7 @@ async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.Mon
     monkeypatch.setattr("haftd.runtimes.oneshot._MOST_RUNS", 3)
     port = Recorder(answers={"name": "Ada"})
     with pytest.raises(ToolFailed, match="asked 3 times"):
-        await stdio.run(say(json.dumps(ASK)), port)
+        await stdio.run(kit.asking(say(json.dumps(ASK))), port)
     assert len(port.asked) == 2
 
 
@@ -185,7 +184,7 @@ async def test_a_run_that_cannot_be_repeated_fails_in_words(tmp_path: Path) -> N
     program.chmod(0o700)
     port = Recorder(answers={"name": "Ada"})
     with pytest.raises(ToolFailed, match="could not be run again"):
-        await stdio.run(kit.call(str(program), output="outcome"), port)
+        await stdio.run(kit.asking(kit.call(str(program), output="outcome")), port)
     assert port.end is not None
     assert port.end.failure is not None
     with pytest.raises(StartFailed):
@@ -211,27 +210,3 @@ async def test_a_call_that_cannot_be_resolved_again_fails_in_words() -> None:
         await stdio.run(call, port)
     assert port.end is not None
     assert port.end.failure is not None
-
-
-def test_answers_are_added_to_what_the_tool_is_told(tmp_path: Path) -> None:
-    told = {"tool": {"name": "t", "answers": {"old": 1}}, "context": {"action": "run"}}
-    call, spare = with_answers(kit.call("true", env={"HAFT_CALL": json.dumps(told)}), {"new": [2]})
-    assert spare is None
-    assert json.loads(call.env["HAFT_CALL"]) == {
-        "tool": {"name": "t", "answers": {"old": 1, "new": [2]}},
-        "context": {"action": "run"},
-    }
-    call, spare = with_answers(kit.call("true"), {"q": True})
-    assert json.loads(call.env["HAFT_CALL"]) == {"tool": {"name": "test", "answers": {"q": True}}}
-
-
-def test_what_is_too_long_for_the_environment_is_in_a_private_file(tmp_path: Path) -> None:
-    file = tmp_path / "call.json"
-    file.write_text(json.dumps({"tool": {"name": "t"}, "big": "x" * 100_000}))
-    call, spare = with_answers(kit.call("true", env={"HAFT_CALL": str(file)}), {"q": "a"})
-    assert spare is not None
-    assert spare.parent == tmp_path
-    assert call.env["HAFT_CALL"] == str(spare)
-    assert spare.stat().st_mode & 0o777 == 0o600
-    assert json.loads(spare.read_text())["tool"]["answers"] == {"q": "a"}
-    assert "answers" not in file.read_text()

@@ -69,7 +69,11 @@ def _plan(call: Call) -> Plan:
 
 
 class Child:
-    """A process of a handle that was started, and all that came of it."""
+    """A process of a handle that was started, and all that came of it.
+
+    An asynchronous context: entered right after the start, and left when nothing of it is left,
+    whatever went wrong in between.
+    """
 
     def __init__(self, launched: Launched, kin: Kin, port: Port, bounds: Bounds) -> None:
         self.launched = launched
@@ -85,11 +89,28 @@ class Child:
         self._dismissed = False
         self._reported = False
         self._complete = False
+        self._seen_through = False
         self._gone = False
+
+    async def __aenter__(self) -> Child:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            if not self._seen_through:
+                # A fault of ours: it must not cost anybody a process that nobody holds.
+                with trio.CancelScope(shield=True):
+                    await self.kin.end(self._port.grace_s)
+                    self.launched.reap()
+        finally:
+            self.close()
 
     @classmethod
     async def start(cls, call: Call, port: Port, bounds: Bounds) -> Child:
-        """Start the program of `call`; returns when it runs. Raises `StartFailed`."""
+        """Start the program of `call`; returns when it runs, and is to be entered at once.
+
+        Raises `StartFailed`.
+        """
         try:
             launched = launch(_plan(call), call.record)
         except LaunchFailed as failed:
@@ -125,7 +146,7 @@ class Child:
     @property
     def ended(self) -> bool:
         """Whether the process that was started has ended."""
-        return self.launched.exit is not None
+        return self._gone or self.launched.exit is not None
 
     def left_behind(self) -> tuple[LeftOver, ...]:
         """What lives on after it, as of now."""
@@ -178,14 +199,9 @@ class Child:
                 finally:
                     self._io.cancel()
         except trio.Cancelled:
+            self._seen_through = True
             raise
-        except BaseException:
-            # A fault of ours: it must not cost anybody a process that nobody holds.
-            with trio.CancelScope(shield=True):
-                await self.kin.end(self._port.grace_s)
-            raise
-        finally:
-            self.close()
+        self._seen_through = True
 
     def close(self) -> None:
         """Give every descriptor back."""

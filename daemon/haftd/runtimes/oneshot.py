@@ -7,15 +7,12 @@ Rules:
 - Standard output is held back while it may still become an outcome, and goes out as it comes from
   the moment it cannot: it begins otherwise, or is too long. What is no outcome is output.
 - What a process killed by a signal had said is output, not its outcome.
-- Answers reach the tool through `Call.again`, else through `tool.answers` of HAFT_CALL.
+- Answers reach the tool through `Call.again`.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,7 +29,7 @@ from .child import Child, Output
 from .pipes import PipeGrip
 from .reading import Said
 
-__all__ = ["OneShot", "with_answers"]
+__all__ = ["OneShot"]
 
 _MOST_RUNS = 100
 _MOST_HELD = 8 << 20
@@ -42,38 +39,40 @@ _MOST_INLINE = 65_536
 class OneShot:
     """The runs of one call."""
 
-    def __init__(self, call: Call, port: Port, bounds: Bounds, child: Child) -> None:
+    def __init__(self, call: Call, port: Port, bounds: Bounds) -> None:
         self._call = call
         self._port = port
         self._bounds = bounds
-        self._child = child
+        self._grip: PipeGrip | None = None
 
     async def run(self) -> str | None:
-        """See it through all its runs."""
-        child = self._child
-        grip = PipeGrip(self._call, self._port, child)
-        self._port.started(grip)
+        """See it through all its runs. Raises `StartFailed` where the first cannot start."""
         answers: dict[str, Any] = {}
-        spare = None
+        said = await self._play(
+            await Child.start(self._call, self._port, self._bounds), may_ask=_MOST_RUNS > 1
+        )
         runs = 1
-        try:
-            while True:
-                said = _Outcome(child, may_ask=runs < _MOST_RUNS)
-                outputs = [Output(child.stdout, said.feed), Output(child.stderr, child.emit)]
-                await child.run(outputs, said, grip.tasks, grip.close)
-                if said.question is None:
-                    break
-                answers[said.question.id] = await self._ask(said.question)
-                _remove(spare)
-                call, spare = self._resolve(answers)
-                child = await self._start(call)
-                grip.attach(child)
-                runs += 1
-        finally:
-            _remove(spare)
+        while said.question is not None:
+            answers[said.question.id] = await self._ask(said.question)
+            runs += 1
+            again = await self._start(self._resolve(answers))
+            said = await self._play(again, may_ask=runs < _MOST_RUNS)
         if said.said.failure is not None:
             raise said.said.failure
         return said.said.result
+
+    async def _play(self, child: Child, *, may_ask: bool) -> _Outcome:
+        """See one run through."""
+        async with child:
+            if self._grip is None:
+                self._grip = PipeGrip(self._call, self._port, child)
+                self._port.started(self._grip)
+            else:
+                self._grip.attach(child)
+            grip, said = self._grip, _Outcome(child, may_ask=may_ask)
+            outputs = [Output(child.stdout, said.feed), Output(child.stderr, child.emit)]
+            await child.run(outputs, said, grip.tasks, grip.close)
+        return said
 
     async def _ask(self, question: Question) -> Any:
         try:
@@ -85,9 +84,12 @@ class OneShot:
             self._port.ended(Ended(failure=failure))
             raise
 
-    def _resolve(self, answers: Mapping[str, Any]) -> tuple[Call, Path | None]:
+    def _resolve(self, answers: Mapping[str, Any]) -> Call:
+        again = self._call.again
+        if again is None:
+            raise AssertionError("a call whose tool may ask says how it is resolved again")
         try:
-            return with_answers(self._call, answers)
+            return again(answers)
         except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:
             raise self._cannot(str(error)) from None
 
@@ -165,34 +167,3 @@ class _Outcome:
 
     def part(self) -> bool:
         return False
-
-
-def _remove(spare: Path | None) -> None:
-    if spare is not None:
-        spare.unlink(missing_ok=True)
-
-
-def with_answers(call: Call, answers: Mapping[str, Any]) -> tuple[Call, Path | None]:
-    """The call with `answers` for its next run, and the file that holds them if it took one.
-
-    The caller removes the file after that run.
-    """
-    if call.again is not None:
-        return call.again(answers), None
-    told = call.env.get("HAFT_CALL", "")
-    folder = None
-    if told.startswith("/"):
-        folder = Path(told).parent
-        told = Path(told).read_text(encoding="utf-8")
-    context = msgspec.json.decode(told) if told else {}
-    context.setdefault("tool", {"name": call.tool}).setdefault("answers", {}).update(answers)
-    text = msgspec.json.encode(context)
-    spare = None
-    if len(text) <= _MOST_INLINE:
-        value = text.decode()
-    else:
-        fd, value = tempfile.mkstemp(prefix="call-", suffix=".json", dir=folder)
-        spare = Path(value)
-        with open(fd, "wb") as file:
-            file.write(text)
-    return replace(call, env={**call.env, "HAFT_CALL": value}), spare

@@ -26,12 +26,12 @@ class ProcessRuntime:
     async def run(self, call: Call, port: Port) -> str | None:
         """See `base`."""
         bounds = Bounds(call.limits)
-        child = await Child.start(call, port, bounds)
         if call.output == "outcome":
-            return await OneShot(call, port, bounds, child).run()
-        if call.output == "events":
-            return await Live(call, port, child).run()
-        grip = PipeGrip(call, port, child)
-        port.started(grip)
-        await child.run([Output(child.stdout, child.emit)], Plain(), grip.tasks, grip.close)
+            return await OneShot(call, port, bounds).run()
+        async with await Child.start(call, port, bounds) as child:
+            if call.output == "events":
+                return await Live(call, port, child).run()
+            grip = PipeGrip(call, port, child)
+            port.started(grip)
+            await child.run([Output(child.stdout, child.emit)], Plain(), grip.tasks, grip.close)
         return None

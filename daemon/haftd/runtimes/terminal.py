@@ -34,14 +34,14 @@ class TerminalRuntime:
 
     async def run(self, call: Call, port: Port) -> str | None:
         """See `base`."""
-        child = await Child.start(call, port, Bounds(call.limits))
-        grip = TerminalGrip(call, port, child)
-        port.started(grip)
-        outputs = [Output(grip.master, grip.show)]
-        try:
-            await child.run(outputs, Plain(), (grip.attend,), grip.close)
-        finally:
-            grip.settle()
+        async with await Child.start(call, port, Bounds(call.limits)) as child:
+            grip = TerminalGrip(call, port, child)
+            try:
+                port.started(grip)
+                outputs = [Output(grip.master, grip.show)]
+                await child.run(outputs, Plain(), (grip.attend,), grip.close)
+            finally:
+                grip.settle()
         return None
 
 

@@ -1,0 +1,49 @@
+"""A fault of ours costs nobody a process: whatever breaks after the launch, nothing is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Call, Grip, Runtime
+from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.terminal import TerminalRuntime
+from tests.conformance.checker import Recorder
+
+from . import kit
+
+
+class _Broken(Exception):
+    """A fault of whoever hears that the tool runs."""
+
+
+class _Deaf(Recorder):
+    def started(self, grip: Grip) -> None:
+        raise _Broken
+
+
+async def _breaks(runtime: Runtime, call: Call, port: Recorder) -> None:
+    before = kit.fds()
+    with trio.fail_after(10), pytest.raises((_Broken, OSError)):
+        await runtime.run(call, port)
+    assert kit.lives(call) == []
+    assert kit.fds() == before
+
+
+@pytest.mark.parametrize("output", ["raw", "outcome", "events"])
+async def test_who_fails_when_told_of_the_start_leaves_no_process(output: str) -> None:
+    call = kit.shell("exec sleep 1000", output=output, stdin="pipe")
+    await _breaks(ProcessRuntime(), call, _Deaf(grace_s=0.1))
+
+
+async def test_who_fails_when_told_of_the_start_leaves_no_process_on_a_terminal() -> None:
+    call = kit.shell("exec sleep 1000", terminal=True)
+    await _breaks(TerminalRuntime(), call, _Deaf(grace_s=0.1))
+
+
+async def test_a_live_tool_whose_context_cannot_be_read_leaves_no_process(tmp_path: Path) -> None:
+    told = {"HAFT_CALL": str(tmp_path / "gone.json")}
+    call = kit.shell("exec sleep 1000", output="events", env=told)
+    await _breaks(ProcessRuntime(), call, Recorder(grace_s=0.1))
