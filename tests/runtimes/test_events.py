@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
-from haftd.runtimes.registry import runtime_for
+from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
 
 from . import kit
 
-stdio = runtime_for("stdio")
+stdio = ProcessRuntime()
 
 HEAD = """
 import json, os, signal, sys, time

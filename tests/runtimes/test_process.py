@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
-from haftd.runtimes.registry import runtime_for
+from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Performance, Recorder, perform
 
 from . import kit
 
-stdio = runtime_for("stdio")
+stdio = ProcessRuntime()
 
 
 async def run(call: Call) -> Recorder:

@@ -9,12 +9,12 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
-from haftd.runtimes.registry import runtime_for
+from haftd.runtimes.terminal import TerminalRuntime
 from tests.conformance.checker import Performance, Recorder, perform
 
 from . import kit
 
-pty = runtime_for("pty")
+pty = TerminalRuntime()
 
 RAW_READER = """
 import os, sys, tty, termios
