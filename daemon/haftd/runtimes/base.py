@@ -78,8 +78,8 @@ class Call:
     """Where the child is put before its program runs; made and removed by the caller."""
 
     again: Callable[[Mapping[str, Any]], Call] | None = None
-    """Resolve the call anew with these answers, for a one-shot tool that asked. Without it the
-    answers are added to `tool.answers` of HAFT_CALL."""
+    """Resolve the call anew with these answers; needed where `output` is `outcome` and the tool
+    may ask."""
 
     script: tuple[Any, ...] = ()
     """For the `fake` runtime only: the steps it plays."""
@@ -160,7 +160,8 @@ class Grip(Protocol):
 
     @property
     def command(self) -> str:
-        """What runs, for a person to read; no secrets."""
+        """What runs, for a person to read: the arguments as they were given, cut short at 200
+        characters. What is secret in them is in here, too."""
 
     @property
     def terminal(self) -> bool:
