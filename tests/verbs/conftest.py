@@ -1,0 +1,75 @@
+"""A connection in a session of the test's own, at the module's daemon."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+__all__ = ["Room"]
+
+_numbers = itertools.count()
+
+
+class Room:
+    """A session and one connection; `call` and `start` name the session."""
+
+    def __init__(self, daemon: RunningDaemon, wire: Wire, session: str) -> None:
+        self.daemon = daemon
+        self.wire = wire
+        self.session = session
+
+    def call(self, method: str, **params: Any) -> Any:
+        return self.wire.call(method, session=self.session, **params)
+
+    def start(self, method: str, **params: Any) -> int:
+        return self.wire.start(method, session=self.session, **params)
+
+    def spawn(self, id: str, sh: str, **more: Any) -> dict[str, Any]:
+        """Run a script of the shell; without more words, answered as soon as it runs."""
+        params = {"wait": "none", "view": "tail", "max_bytes": 0} | more
+        args = {"argv": ["sh", "-c", sh]}
+        state: dict[str, Any] = self.call("spawn", tool="run", id=id, args=args, **params)
+        return state
+
+    def pause(self) -> None:
+        """Let the daemon answer whatever it can answer already: it is asked for several turns."""
+        for _ in range(5):
+            self.wire.call("ping")
+            self.wire.call("handles/list", session=self.session)
+
+    def answered(self, number: int) -> bool:
+        """Whether a request that was started has its reply among those that came meanwhile."""
+        return any(message.get("id") == number for message in self.wire._kept)
+
+    def cancel(self, number: int) -> None:
+        self.wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+
+
+@pytest.fixture
+def room(shared_daemon: RunningDaemon) -> Iterator[Room]:
+    """A session at the module's daemon, closed after the test."""
+    with shared_daemon.connect() as wire:
+        one = Room(shared_daemon, wire, f"v{next(_numbers)}")
+        yield one
+        with shared_daemon.connect() as other:
+            other.call("session/close", session=one.session)
+
+
+@pytest.fixture
+def beside(room: Room) -> Iterator[Callable[[], Room]]:
+    """Open more connections that use the test's session."""
+    wires: list[Wire] = []
+
+    def make() -> Room:
+        wires.append(room.daemon.connect())
+        return Room(room.daemon, wires[-1], room.session)
+
+    yield make
+    for wire in wires:
+        wire.close()
