@@ -190,6 +190,8 @@ def _event(line: str) -> str:
     """What a line of the log says, with or without its JSON around it."""
     try:
         match json.loads(line):
+            case {"event": str(event), "reason": str(reason)}:
+                return f"{event}: {reason}"
             case {"event": str(event)}:
                 return event
     except ValueError:

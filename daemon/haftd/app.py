@@ -17,7 +17,7 @@ from pathlib import Path
 
 import structlog
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
@@ -137,6 +137,8 @@ class _App:
                 if ws:
                     host, port = ws[0].getsockname()[:2]
                     daemon.facts.websocket = WebSocketInfo(host=host, port=port)
+                for problem in daemon.facts.problems:
+                    log.warning("configuration", **to_builtins(problem))
                 rim = rim_of(daemon)
                 await handles.start(Reaper().run)
                 await handles.start(self._heed_signals, daemon)

@@ -121,6 +121,7 @@ def assemble(
         starter=starter,
         facts=facts,
         reload=_reloader(parts, catalogue, facts),
+        stir=stir,
         stop=stop,
     )
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Empty, HandlesListParams, Problem, SpawnParams, WebSocketInfo
-from haftd.core.batch import admit_batch
+from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
@@ -60,6 +60,8 @@ class Daemon:
     facts: Facts
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
+    stir: Callable[[], None]
+    """Say that a handle may be due to be let go."""
     stop: Callable[[str | None], None]
     """Ask the app to stop; the argument says which client asked."""
     stopping: bool = False
@@ -83,5 +85,12 @@ class Daemon:
 
     def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
         """Say of each spawn of a batch whether its id clashes; takes nothing."""
-        keys = [self.starter.key(self.session_of(caller, one), one) for one in spawns]
+        keys = []
+        for one in spawns:
+            session = self.session_of(caller, one)
+            try:
+                keys.append(self.starter.prepare(session, one).key)
+            except RpcError:
+                # It fails by itself when it is its turn; its id is taken into account all the same.
+                keys.append(SpawnKey(session, one.id))
         return admit_batch(keys, self.registry)

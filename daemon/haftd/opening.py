@@ -57,7 +57,7 @@ class CannotStart(Exception):
 def private_folders(paths: Paths) -> None:
     """Make the folders, or check those that are there. Raises `CannotStart`."""
     try:
-        folder.prepare(Path(paths.runtime.folder))
+        folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
         for name in (paths.state, paths.spool, f"{paths.state}/calls"):
             path = Path(name)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,9 +7,10 @@ said before the id is taken; the id is taken before anything is made; whatever w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import structlog
 import trio
 from msgspec import UnsetType
 
-from haft_protocol.errors import RpcError, unsupported_runtime
+from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
 from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
@@ -38,7 +39,7 @@ from haftd.tools.definition import Tool
 from haftd.tools.environment import build, call_value, path_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
-__all__ = ["Place", "Starter"]
+__all__ = ["Place", "Prepared", "Starter"]
 
 log = structlog.get_logger("haftd.starting")
 
@@ -60,9 +61,28 @@ class Place:
     root: str
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A spawn with which nothing is wrong but, perhaps, its id."""
+
+    session: str
+    id: str
+    call_id: str | None
+    tool: Tool
+    args: dict[str, Any]
+    context: CallContext
+    invocation: Invocation
+    client: Mapping[str, str | None] | None
+
+    @property
+    def key(self) -> SpawnKey:
+        """What decides about a clash in a batch."""
+        return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
+
+
 @dataclass(slots=True)
 class Starter:
-    """Starts uses of tools. `settings` and `catalogue` are replaced by a reload."""
+    """Starts uses of tools."""
 
     place: Place
     settings: Settings
@@ -73,28 +93,16 @@ class Starter:
     make_spool: Callable[[], Spool]
     supervisor: Supervisor = field(init=False)
     _count: int = 0
+    _files: dict[str, Path] = field(default_factory=dict)
+    """The files of calls that are too long for an environment."""
 
-    def key(self, session: str, params: SpawnParams) -> SpawnKey:
-        """What decides about a clash in a batch; a call that cannot be right is judged by its id."""
-        root = self.place.root if isinstance(params.root, UnsetType) else params.root
-        call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
-        args = params.args
-        try:
-            args = arguments.check(self.catalogue.find(params.tool, root), args)
-        except RpcError:
-            call_id = None
-        return SpawnKey(session, params.id, params.tool, call_id, args)
-
-    def start(self, session: str, params: SpawnParams) -> tuple[Handle, Use | None]:
-        """Take the id and schedule the tool. A `call_id` that made a handle before gives that one,
-        with no use. Raises `RpcError`, and then nothing was taken."""
+    def prepare(self, session: str, params: SpawnParams) -> Prepared:
+        """Find out all that can be wrong with a spawn before its id is taken; takes nothing."""
         root = self.place.root if isinstance(params.root, UnsetType) else params.root
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
         tool = self.catalogue.find(params.tool, root)
         args = arguments.check(tool, params.args)
-        if (known := self.registry.known(session, call_id, tool.name, args)) is not None:
-            return known, None
         context = CallContext(
             root=root,
             session=session,
@@ -103,58 +111,74 @@ class Starter:
             path=path_of(self.place.environ, client),
         )
         invocation = resolve(tool, args, context)
-        kind = "pty" if invocation.terminal else "stdio"
-        runtime = self.runtimes.get(kind)
-        if runtime is None:
-            raise unsupported_runtime(tool.name, kind, "this daemon was built without it")
-        handle = self.registry.admit(
+        if ("pty" if invocation.terminal else "stdio") not in self.runtimes:
+            raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
+        return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
+
+    def start(self, ready: Prepared) -> tuple[Handle, Use | None]:
+        """Take the id and schedule the tool. A `call_id` that made a handle before gives that one,
+        with the use that is left of it. Raises `RpcError`, and then nothing was taken."""
+        admitted = self.registry.admit(
             trio.current_time(),
-            session=session,
-            id=params.id,
-            tool=tool.name,
-            call_id=call_id,
-            args=args,
-            root=root,
+            session=ready.session,
+            id=ready.id,
+            tool=ready.tool.name,
+            call_id=ready.call_id,
+            args=ready.args,
+            root=ready.context.root,
             make_spool=self.make_spool,
             wall=time.time(),
-        ).handle
-        handle.terminal = invocation.terminal
+        )
+        handle = admitted.handle
+        if admitted.known:
+            return handle, self.supervisor.use_of(handle)
+        handle.terminal = ready.invocation.terminal
         try:
-            call = self._call(handle, tool, args, context, invocation, client)
+            call = self._call(handle, ready)
         except BaseException:
             self.registry.withdraw(handle)
             raise
+        runtime = self.runtimes["pty" if call.terminal else "stdio"]
         return handle, self.supervisor.start(handle, runtime, call)
 
     def settled(self, call: Call, confirmed: bool) -> None:
         """Unmake what was made for a use, now that nothing of it is left; what could not be ended
-        stays recorded, for the next start."""
-        value = call.env.get("HAFT_CALL", "")
-        if value.startswith(str(self.place.calls)):
-            Path(value).unlink(missing_ok=True)
-        if not confirmed:
-            return
-        if call.cgroup is not None:
-            call.cgroup.remove()
-        try:
-            self.journal.end(call.mark)
-        except OSError as error:
-            # Costs the next start one look at a process that is gone.
-            log.warning("an end could not be recorded", mark=call.mark, error=error.strerror)
+        stays recorded, for the next start. What cannot be unmade costs the next start a look."""
+        self._unmake(call.mark, call.cgroup if confirmed else None)
+        if confirmed:
+            with self._told("record", call.mark):
+                self.journal.end(call.mark)
 
-    def _call(
-        self,
-        handle: Handle,
-        tool: Tool,
-        args: dict[str, Any],
-        context: CallContext,
-        invocation: Invocation,
-        client: Mapping[str, str | None] | None,
-    ) -> Call:
+    def _unmake(self, mark: str, cgroup: Cgroup | None) -> None:
+        with self._told("file", mark):
+            if (path := self._files.pop(mark, None)) is not None:
+                path.unlink(missing_ok=True)
+        with self._told("cgroup", mark):
+            if cgroup is not None:
+                cgroup.remove()
+
+    @contextlib.contextmanager
+    def _told(self, what: str, mark: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            log.warning("could not be cleared up", what=what, mark=mark, error=error.strerror)
+
+    def _call(self, handle: Handle, ready: Prepared) -> Call:
         self._count += 1
-        number = self._count
-        mark = str(Mark(self.place.home, self.place.instance, number))
+        mark = str(Mark(self.place.home, self.place.instance, self._count))
         cgroup = self._cgroup(mark)
+        try:
+            return self._made(handle, ready, self._count, mark, cgroup)
+        except BaseException:
+            self._unmake(mark, cgroup)
+            raise
+
+    def _made(
+        self, handle: Handle, ready: Prepared, number: int, mark: str, cgroup: Cgroup | None
+    ) -> Call:
+        tool, args, context = ready.tool, ready.args, ready.context
+        invocation, client = ready.invocation, ready.client
 
         def env_of(resolved: Invocation) -> dict[str, str]:
             return build(
@@ -226,7 +250,7 @@ class Starter:
 
     def _call_file(self, mark: str) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
-            path = self.place.calls / mark
+            path = self._files[mark] = self.place.calls / mark
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with open(fd, "wb") as file:
                 file.write(data)

@@ -13,11 +13,13 @@ from typing import Any
 
 import structlog
 import trio
+from msgspec import UNSET
 
 from haft_protocol.errors import RpcError, action_not_supported, spawn_failed
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
+from haftd.core.outcomes import fault
 from haftd.runtimes.base import (
     Call,
     Ended,
@@ -25,6 +27,7 @@ from haftd.runtimes.base import (
     Input,
     InputRefused,
     Runtime,
+    ScreenShot,
     StartFailed,
     ToolFailed,
     Wanted,
@@ -33,6 +36,9 @@ from haftd.runtimes.base import (
 __all__ = ["Supervisor", "Use"]
 
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
+
+_SHOWN_KEPT = 4
+"""Screens that changes can be told against."""
 
 log = structlog.get_logger("haftd.supervisor")
 
@@ -44,6 +50,7 @@ class Use:
         "_answer",
         "_answered",
         "_early",
+        "_shown",
         "begun",
         "done",
         "ender",
@@ -68,6 +75,7 @@ class Use:
         self._answer: Any = None
         self._answered = trio.Event()
         self._early: list[Callable[[], None]] = []
+        self._shown: dict[int, ScreenShot] = {}
 
     # -- the port: what the runtime reports
 
@@ -78,7 +86,7 @@ class Use:
         self.handle.start(
             trio.current_time(), pid=grip.pid, command=grip.command, terminal=grip.terminal
         )
-        self._begin()
+        self.begin()
 
     def emit(self, data: bytes) -> None:
         """See `runtimes.base.Port`."""
@@ -91,21 +99,12 @@ class Use:
 
     def ended(self, end: Ended) -> None:
         """See `runtimes.base.Port`."""
-        by = self.ender or EndedBy("exit")
-        if end.limit is not None:
-            by = EndedBy("limit")
-        elif end.natural:
-            by = EndedBy("exit")
         exit_ = None
         if end.code is not None:
             exit_ = Exit(code=end.code)
         elif end.signal is not None:
             exit_ = Exit(signal=end.signal)
-        failure = None
-        if end.failure is not None:
-            failure = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
-        elif end.result is None and (by.by != "exit" or end.code != 0):
-            failure = ToolError(_sentence(end, by))
+        by, failure = self._verdict(end)
         self.handle.end(
             trio.current_time(),
             result=end.result if failure is None else None,
@@ -113,9 +112,23 @@ class Use:
             raw=end.result is None and end.failure is None,
             exit=exit_,
             by=by,
+            limit=end.limit,
             complete=end.output_complete,
             unconfirmed=end.unconfirmed,
         )
+
+    def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
+        """Who ended it, and the failure where it is not only the end that says it."""
+        if end.failure is not None:
+            said = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
+            return (EndedBy("exit") if end.natural else self.ender or EndedBy("exit")), said
+        if end.limit is not None:
+            return EndedBy("limit"), None
+        if end.natural:
+            return EndedBy("exit"), None
+        if self.ender is None:
+            return EndedBy("lost"), ToolError(fault(), transient=True)
+        return self.ender, None
 
     def completed(self) -> None:
         """See `runtimes.base.Port`."""
@@ -154,11 +167,17 @@ class Use:
         else:
             self._early.append(act)
 
-    def screen(self) -> Screen | None:
-        """The terminal's screen, if there is one."""
+    def screen(self, since: int | None = None) -> Screen | None:
+        """The terminal's screen, if there is one: whole, or what has changed since a revision that
+        was shown before."""
         shot = self.grip.screen() if self.grip is not None else None
         if shot is None:
             return None
+        before = None if since is None else self._shown.get(since)
+        self._shown[shot.revision] = shot
+        while len(self._shown) > _SHOWN_KEPT:
+            del self._shown[min(self._shown)]
+        same = before is not None and (before.rows, before.cols) == (shot.rows, shot.cols)
         return Screen(
             rows=shot.rows,
             cols=shot.cols,
@@ -166,14 +185,16 @@ class Use:
             alt=shot.alt,
             title=shot.title,
             revision=shot.revision,
-            lines=shot.lines,
+            lines=UNSET if same else shot.lines,
+            changed=_changed(before.lines, shot.lines) if before is not None and same else UNSET,
         )
 
     def wanted(self) -> Wanted:
         """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
         return Wanted("busy") if self.grip is None else self.grip.wanted()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Let those go on who wait until it runs, or cannot."""
         self.begun.set()
         early, self._early = self._early, []
         for act in early:
@@ -194,27 +215,15 @@ class Use:
         return tuple(LeftBehind(one.pid, one.command) for one in self.grip.left_behind())
 
     def fail(self, error: RpcError) -> None:
-        """Say that the tool could not be started."""
+        """Say that the tool could not be started, also to those who wait for its end."""
         self.failure = error
-        self._begin()
-
-
-def _sentence(end: Ended, by: EndedBy) -> str:
-    how = f"exited with code {end.code}" if end.signal is None else f"ended by signal {end.signal}"
-    if end.code is None and end.signal is None:
-        how = "ended"
-    who = f" by {by.client}" if isinstance(by.client, str) else ""
-    match by.by:
-        case "exit":
-            return f"The process {how}."
-        case "abort":
-            return f"The handle was aborted{who}; the process {how}."
-        case "limit":
-            return f"The process passed its limit `{end.limit}` and was ended; it {how}."
-        case "shutdown":
-            return f"The daemon was stopped{who}; the process {how}."
-        case _:
-            return f"The handle was ended ({by.by}){who}; the process {how}."
+        self.handle.end(
+            trio.current_time(),
+            failure=ToolError(error.message),
+            by=EndedBy("exit"),
+            complete=True,
+        )
+        self.begin()
 
 
 class Supervisor:
@@ -247,19 +256,30 @@ class Supervisor:
         """The use that is still held: running, or with processes left behind."""
         return self._uses.get(handle)
 
-    def uses(self) -> Iterable[Use]:
-        """All uses that are still held."""
-        return tuple(self._uses.values())
+    def uses(self, session: str | None = None, id: str | None = None) -> tuple[Use, ...]:
+        """The uses that are still held, or those of a session, or of an id: a handle that a new one
+        of its name has replaced may have left processes behind, and they are still its."""
+        return tuple(
+            use
+            for handle, use in self._uses.items()
+            if session in (None, handle.session) and id in (None, handle.id)
+        )
 
-    async def abort(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
-        """End a use; returns when nothing of it is left. The first to abort is who ended it."""
+    def end(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
+        """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it."""
         if use.ender is None:
             use.ender = by
         if grace_s is not None:
             use.grace_s = grace_s
-        with trio.CancelScope(shield=True):  # an abort holds although who asked for it has gone
-            await self._take_turn()
+        self._nursery.start_soon(self._cancel_in_turn, use)
+
+    async def _cancel_in_turn(self, use: Use) -> None:
+        await self._take_turn()
         use.scope.cancel()
+
+    async def abort(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
+        """End a use; returns when nothing of it is left."""
+        self.end(use, by, grace_s)
         await use.done.wait()
 
     async def abort_all(self, by: EndedBy, uses: Iterable[Use] | None = None) -> None:
@@ -276,15 +296,13 @@ class Supervisor:
 
     async def _hold(self, use: Use, runtime: Runtime, call: Call) -> None:
         handle = use.handle
-        confirmed = True
         try:
             with use.scope:
                 try:
                     await self._take_turn()
                     result = await runtime.run(call, use)
                 except StartFailed as failed:
-                    self._withdraw(handle)
-                    use.fail(spawn_failed(failed.message.rstrip("."), reason=failed.reason))
+                    self._refuse(use, failed.message, failed.reason)
                 except ToolFailed as failed:
                     if not handle.stopped:
                         use.ended(Ended(failure=failed))
@@ -294,18 +312,29 @@ class Supervisor:
         except Exception:
             incident = secrets.token_hex(4)
             log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
-            problem = f"haftd failed while it held this tool; its log says more under {incident}"
+            problem = fault(incident)
             if not use.begun.is_set():
-                self._withdraw(handle)
-                use.fail(spawn_failed(problem, reason="internal"))
+                self._refuse(use, problem, "internal")
             elif not handle.stopped:
                 use.ended(Ended(failure=ToolFailed(problem)))
-        if not use.begun.is_set():
-            self._withdraw(handle)
-            use.fail(spawn_failed("it was aborted before it ran", reason="aborted"))
-        elif not handle.stopped:
-            use.ended(Ended(natural=False))
-        confirmed = not handle.unconfirmed
-        del self._uses[handle]
-        self._settled(call, confirmed)
-        use.done.set()
+        if not handle.stopped:
+            use.ended(Ended(natural=use.ender is None))
+        use.begin()
+        try:
+            if handle.terminal:
+                handle.last_screen = use.screen()
+            self._settled(call, not handle.unconfirmed)
+        except Exception:
+            log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
+        finally:
+            del self._uses[handle]
+            use.done.set()
+
+    def _refuse(self, use: Use, why: str, reason: str) -> None:
+        """It could not be started: as if it had never been admitted."""
+        self._withdraw(use.handle)
+        use.fail(spawn_failed(why.rstrip("."), reason=reason))
+
+
+def _changed(before: tuple[str, ...], now: tuple[str, ...]) -> dict[str, str]:
+    return {str(at): text for at, text in enumerate(now) if before[at] != text}

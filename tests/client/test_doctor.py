@@ -63,13 +63,13 @@ def test_each_fault_is_found_and_comes_with_what_to_do(
 ) -> None:
     ill = {**STATUS, "version": "0.0.9", "containment": "processes", "problems": [PROBLEM]}
     serve(lambda request, peer: {**ill, "unconfirmed": [99]})
-    short_tmp.chmod(0o755)
+    short_tmp.chmod(0o775)
     monkeypatch.setenv("PATH", "/only/here")
     monkeypatch.setattr("shutil.which", lambda name: None)
     assert main(["doctor", "--json"]) == 1
     found = findings(capsys)
     assert found["runtime folder"][0] == "problem"
-    assert found["runtime folder"][2] == f"chmod 700 {short_tmp}"
+    assert found["runtime folder"][2] == f"chmod go-w {short_tmp}"
     assert found["version"] == (
         "problem",
         "the client is 0.1.0, the daemon 0.0.9",

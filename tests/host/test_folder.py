@@ -35,12 +35,21 @@ def test_one_that_others_may_read_is_closed(tmp_path: Path) -> None:
     assert place.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_that_somebody_chose_keeps_its_mode(tmp_path: Path) -> None:
+    place = tmp_path / "home"
+    place.mkdir(mode=0o755)
+    prepare(place, ours=False)
+    assert place.stat().st_mode & 0o777 == 0o755
+    prepare(tmp_path / "new", ours=False)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777, 0o720])
 def test_P17_one_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     place = tmp_path / "haft"
     place.mkdir()
     place.chmod(mode)
-    with pytest.raises(FolderRefused, match="chmod 700"):
+    with pytest.raises(FolderRefused, match="chmod 700|of your own"):
         prepare(place)
     assert place.stat().st_mode & 0o7777 == mode
 

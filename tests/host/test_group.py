@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import signal
@@ -19,7 +18,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from haftd.host import brand, family, group
 from haftd.host.cgroup import Cgroup
-from haftd.host.group import Kin, become_subreaper
+from haftd.host.group import Kin
 from haftd.host.identity import read_stat
 from haftd.host.launch import Exit, Launched, Plan, launch, leaders
 from haftd.host.pump import drain
@@ -35,16 +34,16 @@ from tests.host.launching import (
     read_line,
     running,
 )
+from tests.subreaper import subreaper
 
 ESCAPE = "(setsid {0} sleep 60 & echo $!) ; "
 """A shell that starts a process in a session of its own and ends: a double fork."""
 
 
 @pytest.fixture(autouse=True)
-def subreaper() -> Iterator[None]:
-    become_subreaper()
-    yield
-    ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)
+def adopting() -> Iterator[None]:
+    with subreaper():
+        yield
     for child in family.children(os.getpid()):
         stat = read_stat(child)
         assert (stat is not None and stat.state == "Z") or child in _POPENS, f"{child} is left"

@@ -135,9 +135,16 @@ def _folder(what: str, path: str) -> Iterator[Finding]:
             f"{path} belongs to user {found.st_uid}",
             "set XDG_RUNTIME_DIR or HAFT_SOCKET",
         )
-    elif mode & 0o077:
+    elif mode & stat.S_ISVTX:
         yield Finding(
-            what, "problem", f"{path} has mode {mode:04o}", f"chmod 700 {shlex.quote(path)}"
+            what,
+            "problem",
+            f"{path} is everybody's (mode {mode:04o})",
+            "name a folder of your own: HAFT_SOCKET or --socket",
+        )
+    elif mode & 0o022:
+        yield Finding(
+            what, "problem", f"{path} has mode {mode:04o}", f"chmod go-w {shlex.quote(path)}"
         )
     else:
         yield Finding(what, "ok", f"{path}, mode {mode:04o}")

@@ -41,8 +41,12 @@ class SocketInUse(Exception):
     """Somebody answers at the socket's path."""
 
 
-def prepare(folder: Path) -> None:
-    """Make the runtime folder, or check the one that is there. Raises FolderRefused, OSError."""
+def prepare(folder: Path, *, ours: bool = True) -> None:
+    """Make the runtime folder, or check the one that is there. Raises FolderRefused, OSError.
+
+    `ours`: it is for nothing else, so a mode that lets others look in is mended. A folder that
+    somebody chose for the socket stays as it is: it may be a home.
+    """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
     try:
@@ -63,10 +67,14 @@ def prepare(folder: Path) -> None:
     if facts.st_mode & 0o022:
         raise FolderRefused(
             f"{folder} can be written to by others (mode {st.S_IMODE(facts.st_mode):04o}); "
-            f"look at what is in it, then run: chmod 700 {folder}"
+            + (
+                "name a folder of your own"
+                if facts.st_mode & st.S_ISVTX
+                else f"look at what is in it, then run: chmod 700 {folder}"
+            )
         )
     _check_parent(folder.parent)
-    if st.S_IMODE(facts.st_mode) != 0o700:
+    if ours and st.S_IMODE(facts.st_mode) != 0o700:
         folder.chmod(0o700)
 
 

@@ -6,10 +6,12 @@ arrival over all connections, and the call reads only after its own input is wit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import trio
 from msgspec import UnsetType
 
-from haft_protocol.errors import RpcError, handle_stopped, invalid_answer
+from haft_protocol.errors import handle_stopped, invalid_answer
 from haft_protocol.inputs import InputForm, read_input
 from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
@@ -20,10 +22,34 @@ from haftd.runtimes.base import Input
 from haftd.supervisor import Use
 
 from .base import Caller, Later, settled
-from .reading import DEADLINE_MS, answer, look, plan, usual
+from .reading import Reading, answer, look, plain_state, plan
 from .waiting import until
 
 __all__ = ["apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One apply: everything about it that is found out before it does anything."""
+
+    daemon: Daemon
+    params: ApplyParams
+    handle: Handle
+    use: Use
+    reading: Reading
+    began: float
+
+    @property
+    def deadline(self) -> float:
+        return self.began + self.reading.timeout_s
+
+    def read(self, since: int) -> object:
+        cursor = self.params.cursor
+        since = since if isinstance(cursor, UnsetType) else cursor
+        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began)
+
+    def late(self) -> object:
+        return look(self.daemon, self.params, self.handle, "deadline")
 
 
 def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
@@ -31,84 +57,78 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
     `action_not_supported` where the program takes no input."""
     handle = daemon.find(caller, params, params.id)
     use = daemon.supervisor.use_of(handle)
-    if handle.state is State.STOPPED or use is None:
-        raise handle_stopped(handle.id, look(daemon, params, handle))
+    if handle.stopped or use is None:
+        raise handle_stopped(handle.id, plain_state(handle, peek=True))
+    reading = plan(params, terminal=handle.terminal)
+    call = _Call(daemon, params, handle, use, reading, trio.current_time())
     if handle.state is State.WAITING:
-        return _answer_question(daemon, params, handle, use)
+        return _answer_question(call)
     form = read_input(params.input)
     if handle.state is State.PENDING:
-        return _give_when_it_runs(daemon, params, handle, use, form)
-    return _give(daemon, params, handle, use, form)
+        return _give_when_it_runs(call, form)
+    return _give(call, form)
 
 
-def _answer_question(daemon: Daemon, params: ApplyParams, handle: Handle, use: Use) -> object:
-    question = handle.question
+def _answer_question(call: _Call) -> object:
+    question = call.handle.question
     if question is None:
         raise AssertionError("a waiting handle has its question")
     try:
-        value = check_answer(question, params.input)
+        value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
         raise invalid_answer(str(wrong)) from None
-    since = handle.spool.end
-    use.answer(value)
-    return _read(daemon, params, handle, since)
+    since = call.handle.spool.end
+    call.use.answer(value)
+    return call.read(since)
 
 
-def _give(daemon: Daemon, params: ApplyParams, handle: Handle, use: Use, form: InputForm) -> object:
+def _give(call: _Call, form: InputForm) -> object:
+    use, handle = call.use, call.handle
     since = handle.spool.end
     number = use.write(_input(form))
     if use.written_to >= number:
-        return _read(daemon, params, handle, since)
+        return call.read(since)
 
     async def when_written() -> object:
-        bound = DEADLINE_MS if isinstance(params.timeout_ms, UnsetType) else params.timeout_ms
         done = await until(
             (handle,),
             lambda: True if use.written_to >= number or handle.stopped else None,
-            deadline=trio.current_time() + bound / 1000,
+            deadline=call.deadline,
         )
-        if not done:
-            return look(daemon, params, handle, "deadline")
-        return await settled(_read(daemon, params, handle, since))
+        return await settled(call.read(since)) if done else call.late()
 
     return Later(when_written)
 
 
-def _give_when_it_runs(
-    daemon: Daemon, params: ApplyParams, handle: Handle, use: Use, form: InputForm
-) -> Later:
+def _give_when_it_runs(call: _Call, form: InputForm) -> Later:
     """Keep the order of arrival although the tool does not run yet."""
     given: list[object] = []
     ready = trio.Event()
 
     def act() -> None:
         try:
-            if use.failure is not None:
-                raise use.failure
-            if handle.stopped:
-                raise handle_stopped(handle.id, look(daemon, params, handle))
-            given.append(_give(daemon, params, handle, use, form))
-        except RpcError as error:
-            given.append(error)
+            if call.use.failure is not None:
+                raise call.use.failure
+            if call.handle.stopped:
+                raise handle_stopped(call.handle.id, plain_state(call.handle, peek=True))
+            given.append(_give(call, form))
+        except Exception as error:
+            given.append(error)  # it is this call's, not that of whoever made the tool run
         ready.set()
 
-    use.when_begun(act)
+    call.use.when_begun(act)
 
     async def when_it_runs() -> object:
-        await ready.wait()
+        with trio.move_on_at(call.deadline):
+            await ready.wait()
+        if not given:
+            return call.late()
         reply = given[0]
-        if isinstance(reply, RpcError):
+        if isinstance(reply, Exception):
             raise reply
         return await settled(reply)
 
     return Later(when_it_runs)
-
-
-def _read(daemon: Daemon, params: ApplyParams, handle: Handle, since: int) -> object:
-    if not isinstance(params.cursor, UnsetType):
-        since = params.cursor
-    reading = plan(params, handle, since=since, default=usual(handle))
-    return answer(daemon, params, handle, reading)
 
 
 def _input(form: InputForm) -> Input:

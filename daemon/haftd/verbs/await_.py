@@ -12,8 +12,8 @@ from haft_protocol.methods import AwaitParams, AwaitResult
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 
-from .abort import last_state
 from .base import Caller, Later
+from .reading import plain_state
 from .waiting import until
 
 __all__ = ["await_"]
@@ -47,7 +47,7 @@ def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
 
 def _result(handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
     return AwaitResult(
-        completed=tuple(last_state(one) for one in handles.values() if one.stopped),
-        pending=tuple(last_state(one) for one in handles.values() if not one.stopped),
+        completed=tuple(plain_state(one) for one in handles.values() if one.stopped),
+        pending=tuple(plain_state(one, peek=True) for one in handles.values() if not one.stopped),
         timed_out=timed_out,
     )

@@ -9,7 +9,7 @@ import psutil
 import trio
 
 from haft_protocol.discover import document
-from haft_protocol.errors import RpcError
+from haft_protocol.errors import limit_exceeded
 from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusResult
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
@@ -67,10 +67,8 @@ def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str
     With `refuse`, raises `limit_exceeded` while a handle lives."""
     live = len(daemon.registry.live())
     if params.policy == "refuse" and live:
-        raise RpcError(
-            "limit_exceeded",
-            f"{live} handles still run; end them, or shut down with the policy `abort`.",
-            live=live,
+        raise limit_exceeded(
+            "live_handles", 0, f"With the policy `refuse` no handle may live, and {live} do"
         )
     daemon.stop(caller.label)
     return {}

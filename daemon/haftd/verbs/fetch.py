@@ -17,4 +17,5 @@ def fetch(daemon: Daemon, caller: Caller, params: FetchParams) -> object:
     """Answer with the handle as `view` asks; output is new from `cursor`, else from the mark."""
     handle = daemon.find(caller, params, params.id)
     since = handle.mark if isinstance(params.cursor, UnsetType) else params.cursor
-    return answer(daemon, params, handle, plan(params, handle, since=since, default="none"))
+    reading = plan(params, terminal=handle.terminal, default="none")
+    return answer(daemon, params, handle, reading, since)

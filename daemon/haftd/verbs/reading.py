@@ -22,22 +22,20 @@ from .base import Later
 from .conditions import Condition, Reading, condition_of, last_line
 from .waiting import until
 
-__all__ = ["Reading", "answer", "look", "plan", "usual"]
+__all__ = ["Reading", "answer", "look", "plain_state", "plan"]
 
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 
 
-def usual(handle: Handle) -> Wait:
-    """What spawn and apply wait for when the caller does not say."""
-    return "input" if handle.terminal else "output"
-
-
 def plan(
-    params: FetchParams | SpawnParams, handle: Handle, *, since: int, default: Wait
+    params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
 ) -> Reading:
-    """Turn a call's fields into a reading; `since` is the offset from which output is new."""
-    wait = default if isinstance(params.wait, UnsetType) else params.wait
+    """Find out what the call waits for; raises `invalid_params`, before anything was done.
+
+    Without `default` it is the usual one of a terminal or a pipe."""
+    usual: Wait = "input" if terminal else "output"
+    wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
     pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
     if wait == "pattern" and not pattern:
         raise invalid_params("`wait` is `pattern` but there is no `pattern`", field="pattern")
@@ -45,7 +43,7 @@ def plan(
         compile_pattern(pattern)
         if isinstance(params.wait, UnsetType):
             wait = "pattern"
-    if params.view == "screen" and not handle.terminal:
+    if params.view == "screen" and not terminal:
         raise invalid_params(
             "`view` is `screen`, but this handle has no terminal; use `delta`, `all` or `tail`",
             field="view",
@@ -53,16 +51,20 @@ def plan(
     bound = DEADLINE_MS
     if not isinstance(params.timeout_ms, UnsetType):
         bound = params.timeout_ms
-    elif isinstance(params.wait, UnsetType) and default == "output" and wait == "output":
+    elif isinstance(params.wait, UnsetType) and default is None and wait == "output":
         bound = PIPE_BOUND_MS
     return Reading(
         wait=wait,
         timeout_s=bound / 1000,
         quiet_s=params.quiet_ms / 1000,
-        since=since,
         pattern=pattern,
         announced=not isinstance(params.wait, UnsetType) or wait != "none",
     )
+
+
+def plain_state(handle: Handle, *, peek: bool = False) -> HandleState:
+    """The handle as a plain fetch shows it; with `peek` nothing counts as read."""
+    return handle.view(trio.current_time(), peek=peek)
 
 
 def look(
@@ -75,10 +77,14 @@ def look(
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     if params.view == "screen":
+        since = params.since_revision if isinstance(params, FetchParams) else UNSET
         use = daemon.supervisor.use_of(handle)
-        shot = use.screen() if use is not None else None
-        if shot is not None:
-            screen = shot
+        shot = handle.last_screen
+        if use is not None:
+            shot = use.screen(None if isinstance(since, UnsetType) else since)
+        screen = UNSET if shot is None else shot
+    if handle.stopped:
+        daemon.stir()
     return handle.view(
         trio.current_time(),
         view=params.view,
@@ -107,12 +113,21 @@ def _input_wanted(
 
 
 def answer(
-    daemon: Daemon, params: FetchParams | SpawnParams, handle: Handle, reading: Reading
+    daemon: Daemon,
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    reading: Reading,
+    since: int,
+    began: float | None = None,
 ) -> HandleState | Later:
-    """Answer at once where the condition holds or nothing is to be waited for, else later."""
+    """Answer at once where the condition holds or nothing is to be waited for, else later.
+
+    `since` is the offset from which output is new; the call's bound counts from `began` (trio's
+    clock), by default from now."""
+    deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
-        return _answer_match(daemon, params, handle, reading)
-    condition = condition_of(handle, daemon.supervisor.use_of(handle), reading)
+        return _answer_match(daemon, params, handle, reading, since, deadline)
+    condition = condition_of(handle, daemon.supervisor.use_of(handle), reading, since)
     reason = condition.check()
     if reason is None and reading.wait == "none":
         reason = "immediate"
@@ -122,42 +137,46 @@ def answer(
         return look(daemon, params, handle, reason if reading.announced else UNSET)
 
     async def wait_and_look() -> HandleState:
-        return look(daemon, params, handle, await _wait(handle, reading, condition))
+        return look(daemon, params, handle, await _wait(condition, deadline))
 
     return Later(wait_and_look)
 
 
-async def _wait(handle: Handle, reading: Reading, condition: Condition) -> Waited:
+async def _wait(condition: Condition, deadline: float) -> Waited:
     reason: Waited | None = await until(
-        (handle,),
+        (condition.handle,),
         condition.check,
-        deadline=trio.current_time() + reading.timeout_s,
+        deadline=deadline,
         look_again=condition.look_again,
     )
     return "deadline" if reason is None else reason
 
 
 def _answer_match(
-    daemon: Daemon, params: FetchParams | SpawnParams, handle: Handle, reading: Reading
+    daemon: Daemon,
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    reading: Reading,
+    since: int,
+    deadline: float,
 ) -> HandleState | Later:
     """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
     what comes, between others' turns: a pattern is hostile until it has matched."""
     spool = handle.spool
-    before = spool.read(reading.since - 1, reading.since) if reading.since else b""
-    watch = Watch(compile_pattern(reading.pattern), reading.since, before)
+    before = spool.read(since - 1, since) if since else b""
+    watch = Watch(compile_pattern(reading.pattern), since, before)
     if watch.take(spool):
         return look(daemon, params, handle, "matched")
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
         return look(daemon, params, handle, "stopped" if handle.stopped else "deadline")
 
     async def match_and_look() -> HandleState:
-        return look(daemon, params, handle, await _match(handle, reading, watch))
+        return look(daemon, params, handle, await _match(handle, watch, deadline))
 
     return Later(match_and_look)
 
 
-async def _match(handle: Handle, reading: Reading, watch: Watch) -> Waited:
-    deadline = trio.current_time() + reading.timeout_s
+async def _match(handle: Handle, watch: Watch, deadline: float) -> Waited:
     while True:
         while watch.behind(handle.spool) and not watch.take(handle.spool):
             await trio.lowlevel.checkpoint()

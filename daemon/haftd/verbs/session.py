@@ -12,8 +12,8 @@ from haft_protocol.methods import (
 from haft_protocol.states import EndedBy
 from haftd.daemon import Daemon
 
-from .abort import last_state
 from .base import Caller, Later
+from .reading import plain_state
 
 __all__ = ["session_close", "session_list"]
 
@@ -41,14 +41,19 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
     the last state of each, after which the session's handles are no longer kept."""
     session = daemon.session_of(caller, params)
     handles = daemon.registry.list(session)
-    uses = [use for one in handles if (use := daemon.supervisor.use_of(one)) is not None]
+    uses = daemon.supervisor.uses(session)
+
+    for use in uses:
+        daemon.supervisor.end(use, EndedBy("abort", caller.label))
 
     async def closed() -> SessionCloseResult:
-        await daemon.supervisor.abort_all(EndedBy("abort", caller.label), uses)
-        states = tuple(last_state(one) for one in handles if one.stopped)
+        for use in uses:
+            await use.done.wait()
+        states = tuple(plain_state(one) for one in handles if one.stopped)
         for one in handles:
             daemon.registry.forget(one)
         daemon.sessions.close(session)
+        daemon.stir()
         return SessionCloseResult(states)
 
     return Later(closed)

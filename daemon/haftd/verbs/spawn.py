@@ -1,4 +1,8 @@
-"""spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope."""
+"""spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope.
+
+Rules: what is wrong with the call is said before the id is taken; a batch's spawns take all their
+ids before anything of them runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from haft_protocol.methods import SpawnParams
 from haftd.daemon import Daemon
 
 from .base import Caller, Later, settled
-from .reading import answer, look, plan, usual
+from .reading import answer, look, plan
 
 __all__ = ["spawn"]
 
@@ -20,19 +24,16 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
     """
     if daemon.stopping:
         raise shutting_down()
-    session = daemon.session_of(caller, params)
-    handle, use = daemon.starter.start(session, params)
-    if use is None:
-        use = daemon.supervisor.use_of(handle)
+    ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
+    reading = plan(params, terminal=ready.invocation.terminal)
+    handle, use = daemon.starter.start(ready)
     if use is None:
         return look(daemon, params, handle)
-    held = use
 
     async def started() -> object:
-        await held.begun.wait()
-        if held.failure is not None:
-            raise held.failure
-        reading = plan(params, handle, since=0, default=usual(handle))
-        return await settled(answer(daemon, params, handle, reading))
+        await use.begun.wait()
+        if use.failure is not None:
+            raise use.failure
+        return await settled(answer(daemon, params, handle, reading, since=0))
 
     return Later(started)

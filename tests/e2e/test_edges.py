@@ -1,0 +1,171 @@
+"""Calls that meet at an edge: nothing is done by half, nothing hangs, nothing is left."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+_sessions = itertools.count()
+
+
+@pytest.fixture
+def session() -> str:
+    return f"edge{next(_sessions)}"
+
+
+def request(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def run(session: str, id: str, *argv: str, **more: Any) -> dict[str, Any]:
+    return {"session": session, "tool": "run", "id": id, "args": {"argv": list(argv)}, **more}
+
+
+def test_a_handle_that_is_aborted_before_it_runs_is_stopped_by_abort(
+    shared_daemon: RunningDaemon,
+) -> None:
+    with shared_daemon.connect() as wire:
+        for _ in range(10):
+            name = f"edge{next(_sessions)}"
+            wire.send(
+                [
+                    request(1, "spawn", **run(name, "a", "sleep", "60")),
+                    request(2, "abort", session=name, id="a"),
+                    request(3, "await", session=name, all=["a"]),
+                ]
+            )
+            replies = wire.receive()
+            for state in (
+                replies[0]["result"],
+                replies[1]["result"],
+                replies[2]["result"]["completed"][0],
+            ):
+                assert state["state"] == "stopped" and state["ended_by"]["by"] == "abort"
+            assert wire.call("fetch", session=name, id="a")["ended_by"]["by"] == "abort"
+
+
+def test_who_awaits_what_cannot_be_started_is_told_so(
+    shared_daemon: RunningDaemon, session: str
+) -> None:
+    with shared_daemon.connect() as wire:
+        wire.send(
+            [
+                request(1, "spawn", **run(session, "a", "/no/such/program")),
+                request(2, "await", session=session, all=["a"]),
+                request(3, "apply", session=session, id="a", input="x"),
+            ]
+        )
+        spawned, awaited, applied = wire.receive()
+        assert spawned["error"]["code"] == -32012
+        assert applied["error"]["code"] == -32012
+        (state,) = awaited["result"]["completed"]
+        assert "/no/such/program" in state["error"]["message"]
+        with pytest.raises(Refused, match="-32001"):
+            wire.call("fetch", session=session, id="a")
+
+
+@pytest.mark.parametrize("wrong", [{"pattern": "(", "wait": "pattern"}, {"view": "screen"}])
+def test_a_call_that_is_refused_has_done_nothing(
+    shared_daemon: RunningDaemon, session: str, wrong: dict[str, Any]
+) -> None:
+    with shared_daemon.connect() as wire:
+        with pytest.raises(Refused, match="-32602"):
+            wire.call("spawn", **run(session, "a", "cat"), **wrong)
+        with pytest.raises(Refused, match="-32001"):
+            wire.call("fetch", session=session, id="a")
+        wire.call("spawn", **run(session, "a", "cat"), wait="none")
+        with pytest.raises(Refused, match="-32602"):
+            wire.call("apply", session=session, id="a", input={"line": "no"}, **wrong)
+        state = wire.call("apply", session=session, id="a", input={"line": "yes"},
+                          wait="pattern", pattern="yes")  # fmt: skip
+        assert state["content"] == "yes\n"
+        wire.call("abort", session=session, id="a")
+
+
+def test_what_an_earlier_use_of_an_id_left_behind_is_still_reached_by_it(
+    shared_daemon: RunningDaemon, session: str
+) -> None:
+    def left_by(id: str) -> int:
+        command = "sleep 60 >/dev/null 2>&1 & echo x"
+        params = run(session, id) | {"args": {"command": command, "shell": True}}
+        state = wire.call("spawn", **params, wait="stopped")
+        return int(state["left_behind"][0]["pid"])
+
+    with shared_daemon.connect() as wire:
+        first, other = left_by("a"), left_by("b")
+        wire.call("spawn", **run(session, "a", "true"), wait="stopped")
+        wire.call("spawn", **run(session, "b", "true"), wait="stopped")
+        wire.call("abort", session=session, id="a")
+        assert not Path(f"/proc/{first}").exists()
+        assert Path(f"/proc/{other}").exists()
+        wire.call("session/close", session=session)
+        assert not Path(f"/proc/{other}").exists()
+
+
+def test_a_wait_for_output_ends_at_a_question(make_daemon: Callable[..., RunningDaemon]) -> None:
+    script = (
+        "import json,os\n"
+        "a = json.loads(os.environ['HAFT_CALL'])['tool']['answers']\n"
+        "print(json.dumps({'type': 'success', 'content': 'ok'} if 'q' in a else {'type': 'needs_input',"
+        " 'question': {'id': 'q', 'text': 'Q?', 'answer_type': 'Boolean'}}))"
+    )
+    daemon = make_daemon()
+    daemon.tools(
+        "[tools.ask]\nsource = 'local'\nstateful = true\noutput = 'outcome'\n"
+        f'command = ["python3", "-c", """{script}"""]\n'
+    )
+    with daemon.start().connect() as wire:
+        began = time.monotonic()
+        state = wire.call("spawn", tool="ask", id="a", wait="output", timeout_ms=60_000)
+        assert state["state"] == "waiting" and time.monotonic() - began < 50
+
+
+def test_a_screen_is_told_by_its_changes_and_stays_after_the_end(
+    shared_daemon: RunningDaemon, session: str
+) -> None:
+    script = "printf 'one\\ntwo\\n'; read x; printf '\\033[1;1HONE'; read x"
+    params = run(session, "t") | {
+        "args": {"command": script, "shell": True, "terminal": True, "rows": 5, "cols": 20}
+    }
+    with shared_daemon.connect() as wire:
+        first = wire.call("spawn", **params, view="screen")["screen"]
+        assert first["lines"][:2] == ["one", "two"] and len(first["lines"]) == 5
+        second = wire.call("apply", session=session, id="t", input={"line": "x"}, view="screen",
+                           since_revision=first["revision"])["screen"]  # fmt: skip
+        assert "lines" not in second and second["changed"]["0"] == "ONE"
+        assert "1" not in second["changed"] and second["revision"] > first["revision"]
+        unknown = wire.call("fetch", session=session, id="t", view="screen",
+                            since_revision=10**9)["screen"]  # fmt: skip
+        assert unknown["lines"][0] == "ONE"
+        wire.call("apply", session=session, id="t", input={"line": "x"}, wait="stopped")
+        last = wire.call("fetch", session=session, id="t", view="screen")
+        assert last["state"] == "stopped" and last["screen"]["lines"][0] == "ONEx"
+
+
+def test_a_call_file_that_cannot_be_removed_harms_nobody(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon()
+    daemon.tools(
+        "[tools.big]\nsource = 'local'\nstateful = true\ncommand = ['cat']\n"
+        "[tools.big.parameters]\ntext = { type = 'string' }\n"
+    )
+    with daemon.start().connect() as wire:
+        wire.call("spawn", tool="big", id="a", args={"text": "x" * 70_000}, wait="none")
+        (path,) = (daemon.state / "haft" / "calls").iterdir()
+        path.unlink()
+        path.mkdir()
+        state = wire.call("apply", id="a", input={"eof": True}, wait="stopped")
+        assert state["exit"] == {"code": 0}
+        wire.call("spawn", tool="big", id="a", args={"text": "x"}, wait="none")
+        assert wire.call("abort", id="a")["state"] == "stopped"
+        assert os.path.isdir(f"/proc/{daemon.pid}")

@@ -1,0 +1,26 @@
+"""Being a sub-reaper for the time of a test, as the daemon is for its life."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from haftd.host.group import become_subreaper
+
+__all__ = ["subreaper"]
+
+_SET, _GET = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
+
+
+@contextmanager
+def subreaper() -> Iterator[None]:
+    """Adopt orphans; afterwards the process is again what it was, for the tests that come next."""
+    prctl = ctypes.CDLL(None).prctl
+    before = ctypes.c_int()
+    prctl(_GET, ctypes.byref(before), 0, 0, 0)
+    become_subreaper()
+    try:
+        yield
+    finally:
+        prctl(_SET, before.value, 0, 0, 0)
