@@ -12,7 +12,6 @@ from __future__ import annotations
 import inspect
 import secrets
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,15 +157,12 @@ class _Methods(dict[str, Callable[..., Any]]):
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
-    `on_reply` gets what a client answers to a request of ours. `counts` is for the curious."""
+    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
     limits: LimitsResult
     log: Log
-    on_reply: Callable[[Caller, Incoming], None] | None = None
-    counts: Counter[str] = field(default_factory=Counter)
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,10 +181,9 @@ class Dispatcher:
             item = read.item
             if isinstance(item, Request):
                 return self._request(caller, item, room)
-            return self._other(caller, item)
+            return _unasked(item)
         if isinstance(read, Batch):
             return self._batch(caller, read, room)
-        self.counts["parse_fault"] += 1
         return encode_error(b"null", read.error)
 
     async def finish(self, waiting: Waiting) -> bytes | None:
@@ -215,7 +210,6 @@ class Dispatcher:
             if caller.transport != "unix" and not caller.initialized and name != "initialize":
                 raise not_authorized("On a WebSocket `initialize` comes first, then anything else.")
             if room <= 0:
-                self.counts["max_in_flight"] += 1
                 limit = self.limits.max_in_flight
                 raise limit_exceeded(
                     "max_in_flight", limit, "Too many requests of this connection are unanswered"
@@ -249,7 +243,6 @@ class Dispatcher:
         self, id_: bytes | None, name: str, result: object, error: RpcError | None
     ) -> bytes | None:
         if id_ is None:
-            self.counts["notification_failed"] += error is not None
             return None
         if error is None:
             try:
@@ -260,7 +253,6 @@ class Dispatcher:
 
     def _fail(self, name: str, fault: Exception) -> RpcError:
         incident = secrets.token_hex(6)
-        self.counts["incident"] += 1
         self.log.error("verb failed", incident=incident, method=name[:64], exc_info=fault)
         return internal(incident)
 
@@ -271,17 +263,6 @@ class Dispatcher:
             return Cancel(read_params(request.params, _CancelParams, CANCEL).id)
         except RpcError as error:
             return self._encode(request.id, CANCEL, None, error)
-
-    def _other(self, caller: Caller, item: Incoming | Invalid) -> bytes | None:
-        if isinstance(item, Invalid):
-            return encode_error(item.id, item.error)
-        self.counts["reply"] += 1
-        if self.on_reply is not None:
-            try:
-                self.on_reply(caller, item)
-            except Exception as fault:
-                self._fail("(a reply)", fault)
-        return None
 
     def _batch(self, caller: Caller, batch: Batch, room: int) -> bytes | Batched | None:
         """Spawns take their ids before anything runs; then they start, then all others, in order."""
@@ -294,7 +275,7 @@ class Dispatcher:
         for at in first + [at for at in range(len(items)) if at not in spawns]:
             item = items[at]
             if not isinstance(item, Request):
-                slots[at] = self._other(caller, item)
+                slots[at] = _unasked(item)
             elif clash is not None:
                 error = clash.get(at) or clash[-1]
                 slots[at] = self._encode(item.id, item.method, None, error)
@@ -342,3 +323,8 @@ class Dispatcher:
         data = {key: value for key, value in one.data.items() if key != "kind"}
         errors[-1] = RpcError(one.kind, f"Nothing of this batch was run: {one.message}", **data)
         return errors
+
+
+def _unasked(item: Incoming | Invalid) -> bytes | None:
+    """The answer to what is no request; a reply to one of ours, which there are none of, gets none."""
+    return encode_error(item.id, item.error) if isinstance(item, Invalid) else None

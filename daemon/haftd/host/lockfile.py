@@ -94,10 +94,6 @@ class DaemonLock:
         here = os.fstat(self._fd)
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
-    def fileno(self) -> int:
-        """The locked descriptor; it stays ours."""
-        return self._fd
-
     def close(self) -> None:
         """Let go of the lock. The file stays."""
         if self._fd >= 0:

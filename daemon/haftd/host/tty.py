@@ -21,10 +21,8 @@ __all__ = [
     "LONGEST_LINE",
     "Modes",
     "foreground",
-    "get_size",
     "modes",
     "open_terminal",
-    "session",
     "set_size",
 ]
 
@@ -36,7 +34,6 @@ LONGEST_LINE = 4095
 _UNLOCK = getattr(termios, "TIOCSPTLCK", 0x40045431)
 _NUMBER = getattr(termios, "TIOCGPTN", 0x80045430)
 _GROUP = termios.TIOCGPGRP
-_SESSION = getattr(termios, "TIOCGSID", 0x5429)
 _IUTF8 = 0o40000
 _INT = struct.Struct("i")
 _SIZE = struct.Struct("HHHH")
@@ -88,12 +85,6 @@ def set_size(master: int, rows: int, cols: int) -> None:
     fcntl.ioctl(master, termios.TIOCSWINSZ, _SIZE.pack(rows, cols, 0, 0))
 
 
-def get_size(master: int) -> tuple[int, int]:
-    """(rows, columns). Raises OSError."""
-    rows, cols, _, _ = _SIZE.unpack(fcntl.ioctl(master, termios.TIOCGWINSZ, bytes(_SIZE.size)))
-    return rows, cols
-
-
 def modes(master: int) -> Modes:
     """Read what the line discipline does now. Raises OSError."""
     try:
@@ -123,17 +114,8 @@ def modes(master: int) -> Modes:
 
 def foreground(master: int) -> int | None:
     """The process group in the foreground; None when there is none (any more)."""
-    return _ask(master, _GROUP)
-
-
-def session(master: int) -> int | None:
-    """The session whose terminal this is; None when it is nobody's (any more)."""
-    return _ask(master, _SESSION)
-
-
-def _ask(master: int, request: int) -> int | None:
     try:
-        (answer,) = _INT.unpack(fcntl.ioctl(master, request, bytes(_INT.size)))
+        (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))
     except OSError as error:
         if error.errno in (errno.ENOTTY, errno.EIO, errno.ESRCH):
             return None
