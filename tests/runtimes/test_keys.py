@@ -146,6 +146,38 @@ def test_on_a_pipe_a_key_of_a_terminal_is_refused(name: str) -> None:
         on_pipe(name)
 
 
+_PRINTABLE = st.characters().filter(str.isprintable)
+
+
+@given(
+    st.sets(st.sampled_from(["C-", "M-", "S-"])),
+    st.one_of(_PRINTABLE, st.sampled_from("ßİıſŉΐK")),
+    st.sampled_from([b"", b"\x1b[>1u", b"\x1b[>31u"]),
+)
+def test_any_character_with_any_modifiers_is_typed_or_refused(
+    modifiers: set[str], char: str, protocol: bytes
+) -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    screen.feed(protocol)
+    name = "".join(sorted(modifiers)) + char
+    try:
+        (data,) = encode([name], screen.keyboard_protocol, screen.encode_key)
+    except InputRefused as refused:
+        assert str(refused).endswith(".")
+    else:
+        assert data
+    finally:
+        screen.close()
+
+
+def test_a_letter_with_another_as_its_capital_is_not_that_one() -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    for name in ("C-ı", "C-ſ", "C-ß", "C-İ"):
+        (data,) = encode([name], False, screen.encode_key)
+        assert data not in (b"\t", b"\x13")
+    assert encode(["S-ß"], False, screen.encode_key) == ("ß".encode(),)
+
+
 @given(st.text(max_size=12))
 def test_any_text_is_a_key_or_is_refused(name: str) -> None:
     try:

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
+from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.terminal import TerminalRuntime
 from tests.conformance.checker import Performance, Recorder, perform
 
@@ -166,6 +167,34 @@ async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
             performance.grip.write(Input("line", "hello"))
             await performance.port.until(lambda: performance.port.number == 1)
         performance.scope.cancel()
+
+
+async def test_a_key_that_nothing_is_sent_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    load()
+    monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        with pytest.raises(InputRefused, match="sends nothing for the key 'Up'"):
+            performance.grip.write(Input("keys", keys=("a", "Up")))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"q"]
+
+
+async def test_a_key_that_cannot_be_sent_any_more_is_dropped_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load()
+    script = RAW_READER.replace('b"READY\\r\\n")', 'b"READY\\r\\n"); import time; time.sleep(0.4)')
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.python(script, terminal=True), b"READY\r\n")
+        performance.grip.write(Input("text", "hello"))
+        dropped = performance.grip.write(Input("keys", keys=("a", "Up")))
+        monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
+        await performance.port.until(lambda: performance.port.number == dropped)
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"hello", b"q"]
 
 
 async def test_text_is_text_and_never_a_key() -> None:

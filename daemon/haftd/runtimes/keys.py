@@ -95,7 +95,9 @@ def read_key(name: str) -> KeyPress:
         if not rest.isprintable():
             raise _refuse(name)
         if shift and rest.isalpha():
-            rest, shift = rest.upper(), False
+            capital = rest.upper()
+            # Some letters have a capital of two characters (ß): that is no key.
+            rest, shift = (capital if len(capital) == 1 else rest), False
         return KeyPress("", rest, ctrl, meta, shift)
     known = _NAMES.get(rest.lower())
     if known is None:
@@ -111,6 +113,8 @@ def _control(char: str) -> bytes | None:
         return b"\x7f"
     if char == "/":
         return b"\x1f"
+    if not char.isascii():
+        return None  # Also where its capital is in ASCII, as that of the dotless i.
     code = ord(char.upper())
     return bytes((code & 0x1F,)) if 0x40 <= code <= 0x5F else None
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .base import ScreenShot
+from .base import InputRefused, ScreenShot
 from .keys import KeyPress
 
 __all__ = ["Screen", "is_loaded", "load"]
@@ -222,6 +222,7 @@ class Screen:
         """Encode a paste: between codes if the program asked for that, control characters blanked.
 
         The codes themselves are taken out of `text`, so that nothing in it can end the paste.
+        Raises `InputRefused`.
         """
         bracketed = self.bracketed_paste
         for marker in _MARKERS:
@@ -233,13 +234,15 @@ class Screen:
         out = core.ffi.new("char[]", room)
         size = core.ffi.new("size_t*")
         given = core.ffi.new("char[]", data)
-        core.check(
-            core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size), "paste"
-        )
+        told = core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size)
+        _check(core, told, "paste")
         return bytes(core.ffi.buffer(out, size[0]))
 
     def encode_key(self, press: KeyPress) -> bytes:
-        """Encode one key as the program's modes want it; empty when a terminal sends nothing."""
+        """Encode one key as the program's modes want it; empty when a terminal sends nothing.
+
+        Raises `InputRefused`.
+        """
         self.catch_up()
         core = load()
         lib, ffi = core.lib, core.ffi
@@ -260,9 +263,10 @@ class Screen:
         # The event borrows the text: it must live until the call that encodes.
         utf8 = ffi.new("char[]", text.encode() or b"\0")
         lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
-        lib.ghostty_key_event_set_unshifted_codepoint(event, ord(text.lower()[0]) if text else 0)
+        small = text.lower() if len(text.lower()) == 1 else text
+        lib.ghostty_key_event_set_unshifted_codepoint(event, ord(small) if text else 0)
         out, size = ffi.new("char[128]"), ffi.new("size_t*")
-        core.check(lib.ghostty_key_encoder_encode(encoder, event, out, 128, size), "key_encode")
+        _check(core, lib.ghostty_key_encoder_encode(encoder, event, out, 128, size), "key")
         return bytes(ffi.buffer(out, size[0]))
 
     def close(self) -> None:
@@ -289,10 +293,18 @@ class _Encoder:
         self.encoder, self.event = self._free_encoder, self._free_event
 
 
+def _check(core: Any, told: int, what: str) -> None:
+    try:
+        core.check(told, what)
+    except core.GhosttyError:
+        raise InputRefused(f"The terminal cannot encode this {what}; give it as text.") from None
+
+
 def _key_of(lib: Any, char: str) -> int:
-    lower = char.lower()
-    if "a" <= lower <= "z":
-        return int(getattr(lib, f"GHOSTTY_KEY_{lower.upper()}"))
-    if "0" <= lower <= "9":
-        return int(getattr(lib, f"GHOSTTY_KEY_DIGIT_{lower}"))
+    """The key of a character. The capitals of other alphabets may be made of two characters, or
+    of one of ours: they are not on the keyboard that the library knows."""
+    if char.isascii() and char.isalpha():
+        return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
+    if char.isascii() and char.isdigit():
+        return int(getattr(lib, f"GHOSTTY_KEY_DIGIT_{char}"))
     return int(lib.GHOSTTY_KEY_UNIDENTIFIED)

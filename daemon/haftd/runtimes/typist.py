@@ -100,7 +100,7 @@ class Typist:
                 "A secret input waits until the program asks for it, that is, turns the echo off; "
                 'it goes first. {"signal": "INT"} interrupts the program and drops it.'
             )
-        self._check(item, modes)
+        parts = self._check(item, modes)
         size = len(item.text.encode()) + 16 * len(item.keys)
         if self._size + self._writer.waiting + size > _MOST_WAITING and self.waits:
             raise InputRefused(
@@ -109,8 +109,8 @@ class Typist:
             )
         self._number += 1
         typed = _Typed(self._number, item, size)
-        if not self._queue and not self._busy and self._at_once(item, modes):
-            self._press(typed, self._encode(item, modes), modes)
+        if not self._queue and not self._busy and self._at_once(item, parts, modes):
+            self._press(typed, parts, modes)
         else:
             self._queue.append(typed)
             self._size += size
@@ -179,8 +179,11 @@ class Typist:
 
     # -- what an input means -------------------------------------------------------------------
 
-    def _check(self, item: Input, modes: tty.Modes) -> None:
-        """Refuse what cannot be typed, before anything is."""
+    def _check(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+        """Refuse what cannot be typed, before anything is; returns what it is as of now.
+
+        That is nothing while the terminal library has to be loaded first.
+        """
         if item.kind == "keys":
             keys.encode(item.keys, True, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
@@ -193,12 +196,11 @@ class Typist:
                     f"line: it would be cut at {tty.LONGEST_LINE:,} bytes without a word. Give "
                     "shorter lines, put the text into a file, or start the tool on a pipe."
                 )
+        return () if self._wants_library(item) else self._encode(item, modes)
 
-    def _at_once(self, item: Input, modes: tty.Modes) -> bool:
+    def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: tty.Modes) -> bool:
         """Whether `item` can be typed here and now."""
-        if (item.secret and modes.echo) or self._wants_library(item):
-            return False
-        if len(self._encode(item, modes)) > 1:
+        if (item.secret and modes.echo) or len(parts) != 1:
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
@@ -231,6 +233,14 @@ class Typist:
             case "eof":
                 return (self._end_of_input(modes),)
         raise AssertionError(f"a {item.kind} is not typed")
+
+    def _encode_late(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+        """As `_encode`. What the modes of now have no bytes for is dropped: who gave it has its
+        number already, and no input may end the handle."""
+        try:
+            return self._encode(item, modes)
+        except InputRefused:
+            return ()
 
     def _end_of_input(self, modes: tty.Modes) -> bytes:
         """One EOF character hands over a line that is begun, and only the next one ends."""
@@ -282,7 +292,7 @@ class Typist:
         self._size -= typed.size
         self._busy = True
         try:
-            for place, part in enumerate(self._encode(typed.item, modes)):
+            for place, part in enumerate(self._encode_late(typed.item, modes)):
                 # Text may follow what is unread; a key, and what comes after one, may not.
                 if place or self._has_to_wait(typed.item):
                     await self._read_up()
