@@ -1,0 +1,154 @@
+"""The WebSocket of a real daemon: who gets in, and the same handles behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.by_hand import ByHand
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+ORIGIN = "https://panel.example.org"
+CONFIG = f'[websocket]\nport = 0\norigins = ["{ORIGIN}"]\n'
+
+
+@pytest.fixture
+def port(daemon: RunningDaemon) -> int:
+    """Where the WebSocket listens, as the daemon says."""
+    with daemon.connect() as wire:
+        where = wire.call("daemon/status")["websocket"]
+    assert where["host"] == "127.0.0.1" and where["port"] > 0
+    number: int = where["port"]
+    return number
+
+
+@pytest.fixture
+def daemon(make_daemon: Callable[..., RunningDaemon]) -> RunningDaemon:
+    return make_daemon(CONFIG).start()
+
+
+@pytest.fixture
+def token(daemon: RunningDaemon) -> str:
+    """The token that lies beside the socket, for its owner only."""
+    file = daemon.socket.with_name("token")
+    assert file.stat().st_mode & 0o777 == 0o600
+    text = file.read_text().strip()
+    assert len(text) >= 32
+    return text
+
+
+@pytest.fixture
+def peer(port: int, token: str) -> Iterator[ByHand]:
+    with ByHand(port) as one:
+        assert one.upgrade(token=token) == 101
+        yield one
+
+
+def test_who_gets_in_and_who_does_not(daemon: RunningDaemon, port: int, token: str) -> None:
+    both = f"haft.v1, haft.token.{token}"
+    cases: list[tuple[int, dict[str, Any]]] = [
+        (101, {"token": token}),
+        (101, {"token": token, "host": f"localhost:{port}"}),
+        (101, {"token": token, "origin": ORIGIN}),
+        (101, {"protocols": both}),
+        (101, {"protocols": both, "origin": ORIGIN}),
+        (401, {}),
+        (401, {"token": token[:-1] + ("a" if token[-1] != "a" else "b")}),
+        (401, {"token": ""}),
+        (401, {"protocols": "haft.v1, haft.token.wrong"}),
+        (401, {"protocols": "haft.v1"}),
+        (403, {"token": token, "origin": "https://evil.example"}),
+        (403, {"token": token, "origin": "null"}),
+        (403, {"token": token, "origin": f"http://127.0.0.1:{port}"}),
+        (403, {"protocols": both, "origin": "https://evil.example"}),
+        (403, {"token": token, "host": f"attacker.example:{port}"}),
+        (403, {"token": token, "host": "127.0.0.1:1"}),
+    ]
+    for expected, words in cases:
+        with ByHand(port) as one:
+            assert one.upgrade(**words) == expected, words
+            if "protocols" in words and expected == 101:
+                assert one.headers["sec-websocket-protocol"] == "haft.v1"
+    with daemon.connect() as wire:
+        status = wire.call("daemon/status")
+        assert status["refused"]["token"] == 5
+        assert status["refused"]["origin"] == 4 and status["refused"]["host"] == 2
+        assert status["problems"] == []
+    assert token not in daemon.log_text()
+
+
+def test_nothing_is_served_before_initialize(daemon: RunningDaemon, peer: ByHand) -> None:
+    spawn = {"tool": "run", "id": "h", "args": {"argv": ["sleep", "300"]}}
+    for method, params in (("ping", {}), ("spawn", spawn), ("daemon/shutdown", {}), ("nope", {})):
+        with pytest.raises(Refused) as caught:
+            peer.call(method, **params)
+        assert caught.value.code == -32006 and "initialize" in caught.value.message
+    peer.send([{"jsonrpc": "2.0", "id": "b", "method": "spawn", "params": spawn}])
+    (reply,) = peer.receive()  # type: ignore[misc]
+    assert reply["error"]["code"] == -32006  # type: ignore[index]
+    with daemon.connect() as wire:
+        assert wire.call("handles/list", session="*") == {"handles": []}
+    hello = peer.initialize()
+    with daemon.connect() as wire:
+        assert hello["pid"] == daemon.pid
+        assert (
+            hello["limits"]
+            == wire.call("initialize", client={"name": "t", "version": "1"}, protocol=1)["limits"]
+        )
+    assert peer.call("ping") == {"pong": True}
+
+
+def test_a_tool_is_driven_over_it_and_seen_from_the_unix_socket(
+    daemon: RunningDaemon, peer: ByHand
+) -> None:
+    assert peer.initialize(session="web")["session"] == "web"
+    args = {"argv": ["cat"]}
+    assert peer.call("spawn", tool="run", id="h", args=args, wait="none")["session"] == "web"
+    line = "≤" + "x" * 70_000
+    reply = peer.call(
+        "apply",
+        id="h",
+        input={"line": line},
+        wait="pattern",
+        pattern=r"x\n",
+        max_bytes=1 << 20,
+        timeout_ms=20_000,
+    )
+    assert reply["waited"] == "matched" and reply["content"] == line + "\n"
+    with daemon.connect() as wire:
+        state = wire.call("fetch", session="web", id="h", cursor=0, max_bytes=1 << 20)
+        assert state["content"] == line + "\n"
+        waiting = peer.start("fetch", id="h", wait="stopped", timeout_ms=600_000)
+        assert peer.call("ping") == {"pong": True}
+        wire.call("abort", session="web", id="h")
+    assert peer.finish(waiting)["ended_by"]["by"] == "abort"
+
+
+def test_its_handles_outlive_it(daemon: RunningDaemon, peer: ByHand) -> None:
+    peer.initialize()
+    peer.call("spawn", tool="run", id="h", args={"argv": ["cat"]}, wait="none")
+    peer.start("fetch", id="h", wait="stopped", timeout_ms=600_000)
+    peer.sock.close()
+    with daemon.connect() as wire:
+        state = wire.call(
+            "apply", id="h", input={"line": "on"}, wait="pattern", pattern="on", timeout_ms=20_000
+        )
+        assert state["content"] == "on\n"
+
+
+def test_it_is_told_when_the_daemon_goes(daemon: RunningDaemon, peer: ByHand) -> None:
+    peer.initialize()
+    assert peer.call("daemon/shutdown") == {}
+    with pytest.raises(EOFError, match="closed: "):
+        peer.receive()
+    assert daemon.process is not None and daemon.process.wait(20) == 0
+
+
+def test_without_a_port_there_is_none(make_daemon: Callable[..., RunningDaemon]) -> None:
+    daemon = make_daemon().start()
+    with daemon.connect() as wire:
+        assert "websocket" not in wire.call("daemon/status")
+    assert not daemon.socket.with_name("token").exists()
