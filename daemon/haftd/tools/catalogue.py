@@ -55,7 +55,8 @@ class Catalogue:
         """
         tool = self._tools.get(name)
         if tool is None or tool.enable == "off":
-            raise tool_not_found(name, [known.name for known in self._listed])
+            on = [known.name for known in self._tools.values() if known.enable != "off"]
+            raise tool_not_found(name, on)
         return tool
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
