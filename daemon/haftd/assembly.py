@@ -17,6 +17,7 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haftd.caller import Caller
 from haftd.connection import Rim
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
@@ -34,7 +35,6 @@ from haftd.starting import Place, Starter
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.verbs import table
-from haftd.verbs.base import Caller
 
 __all__ = ["Parts", "assemble", "rim_of"]
 

@@ -17,11 +17,11 @@ import trio
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.rpc import encode_error
+from haftd.caller import Caller
 
 from .dispatch import Batched, Cancel, Dispatcher, Waiting
 from .logs import Log
 from .outbox import Outbox
-from .verbs.base import Caller
 from .wire import Gone, Pace, Wire
 
 __all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "start_connection"]

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError
-from haft_protocol.methods import Empty, HandlesListParams, Problem, SpawnParams, WebSocketInfo
+from haft_protocol.methods import (
+    Empty,
+    HandlesListParams,
+    Params,
+    Problem,
+    SpawnParams,
+    WebSocketInfo,
+)
+from haftd.caller import Caller
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
+from haftd.settings import Settings
+from haftd.starting import Starter
 from haftd.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    from haft_protocol.methods import Params
-    from haftd.settings import Settings
-    from haftd.starting import Starter
-    from haftd.tools.catalogue import Catalogue
-    from haftd.verbs.base import Caller
+from haftd.tools.catalogue import Catalogue
 
 __all__ = ["Daemon", "Facts"]
 

@@ -41,9 +41,10 @@ from haft_protocol.rpc import (
     read_message,
     read_params,
 )
+from haftd.caller import Caller
 
 from .logs import Log
-from .verbs.base import Caller, Later, Verb
+from .verbs.base import Later, Verb
 
 with warnings.catch_warnings():
     # It reads its JSON schema, which we do not use, by a call that Python 3.11 calls deprecated.

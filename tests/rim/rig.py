@@ -18,12 +18,13 @@ import trio_websocket
 
 from haft_protocol.errors import RpcError, handle_exists, invalid_answer
 from haft_protocol.methods import Empty, InitializeParams, LimitsResult, PingResult, SpawnParams
+from haftd.caller import Caller
 from haftd.connection import Rim
 from haftd.dispatch import Dispatcher
 from haftd.transports.handshake import Gatekeeper
 from haftd.transports.unix import serve_unix
 from haftd.transports.websocket import open_websocket_listener, serve_websocket
-from haftd.verbs.base import Caller, Later, Verb
+from haftd.verbs.base import Later, Verb
 from haftd.wire import Pace
 
 Kind = Literal["lines", "headers", "websocket"]

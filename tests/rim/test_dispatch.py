@@ -10,8 +10,9 @@ import trio
 
 from haft_protocol.errors import RpcError
 from haftd import dispatch
+from haftd.caller import Caller
 from haftd.dispatch import Batched, Cancel, Waiting
-from haftd.verbs.base import Caller, Later
+from haftd.verbs.base import Later
 from tests.rim.rig import Rig, batch, notification, request
 
 

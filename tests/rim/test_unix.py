@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import trio
 
+from haftd.caller import Caller
 from haftd.connection import serve_connection
 from haftd.transports import accept
 from haftd.transports.unix import UnixWire
-from haftd.verbs.base import Caller
 from haftd.wire import Gone
 from tests.rim.rig import (
     QUICK,

@@ -19,9 +19,9 @@ import trio
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
 from haft_protocol.rpc import encode_error
+from haftd.caller import Caller
 from haftd.connection import Rim, full, start_connection
 from haftd.transports.accept import acceptor
-from haftd.verbs.base import Caller
 from haftd.wire import Gone, Pace
 
 __all__ = ["UnixWire", "serve_unix"]

@@ -11,9 +11,10 @@ from msgspec import UnsetType
 from haft_protocol.errors import handle_stopped
 from haft_protocol.methods import AbortParams
 from haft_protocol.states import EndedBy, HandleState
+from haftd.caller import Caller
 from haftd.daemon import Daemon
 
-from .base import Caller, Later
+from .base import Later
 from .reading import plain_state
 
 __all__ = ["abort"]

@@ -15,13 +15,14 @@ from haft_protocol.errors import handle_stopped, invalid_answer
 from haft_protocol.inputs import InputForm, read_input
 from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Input
 from haftd.supervisor import Use
 
-from .base import Caller, Later, settled
+from .base import Later, settled
 from .reading import Reading, answer, look, plain_state, plan
 from .waiting import until
 

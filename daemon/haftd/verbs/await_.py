@@ -9,10 +9,11 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import AwaitParams, AwaitResult
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 
-from .base import Caller, Later
+from .base import Later
 from .reading import plain_state
 from .waiting import until
 

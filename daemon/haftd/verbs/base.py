@@ -1,4 +1,4 @@
-"""What every verb stands on: who calls, and an answer that has to wait.
+"""What every verb stands on: its form, and an answer that has to wait.
 
 Rules: a verb decides synchronously. It returns its result, or raises `RpcError`, or returns `Later`
 when the answer waits for the world; only then does the call get a task.
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-__all__ = ["Caller", "Later", "Verb", "settled"]
+from haftd.caller import Caller
+
+__all__ = ["Later", "Verb", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +26,6 @@ class Later:
 async def settled(reply: object) -> object:
     """The result of a verb's answer, waited for where it has to be."""
     return await reply.run() if isinstance(reply, Later) else reply
-
-
-@dataclass(slots=True, eq=False)
-class Caller:
-    """One connection, as the verbs know it. Compared by identity."""
-
-    transport: Literal["unix", "websocket"]
-    pid: int | None = None
-    name: str | None = None
-    initialized: bool = False
-    inquiry: bool = False
-    session: str = "default"
-    """The session of calls that name none."""
-
-    @property
-    def label(self) -> str:
-        """Who that is, for `ended_by.client` and the log."""
-        return self.name or (f"pid {self.pid}" if self.pid else self.transport)
 
 
 Verb = Callable[[Caller, Any], object]

@@ -11,10 +11,10 @@ import trio
 from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
 from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusResult
+from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 
-from .base import Caller
 from .tools import tools_reload
 
 __all__ = ["discover", "reload", "shutdown", "status"]

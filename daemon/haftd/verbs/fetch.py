@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import UnsetType
 
 from haft_protocol.methods import FetchParams
+from haftd.caller import Caller
 from haftd.daemon import Daemon
 
-from .base import Caller
 from .reading import answer, plan
 
 __all__ = ["fetch"]

@@ -9,11 +9,12 @@ import psutil
 import trio
 
 from haft_protocol.methods import HandlesListParams, HandlesListResult
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.supervisor import Use
 
-from .base import Caller, Later
+from .base import Later
 
 __all__ = ["handles_list"]
 

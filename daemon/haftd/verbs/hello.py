@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from haft_protocol.methods import Empty, InitializeParams, InitializeResult, PingResult, ServerInfo
+from haftd.caller import Caller
 from haftd.daemon import Daemon
-
-from .base import Caller
 
 __all__ = ["initialize", "ping"]
 

@@ -6,11 +6,12 @@ import trio
 from msgspec import UnsetType
 
 from haft_protocol.methods import FoundLine, SearchParams, SearchResult
+from haftd.caller import Caller
 from haftd.core.patterns import compile_pattern
 from haftd.core.search import Search
 from haftd.daemon import Daemon
 
-from .base import Caller, Later
+from .base import Later
 
 __all__ = ["output_search"]
 

@@ -10,9 +10,10 @@ from haft_protocol.methods import (
     SessionListResult,
 )
 from haft_protocol.states import EndedBy
+from haftd.caller import Caller
 from haftd.daemon import Daemon
 
-from .base import Caller, Later
+from .base import Later
 from .reading import plain_state
 
 __all__ = ["session_close", "session_list"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
+from haftd.caller import Caller
 from haftd.daemon import Daemon
 
-from .base import Caller, Later, settled
+from .base import Later, settled
 from .reading import answer, look, plan
 
 __all__ = ["spawn"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec import UnsetType
 
 from haft_protocol.methods import Empty, ReloadResult, ToolsListParams, ToolsListResult
+from haftd.caller import Caller
 from haftd.daemon import Daemon
-
-from .base import Caller
 
 __all__ = ["tools_list", "tools_reload"]
 

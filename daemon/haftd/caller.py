@@ -1,0 +1,29 @@
+"""Who calls: one connection, as everything behind it knows it.
+
+Rules: a value that says who; it knows neither its connection nor what it may ask for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["Caller"]
+
+
+@dataclass(slots=True, eq=False)
+class Caller:
+    """One connection, as the verbs know it. Compared by identity."""
+
+    transport: Literal["unix", "websocket"]
+    pid: int | None = None
+    name: str | None = None
+    initialized: bool = False
+    inquiry: bool = False
+    session: str = "default"
+    """The session of calls that name none."""
+
+    @property
+    def label(self) -> str:
+        """Who that is, for `ended_by.client` and the log."""
+        return self.name or (f"pid {self.pid}" if self.pid else self.transport)
