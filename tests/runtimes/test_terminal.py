@@ -321,6 +321,18 @@ async def test_RB_022_a_secret_is_typed_when_the_echo_is_off() -> None:
     assert b"hunter2" not in performance.port.output
 
 
+async def test_a_secret_is_typed_however_late_the_echo_goes_off() -> None:
+    script = "printf 'Password: '; sleep 0.6; stty -echo; read x; stty echo; echo; echo LEN ${#x}"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell(script), b"Password: ")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        with trio.fail_after(5):
+            await performance.finish()
+        assert performance.port.number == number
+    assert b"LEN 7" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
 async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
     async with trio.open_nursery() as nursery:
         script = "import getpass; print('LEN', len(getpass.getpass('Password: ')))"

@@ -9,7 +9,8 @@ Rules:
   kernel tells: every read of the terminal is an event of its file (inotify), and the terminal
   says how much is unread. A program that does not read for `_PATIENCE_S` gets the key anyway.
 - A secret is typed when the program has turned the echo off, not before: it would be shown in
-  clear, and thrown away by whoever turns the echo off.
+  clear, and thrown away by whoever turns the echo off. For as long as one waits, and only then,
+  the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
 - A terminal in canonical mode cuts a long line without a word: such an input is refused.
 - Answers of the screen to queries go in between inputs, never into one, and only while nothing
   is echoed.
@@ -40,7 +41,8 @@ from .base import Input, InputRefused
 __all__ = ["Typist"]
 
 _PATIENCE_S = 1.0
-_ECHO_PAUSES = (0.0, 0.002, 0.01, 0.05, 0.1)
+_FIRST_LOOK_S = 0.002
+_LAST_LOOK_S = 0.25
 _MOST_WAITING = 1 << 20
 _LINE_END = re.compile(rb"[\r\n]")
 _INT = struct.Struct("i")
@@ -303,18 +305,19 @@ class Typist:
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
         """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
-        while True:
+        pause = _FIRST_LOOK_S
+        while self._queue and self._queue[0] is typed:
+            modes = self._modes()
+            if modes is None or not modes.echo:
+                return True
             # A program prints its prompt first and turns the echo off next, or the reverse: the
-            # output tells when to look, and a moment after it is looked at again.
+            # output tells when to look. How long after it the echo goes off nobody tells: packet
+            # mode reports it only to who edits the lines himself (EXTPROC).
             self._stir = trio.Event()
-            for pause in _ECHO_PAUSES:
-                if not self._queue or self._queue[0] is not typed:
-                    return False
-                modes = self._modes()
-                if modes is None or not modes.echo:
-                    return True
-                await trio.sleep(pause)
-            await self._stir.wait()
+            with trio.move_on_after(pause):
+                await self._stir.wait()
+            pause = _FIRST_LOOK_S if self._stir.is_set() else min(2 * pause, _LAST_LOOK_S)
+        return False
 
     # -- whether it was read -------------------------------------------------------------------
 
