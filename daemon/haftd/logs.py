@@ -19,11 +19,12 @@ from typing import Any, Literal
 
 import structlog
 
-__all__ = ["LEVELS", "Limited", "Log", "Sink", "configure", "redact"]
+from .settings import LogLevel
+
+__all__ = ["Limited", "Log", "Sink", "configure", "redact"]
 
 Log = structlog.typing.FilteringBoundLogger
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _LONGEST = 32_768
 _PIECE = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
@@ -151,7 +152,7 @@ def _is_journal(fd: int, env: Mapping[str, str]) -> bool:
 
 
 def configure(
-    level: str,
+    level: LogLevel,
     style: Literal["console", "json"] | None,
     *,
     env: Mapping[str, str],
@@ -187,9 +188,7 @@ def configure(
     return sink
 
 
-def _number(level: str) -> int:
-    if level not in LEVELS:
-        raise ValueError(f"There is no log level {level!r}; the levels are {', '.join(LEVELS)}.")
+def _number(level: LogLevel) -> int:
     return int(getattr(logging, level.upper()))
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -21,6 +20,7 @@ from haft_protocol import places
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 
+from .loopback import is_loopback
 from .tools.catalogue import TOOLPACK
 from .tools.document import Document, Unreadable, read
 from .tools.fields import Wrong, read_size
@@ -30,6 +30,7 @@ __all__ = [
     "ConfigError",
     "DaemonSettings",
     "InquirySettings",
+    "LogLevel",
     "McpServer",
     "Options",
     "Paths",
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 EXIT_CONFIG = 78
+LogLevel = Literal["debug", "info", "warning", "error"]
 _MIB = 1024 * 1024
 
 
@@ -55,7 +57,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     config: str | None = None
     socket: str | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
     log_format: Literal["json", "console"] | None = None
 
 
@@ -163,9 +165,7 @@ def read_options(argv: Sequence[str]) -> Options:
     )
     parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
     parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")
-    parser.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info"
-    )
+    parser.add_argument("--log-level", choices=get_args(LogLevel), default="info")
     parser.add_argument("--log-format", choices=("json", "console"), default=None)
     return Options(**vars(parser.parse_args(list(argv))))
 
@@ -261,13 +261,8 @@ def _cgroup(value: object) -> str:
 
 
 def _host(value: object) -> str:
-    if value == "localhost":
-        return "localhost"
-    try:
-        if isinstance(value, str) and ipaddress.ip_address(value).is_loopback:
-            return value
-    except ValueError:
-        pass
+    if isinstance(value, str) and (value == "localhost" or is_loopback(value)):
+        return value
     raise Wrong((), f"it is {shown(value)}; the WebSocket listens on a loopback address only")
 
 

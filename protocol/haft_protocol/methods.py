@@ -12,9 +12,22 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .reports import (
+    InitializeResult,
+    LimitsResult,
+    PingResult,
+    Problem,
+    ReloadResult,
+    ServerInfo,
+    SessionInfo,
+    SessionListResult,
+    StatusResult,
+    WebSocketInfo,
+)
 from .states import HandleState
 
 __all__ = [
+    "ID_FORM",
     "METHODS",
     "AbortParams",
     "ApplyParams",
@@ -54,10 +67,13 @@ __all__ = [
     "WebSocketInfo",
 ]
 
+ID_FORM = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
+"""What an id may look like, as a regular expression without its ends."""
+
 Id = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}\Z",
+        pattern=rf"^{ID_FORM}\Z",
         description="a name of 1 to 64 letters, digits or `_.:-` that begins with a letter or digit",
     ),
 ]
@@ -170,47 +186,10 @@ class InitializeParams(Params, frozen=True, kw_only=True):
     capabilities: ClientCapabilities = ClientCapabilities()
 
 
-class LimitsResult(msgspec.Struct, frozen=True):
-    """The limits of section 1 as this daemon has them."""
-
-    max_message: int
-    max_nesting: int
-    max_batch: int
-    max_connections: int
-    max_in_flight: int
-    max_handles_session: int
-    max_handles: int
-    max_queued: int
-
-
-class ServerInfo(msgspec.Struct, frozen=True):
-    """The daemon's name and version."""
-
-    name: str
-    version: str
-
-
-class InitializeResult(msgspec.Struct, frozen=True):
-    """`started_at` is seconds since the epoch."""
-
-    server: ServerInfo
-    protocol: int
-    session: str
-    limits: LimitsResult
-    pid: int
-    started_at: float
-
-
-class PingResult(msgspec.Struct, frozen=True):
-    """The daemon is there."""
-
-    pong: bool = True
-
-
 SessionOrAll = Annotated[
     str,
     Meta(
-        pattern=r"^(\*|[A-Za-z0-9][A-Za-z0-9_.:-]{0,63})\Z",
+        pattern=rf"^(\*|{ID_FORM})\Z",
         description="the name of a session, or `*` for all",
     ),
 ]
@@ -272,22 +251,6 @@ class ToolsListResult(msgspec.Struct, frozen=True):
     tools: tuple[ToolInfo, ...]
 
 
-class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file or definition that was left out, and why."""
-
-    file: str
-    key: str
-    message: str
-    line: int | UnsetType = UNSET
-
-
-class ReloadResult(msgspec.Struct, frozen=True):
-    """What is there after reading everything again."""
-
-    tools: int
-    problems: tuple[Problem, ...]
-
-
 class SearchParams(Params, frozen=True, kw_only=True):
     """Find lines in the kept output of handles, running or stopped."""
 
@@ -312,57 +275,10 @@ class SearchResult(msgspec.Struct, frozen=True):
     more: bool
 
 
-class WebSocketInfo(msgspec.Struct, frozen=True):
-    """Where the WebSocket listens."""
-
-    host: str
-    port: int
-
-
-class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil."""
-
-    version: str
-    pid: int
-    started_at: float
-    uptime_s: float
-    socket: str
-    state: Literal["running", "stopping"]
-    containment: Literal["cgroup", "processes"]
-    connections: int
-    sessions: int
-    handles: dict[str, int]
-    memory: int
-    cpu_s: float
-    descriptors: int
-    threads: int
-    spooled: int
-    problems: tuple[Problem, ...]
-    websocket: WebSocketInfo | UnsetType = UNSET
-    unconfirmed: tuple[int, ...] = ()
-    recovered: dict[str, int] | UnsetType = UNSET
-    refused: dict[str, int] | UnsetType = UNSET
-
-
 class ShutdownParams(Params, frozen=True, kw_only=True):
     """Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one lives."""
 
     policy: Literal["abort", "refuse"] = "abort"
-
-
-class SessionInfo(msgspec.Struct, frozen=True):
-    """A session and how many handles it has."""
-
-    session: str
-    live: int
-    stopped: int
-    connections: int
-
-
-class SessionListResult(msgspec.Struct, frozen=True):
-    """All sessions that are known."""
-
-    sessions: tuple[SessionInfo, ...]
 
 
 class SessionCloseParams(Params, frozen=True, kw_only=True):

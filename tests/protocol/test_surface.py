@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "discover", "errors", "framing", "inputs", "methods", "outcome", "places", "questions",
-        "refusals", "rpc", "states",
+        "refusals", "reports", "rpc", "states",
     ]  # fmt: skip
 
 

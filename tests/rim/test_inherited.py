@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from haftd.transports.inherited import is_loopback, take
+from haftd.loopback import is_loopback
+from haftd.transports.inherited import take
 
 Give = Callable[..., tuple[dict[str, str], int]]
 

@@ -177,11 +177,6 @@ def test_U10_a_library_that_floods_gets_a_line_a_second(pipe: tuple[int, int]) -
     assert "Traceback" not in json.dumps(found)
 
 
-def test_an_unknown_level_is_named() -> None:
-    with pytest.raises(ValueError, match="loud"):
-        configure("loud", None, env={}, fd=2)
-
-
 def test_jsonrpcserver_never_prints_our_errors() -> None:
     script = (
         "import logging\n"

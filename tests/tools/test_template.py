@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.host import program
 from haftd.tools.template import (
     MAX_ARGUMENT,
     BadTemplate,
@@ -173,3 +174,8 @@ def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
     here = Scope({}, {}, ".::bin:usr/bin")
     with pytest.raises(Refused):
         render("{{ which('sh') }}", here)
+
+
+def test_what_a_definition_may_make_is_what_the_kernel_takes() -> None:
+    """Definitions and Linux are rooms that do not know each other: this holds their figures equal."""
+    assert MAX_ARGUMENT == program.LONGEST_WORD

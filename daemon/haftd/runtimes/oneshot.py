@@ -19,7 +19,14 @@ import msgspec
 import trio
 
 from haft_protocol.errors import RpcError
-from haft_protocol.outcome import Failure, NeedsInput, Progress, Raw, Success, read_outcome
+from haft_protocol.outcome import (
+    Failure,
+    NeedsInput,
+    Progress,
+    Raw,
+    Success,
+    read_outcome,
+)
 from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
@@ -33,7 +40,6 @@ __all__ = ["OneShot"]
 
 _MOST_RUNS = 100
 _MOST_HELD = 8 << 20
-_MOST_INLINE = 65_536
 
 
 class OneShot:

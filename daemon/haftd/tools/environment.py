@@ -15,9 +15,11 @@ from functools import lru_cache
 
 from haft_protocol.errors import invalid_params, limit_exceeded, shown
 
+from .template import MAX_ARGUMENT
+
 __all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
 
-MAX_VARIABLE = 131_070
+MAX_VARIABLE = MAX_ARGUMENT - 1
 """Name and value together, in bytes: what the kernel takes less `=` and NUL."""
 
 LONGEST_CALL = 64 * 1024

@@ -11,13 +11,13 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from haft_protocol.methods import ToolInfo
+from haft_protocol.methods import ID_FORM, ToolInfo
 
 from .definition import Tool
 
 __all__ = ["AWAIT", "info", "listing", "stateful_schema"]
 
-_ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}$"
+_ID_PATTERN = f"^{ID_FORM}$"
 _NEW_ID = {
     "type": "string",
     "pattern": _ID_PATTERN,

@@ -7,13 +7,14 @@ close-on-exec, so that no tool ever inherits either. See sd_listen_fds(3).
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-__all__ = ["Inherited", "is_loopback", "take"]
+from haftd.loopback import is_loopback
+
+__all__ = ["Inherited", "take"]
 
 _FIRST = 3
 _MOST = 64
@@ -26,14 +27,6 @@ class Inherited:
     rpc: tuple[socket.socket, ...] = ()
     ws: tuple[socket.socket, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host`, an address, reaches this machine only."""
-    try:
-        return ipaddress.ip_address(host.split("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> Inherited:

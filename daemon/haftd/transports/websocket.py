@@ -24,9 +24,9 @@ from trio_websocket import (
 from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
 from haftd.caller import Caller
 from haftd.connection import Rim, full, serve_connection
+from haftd.loopback import is_loopback
 from haftd.transports.accept import acceptor
 from haftd.transports.handshake import Gatekeeper, Refusal
-from haftd.transports.inherited import is_loopback
 from haftd.wire import Gone, Pace
 
 __all__ = ["NotLoopback", "WebSocketWire", "open_websocket_listener", "serve_websocket"]

@@ -1,0 +1,125 @@
+"""What the daemon tells of itself: who it is, its limits, its figures, its problems, its sessions.
+
+Rules: results only, frozen; the methods that answer with them are in `methods`, which offers these
+types too. Section 8.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+__all__ = [
+    "InitializeResult",
+    "LimitsResult",
+    "PingResult",
+    "Problem",
+    "ReloadResult",
+    "ServerInfo",
+    "SessionInfo",
+    "SessionListResult",
+    "StatusResult",
+    "WebSocketInfo",
+]
+
+
+class LimitsResult(msgspec.Struct, frozen=True):
+    """The limits of section 1 as this daemon has them."""
+
+    max_message: int
+    max_nesting: int
+    max_batch: int
+    max_connections: int
+    max_in_flight: int
+    max_handles_session: int
+    max_handles: int
+    max_queued: int
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The daemon's name and version."""
+
+    name: str
+    version: str
+
+
+class InitializeResult(msgspec.Struct, frozen=True):
+    """`started_at` is seconds since the epoch."""
+
+    server: ServerInfo
+    protocol: int
+    session: str
+    limits: LimitsResult
+    pid: int
+    started_at: float
+
+
+class PingResult(msgspec.Struct, frozen=True):
+    """The daemon is there."""
+
+    pong: bool = True
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or definition that was left out, and why."""
+
+    file: str
+    key: str
+    message: str
+    line: int | UnsetType = UNSET
+
+
+class ReloadResult(msgspec.Struct, frozen=True):
+    """What is there after reading everything again."""
+
+    tools: int
+    problems: tuple[Problem, ...]
+
+
+class WebSocketInfo(msgspec.Struct, frozen=True):
+    """Where the WebSocket listens."""
+
+    host: str
+    port: int
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil."""
+
+    version: str
+    pid: int
+    started_at: float
+    uptime_s: float
+    socket: str
+    state: Literal["running", "stopping"]
+    containment: Literal["cgroup", "processes"]
+    connections: int
+    sessions: int
+    handles: dict[str, int]
+    memory: int
+    cpu_s: float
+    descriptors: int
+    threads: int
+    spooled: int
+    problems: tuple[Problem, ...]
+    websocket: WebSocketInfo | UnsetType = UNSET
+    unconfirmed: tuple[int, ...] = ()
+    recovered: dict[str, int] | UnsetType = UNSET
+    refused: dict[str, int] | UnsetType = UNSET
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """A session and how many handles it has."""
+
+    session: str
+    live: int
+    stopped: int
+    connections: int
+
+
+class SessionListResult(msgspec.Struct, frozen=True):
+    """All sessions that are known."""
+
+    sessions: tuple[SessionInfo, ...]
