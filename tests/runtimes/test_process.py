@@ -238,11 +238,46 @@ async def test_lines_texts_and_the_end_of_input() -> None:
         assert grip.write(Input("text", "a\tb")) == 1
         assert grip.write(Input("line", "é")) == 2
         assert grip.write(Input("paste", "c\nd\n")) == 3
-        assert grip.write(Input("keys", keys=("y", "Enter", "C-d"))) == 5
+        assert grip.write(Input("keys", keys=("y", "Enter", "C-d"))) == 4
         await performance.finish()
-        assert performance.port.number == 5
+        assert performance.port.number == 4
     assert performance.port.output.decode() == "a\tbé\nc\nd\ny\n"
     assert performance.port.end == Ended(code=0)
+
+
+async def test_keys_are_given_whole_or_not_at_all(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.call("cat", stdin="pipe"))
+        with pytest.raises(InputRefused, match=r"after C-d.*nothing of it was given"):
+            performance.grip.write(Input("keys", keys=("a", "C-d", "b")))
+        with pytest.raises(InputRefused, match="needs a terminal"):
+            performance.grip.write(Input("keys", keys=("a", "Up")))
+        performance.grip.write(Input("line", "x"))
+        performance.grip.write(Input("keys", keys=("y", "C-d", "C-d")))
+        await performance.finish()
+    assert performance.port.output == b"x\ny"
+    go = tmp_path / "go"
+    script = f"trap : INT; echo ready; until [ -e {go} ]; do sleep 0.02; done; exec wc -c"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script, stdin="pipe"), b"ready\n")
+        performance.grip.write(Input("text", "x" * 1_100_000))
+        with pytest.raises(InputRefused, match="does not read"):
+            performance.grip.write(Input("keys", keys=("a", "C-c", *"b" * 20_000)))
+        performance.grip.write(Input("eof"))
+        go.touch()
+        await performance.finish()
+    assert performance.port.output == b"ready\n1100000\n"
+
+
+async def test_keys_around_an_interrupt_keep_their_order() -> None:
+    script = "trap 'read b; echo $a-$b; exit' INT; read a; echo got; while :; do sleep 0.05; done"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell(script, stdin="pipe"))
+        performance.grip.write(Input("line", "one"))
+        await performance.port.until(lambda: performance.port.output == b"got\n")
+        performance.grip.write(Input("keys", keys=("C-c", "2", "Enter")))
+        await performance.finish()
+    assert performance.port.output == b"got\none-2\n"
 
 
 async def test_control_c_on_a_pipe_interrupts_the_group() -> None:

@@ -5,11 +5,13 @@ Rules:
 - A line ends with a newline; text is written as it is.
 - C-c is INT to the process group that was started, C-d closes the input; a key that only a
   terminal knows is refused.
+- Keys are given all, or refused before any was given.
 - An input that a program has closed is refused as soon as the kernel says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
@@ -119,13 +121,43 @@ class PipeGrip(ChildGrip):
         return self._writer
 
     def _press(self, names: tuple[str, ...]) -> None:
-        presses = [keys.on_pipe(name) for name in names]
-        if any(isinstance(press, bytes) or press == "eof" for press in presses):
-            self.open_writer()
-        for press in presses:
-            if isinstance(press, bytes):
-                self.put(self.encode(Input("text", press.decode())))
-            elif press == "eof":
-                self.open_writer().end()
+        """Give all of the keys, in order; or refuse them before any was given."""
+        steps: list[bytearray | str] = []
+        text: bytearray | None = None
+        for press in map(keys.on_pipe, names):
+            if isinstance(press, str):
+                text = None
+                steps.append(press)
+                continue
+            if "eof" in steps:
+                raise InputRefused(
+                    "There is text after C-d, which closes the input for good; nothing of it was "
+                    "given. Give C-d as the last key."
+                )
+            if text is None:
+                text = bytearray()
+                steps.append(text)
+            text += self.encode(Input("text", press.decode()))
+        self._admit(steps)
+        for place, step in enumerate(steps):
+            if step == "eof":
+                with contextlib.suppress(InputRefused):  # It may be closed by now: C-d C-d.
+                    self.open_writer().end()
+            elif isinstance(step, str):
+                self.child.kin.signal_group(signal.Signals[f"SIG{step}"])
             else:
-                self.child.kin.signal_group(signal.Signals[f"SIG{press}"])
+                try:
+                    self.put(bytes(step))
+                except InputRefused:
+                    if not place:
+                        raise
+                    return  # A signal before it has ended the program: nobody reads the rest.
+
+    def _admit(self, steps: Sequence[bytearray | str]) -> None:
+        """Refuse as a whole what cannot be given as a whole."""
+        texts = [len(step) for step in steps if isinstance(step, bytearray)]
+        if not texts and "eof" not in steps:
+            return
+        writer = self.open_writer()
+        if (writer.waiting or len(texts) > 1) and writer.waiting + sum(texts) > writer.limit:
+            raise InputRefused(str(pump.InputFull(writer.waiting, writer.limit)))
