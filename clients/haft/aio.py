@@ -37,7 +37,7 @@ from haft_protocol.states import HandleState
 from .connecting import find_socket, open_socket
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
-from .wire import Conversation
+from .wire import Conversation, result_of
 
 __all__ = ["Haft", "connect"]
 
@@ -212,11 +212,8 @@ class Haft:
     async def server(self) -> InitializeResult:
         """Who answers, with its limits."""
         if self._server is None:
-            answer = self._wire.take(self._hello)
-            if answer is None:
-                answer = await self._answer(self._hello)
-            elif isinstance(answer, RemoteError):
-                raise answer
+            known = self._wire.take(self._hello)
+            answer = await self._answer(self._hello) if known is None else result_of(known)
             self._server = decode("initialize", answer)
         return self._server
 
@@ -301,9 +298,7 @@ class Haft:
             self._bells.pop(number, None)
             self._wire.forget(number)
             self._flush()
-        if isinstance(answer, RemoteError):
-            raise answer
-        return answer
+        return result_of(answer)
 
     def _flush(self) -> None:
         """Send what goes at once; the rest is the writer's."""

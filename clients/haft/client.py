@@ -17,7 +17,6 @@ import select
 import socket as sockets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Unpack
 
 from msgspec import Raw
@@ -41,6 +40,7 @@ from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
 from .requests import (
     Common,
     Reading,
+    batch_bound,
     decode,
     given,
     handle_infos,
@@ -49,7 +49,7 @@ from .requests import (
     own_bound,
     with_defaults,
 )
-from .wire import Answer, Conversation
+from .wire import Conversation, result_of
 
 __all__ = ["Haft"]
 
@@ -116,12 +116,7 @@ class Haft:
     def __enter__(self) -> Haft:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -163,9 +158,7 @@ class Haft:
             for method, params in calls
         ]
         numbers = self._wire.batch(full)
-        bounds = [own_bound(method, params) for method, params in full]
-        # A batch answers as a whole, so each of its calls may take as long as the slowest.
-        bound = None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
+        bound = batch_bound(full)
         for number, (method, _) in zip(numbers, full, strict=True):
             self._due[number] = (method, bound)
         results: list[Any] = []
@@ -266,7 +259,7 @@ class Haft:
             # Any reply brings this one along: it was asked for first.
             while (answer := self._wire.take(self._hello)) is None:
                 self.ping()
-            self._server = decode("initialize", _result(answer))
+            self._server = decode("initialize", result_of(answer))
         return self._server
 
     def ping(self, *, timeout: float | None = None) -> PingResult:
@@ -358,7 +351,7 @@ class Haft:
             # Also for Ctrl-C: the late reply must find nobody.
             self._wire.forget(number)
             raise
-        return _result(answer)
+        return result_of(answer)
 
     def _turn(self, deadline: float | None, method: str) -> None:
         """Send what is to be sent and take in what is there; wait until one of both is possible."""
@@ -401,9 +394,3 @@ class Haft:
         why = "" if fault is None else f" ({os.strerror(fault.errno or 0)})"
         self._lost = ConnectionLost(f"haftd closed the connection{why} before it answered")
         return self._lost
-
-
-def _result(answer: Answer) -> Raw:
-    if isinstance(answer, RemoteError):
-        raise answer
-    return answer

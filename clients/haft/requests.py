@@ -20,6 +20,7 @@ from .errors import ProtocolFault
 __all__ = [
     "Common",
     "Reading",
+    "batch_bound",
     "decode",
     "given",
     "handle_infos",
@@ -123,6 +124,12 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
     if method in ("session/close", "daemon/shutdown"):
         return 60.0
     return 0.0
+
+
+def batch_bound(calls: Iterable[tuple[str, Mapping[str, object]]]) -> float | None:
+    """The same for a batch: it answers as a whole, so each call may take as long as the slowest."""
+    bounds = [own_bound(method, params) for method, params in calls]
+    return None if None in bounds else max((b for b in bounds if b is not None), default=0.0)
 
 
 def _seconds(value: object, scale: float, default: _T) -> float | _T:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import ProtocolFault, RemoteError
 
-__all__ = ["Answer", "Conversation"]
+__all__ = ["Answer", "Conversation", "result_of"]
 
 Answer = Raw | RemoteError
 """What came back for a request: the result as JSON, or the error."""
@@ -136,6 +136,13 @@ class Conversation:
             arrived.append(message.id)
         elif message.id is None and isinstance(answer, RemoteError):
             self.fault = answer
+
+
+def result_of(answer: Answer) -> Raw:
+    """The result that came back; raises the error if it was one."""
+    if isinstance(answer, RemoteError):
+        raise answer
+    return answer
 
 
 def _line(message: object) -> bytes:
