@@ -88,7 +88,7 @@ class ByHand:
         masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(body))
         self.sock.sendall(b"\x81" + length + mask + masked)
 
-    def receive(self) -> dict[str, Any]:
+    def receive(self) -> Any:
         """The next text message; pings are passed over. Raises EOFError at a close."""
         text = b""
         while True:
@@ -105,8 +105,7 @@ class ByHand:
             if kind in (0, 1):
                 text += body
                 if first & 0x80:
-                    message: dict[str, Any] = json.loads(text)
-                    return message
+                    return json.loads(text)
 
     def _take(self, count: int) -> bytes:
         while len(self._buffer) < count:

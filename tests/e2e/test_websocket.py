@@ -87,8 +87,8 @@ def test_nothing_is_served_before_initialize(daemon: RunningDaemon, peer: ByHand
             peer.call(method, **params)
         assert caught.value.code == -32006 and "initialize" in caught.value.message
     peer.send([{"jsonrpc": "2.0", "id": "b", "method": "spawn", "params": spawn}])
-    (reply,) = peer.receive()  # type: ignore[misc]
-    assert reply["error"]["code"] == -32006  # type: ignore[index]
+    (reply,) = peer.receive()
+    assert reply["error"]["code"] == -32006
     with daemon.connect() as wire:
         assert wire.call("handles/list", session="*") == {"handles": []}
     hello = peer.initialize()
