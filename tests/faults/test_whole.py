@@ -33,12 +33,15 @@ def up(subject: Subject, ground: Ground | None = None) -> Subject:
 
     def answers() -> bool:
         assert subject.process is not None and subject.process.poll() is None, subject.log_text()
-        with socket.socket(socket.AF_UNIX) as probe:
-            return probe.connect_ex(str(subject.socket)) == 0
+        # A child of the one before, on its way to exec, may hold its socket for a moment.
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+            probe.settimeout(5)
+            probe.connect(str(subject.socket))
+            probe.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            return b"result" in probe.recv(4096)
+        return False
 
-    until(answers, "haftd is there")
-    with contextlib.closing(Wire(subject.socket)) as wire:
-        wire.call("ping")  # what comes before the first answer is still the start
+    until(answers, "haftd answers")
     return subject
 
 
