@@ -75,3 +75,14 @@ def anchors(path: Path) -> set[str]:
     """The headings of a page as links name them."""
     headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+def test_the_map_names_every_file_of_the_house() -> None:
+    named = set(re.findall(r"`([\w/]+)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    words = {word for name in named for word in name.split("/")}
+    rooms = [ROOT / "protocol/haft_protocol", ROOT / "daemon/haftd"]
+    rooms += [ROOT / "daemon/haftd" / name for name in ("core", "host", "runtimes", "tools")]
+    for room in [*rooms, ROOT / "daemon/haftd/transports"]:
+        for file in room.glob("*.py"):
+            if not file.stem.startswith("__"):
+                assert file.stem in words, f"ARCHITECTURE.md does not name {file.stem}"
