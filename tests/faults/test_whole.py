@@ -123,7 +123,8 @@ def test_P20_a_second_one_leaves_and_touches_nothing(short_tmp: Path, ground: Gr
         with contextlib.closing(Wire(first.socket)) as wire:
             spawn(wire, ground, "h")
         until(
-            lambda: sum(one.split()[1] == "sleep" for one in others(first, ground)) == 3, "all run"
+            lambda: sum(one.split()[1:2] == ["sleep"] for one in others(first, ground)) == 3,
+            "all run",
         )
         before = others(first, ground)
         assert first.process is not None
