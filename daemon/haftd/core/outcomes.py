@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
 
-__all__ = ["failure_of", "fault", "how_it_went"]
+__all__ = ["failure_of", "fault"]
 
 _WHO: dict[By, str] = {
     "exit": "It ended",
@@ -39,7 +39,7 @@ def failure_of(
     """
     if failure is not None:
         return failure
-    went = how_it_went(exit)
+    went = _how_it_went(exit)
     if by.by == "exit":
         if not raw or exit is None or exit.code == 0:
             return None
@@ -54,7 +54,7 @@ def failure_of(
     return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
 
 
-def how_it_went(exit: Exit | None) -> str:
+def _how_it_went(exit: Exit | None) -> str:
     """Say how the process ended, as the end of a sentence; empty if there was none."""
     if exit is None:
         return ""
