@@ -141,11 +141,14 @@ def test_queries_that_reach_beyond_the_screen_get_nothing() -> None:
 
 
 def test_a_closed_screen_keeps_its_last_picture() -> None:
-    screen = new()
-    screen.feed(b"\x1b[1mlast words\r\n")
-    screen.close()
-    assert screen.snapshot().lines[0] == "last words"
-    screen.close()
+    for printed in (b"\x1b[1mlast words\r\n", b"last words"):
+        screen = new()
+        screen.feed(printed)
+        shot = screen.close()
+        assert shot is not None
+        assert shot.lines[0] == "last words"
+        assert screen.snapshot() is shot
+        assert screen.close() is shot
 
 
 def test_the_library_is_loaded_with_the_first_need() -> None:
@@ -165,5 +168,35 @@ def test_the_library_is_loaded_with_the_first_need() -> None:
         "other = Screen(24, 80, print)\n"
         "other.feed(b'x' * 70_000)\n"
         "assert not other.must_load\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_picture_of_the_end_alone_loads_nothing() -> None:
+    program = (
+        "from haftd.runtimes.screen import Screen, is_loaded\n"
+        "screen = Screen(24, 80, print)\n"
+        "screen.feed(b'plain text')\n"
+        "assert screen.close() is None\n"
+        "assert not is_loaded()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_is_loaded_is_warm() -> None:
+    program = (
+        "import time\n"
+        "from haftd.runtimes.keys import KeyPress\n"
+        "from haftd.runtimes.screen import Screen, load\n"
+        "before = time.process_time()\n"
+        "load()\n"
+        "loaded = time.process_time() - before\n"
+        "screen = Screen(24, 80, print)\n"
+        "screen.feed(b'\\x1b[6n')\n"
+        "screen.snapshot()\n"
+        "screen.encode_paste('x')\n"
+        "screen.encode_key(KeyPress('Up'))\n"
+        "used = time.process_time() - before - loaded\n"
+        "assert used < loaded / 10, (loaded, used)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 import pytest
 import trio
 
+from haftd.runtimes import screen
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
 from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.terminal import TerminalRuntime
@@ -430,6 +432,42 @@ async def test_the_screen_shows_what_is_on_it_and_stays_readable() -> None:
         assert last is not None
         assert last.lines[2] == "three"
         assert last.revision > other.revision > shot.revision
+
+
+async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_the_loop = []
+    warm_up = screen._warm_up
+
+    def watched() -> None:
+        in_the_loop.append(threading.current_thread() is threading.main_thread())
+        warm_up()
+
+    monkeypatch.setattr(screen, "_core", None)
+    monkeypatch.setattr(screen, "_has_begun", False)
+    monkeypatch.setattr(screen, "_is_warm", False)
+    monkeypatch.setattr(screen, "_warm_up", watched)
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            performance = await perform(nursery, pty, shell("printf last"))
+            await performance.finish()
+        shot = performance.grip.screen()
+        assert shot is not None
+        assert shot.lines[0] == "last"
+    assert in_the_loop == [False]
+
+
+async def test_a_terminal_where_nothing_was_printed_loads_nothing_to_have_a_last_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(screen, "is_loaded", lambda: False)
+    monkeypatch.setattr(screen, "is_loading", lambda: True)
+    monkeypatch.setattr(screen, "load", lambda: pytest.fail("loaded for nothing"))
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, pty, shell("exit 3"))
+        await performance.finish()
+    assert performance.grip.screen() is None
 
 
 async def test_a_full_screen_program_is_drawn() -> None:

@@ -182,7 +182,8 @@ class Grip(Protocol):
         """The pids of everything of it that lives, as of now."""
 
     def screen(self) -> ScreenShot | None:
-        """The terminal's screen, None without a terminal."""
+        """The terminal's screen, after the end the last one; None without a terminal, or where
+        nothing was ever on it."""
 
     def wanted(self) -> Wanted:
         """Whether it waits for input, as of now: all that was typed is read, all that it printed

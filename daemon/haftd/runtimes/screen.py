@@ -3,7 +3,8 @@
 Rules:
 
 - The only file that knows the terminal library, which is loaded with the first screen that needs
-  it: `load` takes a quarter of a second and may run in a thread.
+  it: `load` takes a quarter of a second and may run in a thread. It leaves nothing that is slow
+  the first time.
 - Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
   first escape on, every byte is fed at once, because it may be a query and the program waits for
   the answer.
@@ -14,6 +15,7 @@ Rules:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -21,7 +23,7 @@ from typing import Any
 from .base import InputRefused, ScreenShot
 from .keys import KeyPress
 
-__all__ = ["Screen", "is_loaded", "load"]
+__all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
 _MOST_WAITING = 65_536
 _SCROLLBACK = 200
@@ -30,21 +32,46 @@ _APPLICATION_CURSOR = 1
 _MARKERS = ("\x1b[200~", "\x1b[201~")
 
 _core: ModuleType | None = None
+_has_begun = False
+_is_warm = False
+_loading = threading.RLock()
+
+
+def is_loading() -> bool:
+    """Say whether somebody loads the library, or has loaded it."""
+    return _has_begun
 
 
 def is_loaded() -> bool:
     """Say whether a screen can be used without loading anything."""
-    return _core is not None
+    return _is_warm
 
 
 def load() -> ModuleType:
     """Load the terminal library; blocks a quarter of a second the first time."""
-    global _core
-    if _core is None:
-        import pyghostty.core
+    global _core, _has_begun, _is_warm
+    _has_begun = True
+    if _core is not None and _is_warm:
+        return _core
+    with _loading:
+        if _core is None:
+            import pyghostty.core
 
-        _core = pyghostty.core
-    return _core
+            _core = pyghostty.core
+            _warm_up()
+            _is_warm = True
+        return _core
+
+
+def _warm_up() -> None:
+    """Use all of it once: half of the time goes into the first use of each function."""
+    scratch = Screen(2, 8, lambda reply: None)
+    scratch.feed(b"\x1b]0;x\x07\x1b[6n")
+    scratch.resize(3, 9)
+    scratch.snapshot()
+    scratch.encode_paste("x")
+    scratch.encode_key(KeyPress("Up"))
+    scratch.close()
 
 
 _KEYS = {
@@ -118,6 +145,11 @@ class Screen:
         Then the owner runs `load` (in a thread, if it likes) and calls `catch_up`.
         """
         return self._wants_feeding and not is_loaded()
+
+    @property
+    def waits(self) -> bool:
+        """Whether something printed is not drawn, and would need the library to be loaded."""
+        return bool(self._waiting) and not is_loaded()
 
     @property
     def _wants_feeding(self) -> bool:
@@ -269,13 +301,16 @@ class Screen:
         _check(core, lib.ghostty_key_encoder_encode(encoder, event, out, 128, size), "key")
         return bytes(ffi.buffer(out, size[0]))
 
-    def close(self) -> None:
-        """Nothing will be printed any more: give memory back; the last picture stays readable."""
-        if self._terminal is not None:
+    def close(self) -> ScreenShot | None:
+        """Nothing will be printed any more: give memory back. Returns the last picture, which
+        stays readable; None where the library would have to be loaded just for that."""
+        if is_loaded() or self._terminal is not None:
             self.snapshot()
+        if self._terminal is not None:
             self._terminal.close()
             self._terminal = self._encoder = None
-            self._eager = False
+        self._waiting, self._waiting_size, self._eager = [], 0, False
+        return self._shot
 
 
 class _Encoder:

@@ -36,12 +36,12 @@ class TerminalRuntime:
         """See `base`."""
         async with await Child.start(call, port, Bounds(call.limits)) as child:
             grip = TerminalGrip(call, port, child)
+            port.started(grip)
+            outputs = [Output(grip.master, grip.show)]
             try:
-                port.started(grip)
-                outputs = [Output(grip.master, grip.show)]
                 await child.run(outputs, Plain(), (grip.attend,), grip.close)
             finally:
-                grip.settle()
+                await grip.settle()
         return None
 
 
@@ -59,6 +59,8 @@ class TerminalGrip(ChildGrip):
         self._screen = screen.Screen(call.rows, call.cols, self._reply)
         self._typist = Typist(master, child.launched.slave, self._screen, port.written)
         self._must_load = trio.Event()
+        self._is_settled = False
+        self._last: ScreenShot | None = None
 
     def write(self, item: Input) -> int:
         """See `base.Grip`."""
@@ -72,8 +74,9 @@ class TerminalGrip(ChildGrip):
         return self._typist.last
 
     def screen(self) -> ScreenShot | None:
-        """See `base.Grip`. Loads the terminal library if nothing did before."""
-        return self._screen.snapshot()
+        """See `base.Grip`. After the end it is the last one. Blocks only where it is asked for
+        before the terminal library is loaded, which begins with the first terminal."""
+        return self._last if self._is_settled else self._screen.snapshot()
 
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
@@ -102,20 +105,28 @@ class TerminalGrip(ChildGrip):
             self._must_load.set()
 
     async def attend(self) -> None:
-        """Type what waits, and load the screen's library where it is wanted, in a thread."""
+        """Type what waits. Load the screen's library in a thread: the first terminal of all does,
+        so that it is there when somebody looks, and those that need it meanwhile wait for it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
-            await self._must_load.wait()
+            if screen.is_loading():
+                await self._must_load.wait()
             await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)
-            self._screen.catch_up()
+            if self._must_load.is_set():
+                self._screen.catch_up()
 
     def close(self) -> None:
         """The process has ended: nothing is typed or shown any more."""
         self._typist.close()
 
-    def settle(self) -> None:
-        """Nothing will be printed any more."""
-        self._screen.close()
+    async def settle(self) -> None:
+        """Nothing will be printed any more: keep the last screen. What ended before the library
+        was loaded waits for that, once in a daemon's life."""
+        if self._screen.waits:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(screen.load)
+        self._last = self._screen.close()
+        self._is_settled = True
 
     def _reply(self, data: bytes) -> None:
         if not self.child.ended:
