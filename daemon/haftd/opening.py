@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pwd
 import resource
 import socket
 from collections.abc import Callable
@@ -115,7 +114,7 @@ async def environment() -> dict[str, str]:
     environ = dict(os.environ)
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
-            loginpath.learn, environ, _login_shell(), _LOGIN_SHELL_S
+            loginpath.learn, environ, loginpath.login_shell(environ, os.getuid()), _LOGIN_SHELL_S
         )
         if learnt:
             environ["PATH"] = learnt
@@ -170,10 +169,3 @@ def raise_descriptor_limit() -> int:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     return soft
-
-
-def _login_shell() -> str:
-    try:
-        return os.environ.get("SHELL") or pwd.getpwuid(os.getuid()).pw_shell
-    except KeyError:
-        return ""
