@@ -166,6 +166,15 @@ class Recorder:
         await trio.lowlevel.checkpoint()
         return check_answer(question, answer)
 
+    async def wants(self, state: str) -> None:
+        """Wait until the tool is seen to be in `state` about its input. Nothing reports that: it
+        is looked at again and again. A busy one may never be seen to read meanwhile."""
+        assert self.grip is not None
+        with trio.fail_after(PATIENCE_S):
+            while (seen := self.grip.wanted().state) != state:
+                assert state == "reads" or seen != "reads", "it was taken for one that reads"
+                await trio.sleep(0.01)
+
     async def until(self, fact: Callable[[], object]) -> None:
         """Wait until `fact` holds; looked at after every report."""
         with trio.fail_after(PATIENCE_S):
@@ -243,6 +252,8 @@ async def check_runtime(bench: Bench) -> list[str]:
             finally:
                 performance.scope.cancel()
         assert not bench.left(call), f"{part.name}: something is left"
+        if port.grip is not None:
+            assert port.grip.wanted().state == "busy", f"{part.name}: what has ended wants input"
         if performance.refused is None:
             assert port.end is not None, f"{part.name}: the end was not reported"
             assert port.end.output_complete or port.is_complete, f"{part.name}: never completed"
@@ -273,6 +284,7 @@ async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
     assert run.grip.members()
     assert run.grip.left_behind() == ()
+    await run.port.wants("busy")
     run.port.grace_s = 10.0
     with trio.fail_after(5.0):
         run.scope.cancel()
@@ -297,11 +309,14 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
 
 async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
+    await run.port.wants("reads")
+    assert run.grip.wanted().kind is not None, "it is not said what is read"
     lines = [b"%d " % n + bytes((97 + n % 26,)) * (n % 300) for n in range(200)]
     numbers = [run.grip.write(Input("line", line.decode())) for line in lines]
     assert numbers == sorted(set(numbers)), "numbers of inputs must grow"
     await run.port.until(lambda: run.port.number >= numbers[-1])
     await run.port.until(lambda: lines[-1] in run.port.output)
+    await run.port.wants("reads")
     run.grip.write(Input("eof"))
     await run.finish()
     assert run.port.end == Ended(code=0)
@@ -348,6 +363,7 @@ async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
     assert run.port.end.code == 3
+    assert run.grip.wanted().state == "busy", "what is left behind was taken for the tool"
     assert run.port.end.output_complete
     assert bytes(run.port.output) == bench.shown(part.text)
     left = run.grip.left_behind()
