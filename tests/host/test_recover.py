@@ -132,7 +132,9 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
         leader = crowd.start(ground.within(["sh", "-c", script]), mark)
         who = crowd.identity(leader)
         leader.wait()
-        until(lambda: len(ground.survivors()) == 1, "the hidden one runs")
+        until(
+            lambda: [one.split()[1:2] for one in ground.survivors()] == [["sleep"]], "it is hidden"
+        )
         pid = int(ground.survivors()[0].split()[0])
         pidfd = os.pidfd_open(pid)
         kin = of_child(pid, pidfd)
