@@ -49,7 +49,7 @@ def test_P17_one_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) 
     place = tmp_path / "haft"
     place.mkdir()
     place.chmod(mode)
-    with pytest.raises(FolderRefused, match="chmod 700|of your own"):
+    with pytest.raises(FolderRefused, match=r"chmod 700|of your own"):
         prepare(place)
     assert place.stat().st_mode & 0o7777 == mode
 
