@@ -1,0 +1,123 @@
+"""Definitions are read again while the daemon serves; a wrong file costs nobody else anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+MakeDaemon = Callable[..., RunningDaemon]
+
+
+def definition(name: str, says: str) -> str:
+    return (
+        f'[tools.{name}]\nsource = "local"\nstateful = true\noutput = "raw"\n'
+        f'command = ["echo", "{says}"]\n'
+    )
+
+
+def signalled(daemon: RunningDaemon, wire: Wire) -> None:
+    """Ask by SIGHUP, and wait until the log says that it was done."""
+    wire.call("ping")  # from READY on a signal is heeded, and somebody is answered
+    before = daemon.log_text().count('"reloaded"')
+    os.kill(daemon.pid, signal.SIGHUP)
+    until(lambda: daemon.log_text().count('"reloaded"') > before, "it has read everything again")
+
+
+def called(method: str) -> Callable[[RunningDaemon, Wire], None]:
+    def ask(daemon: RunningDaemon, wire: Wire) -> None:
+        reply = wire.call(method)
+        assert reply["tools"] == len(wire.call("tools/list")["tools"])
+        assert reply["problems"] == wire.call("daemon/status")["problems"]
+
+    return ask
+
+
+ASKING = [
+    pytest.param(signalled, id="SIGHUP"),
+    pytest.param(called("daemon/reload"), id="daemon/reload"),
+    pytest.param(called("tools/reload"), id="tools/reload"),
+]
+
+
+def tools(wire: Wire) -> set[str]:
+    return {one["name"] for one in wire.call("tools/list")["tools"]}
+
+
+def says(wire: Wire, tool: str) -> str:
+    state = wire.call("spawn", tool=tool, id=tool, wait="stopped", timeout_ms=20_000)
+    text: str = state["result"]
+    return text.strip()
+
+
+def problems(wire: Wire) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = wire.call("daemon/status")["problems"]
+    return found
+
+
+@pytest.mark.parametrize("reload", ASKING)
+def test_changed_files_are_read_and_wrong_ones_are_problems(
+    make_daemon: MakeDaemon, reload: Callable[[RunningDaemon, Wire], None]
+) -> None:
+    daemon = make_daemon()
+    daemon.tools(definition("keeps", "same"), "a.toml")
+    daemon.tools(definition("changes", "old") + definition("goes", "away"), "b.toml")
+    daemon.start()
+    with daemon.connect() as wire:
+        packed = tools(wire) - {"keeps", "changes", "goes"}
+        assert {"run", "shell"} <= packed and says(wire, "changes") == "old"
+        wire.call("spawn", tool="run", id="lives", args={"argv": ["cat"]}, wait="none")
+
+        daemon.tools(definition("changes", "new"), "b.toml")
+        daemon.tools(definition("comes", "fresh"), "c.toml")
+        assert says(wire, "changes") == "old", "nothing is read unless asked to"
+        reload(daemon, wire)
+        assert tools(wire) == packed | {"keeps", "changes", "comes"} and problems(wire) == []
+        assert says(wire, "changes") == "new" and says(wire, "comes") == "fresh"
+        with pytest.raises(Refused, match="-32003"):
+            wire.call("spawn", tool="goes", id="x")
+
+        # A file that cannot be read at all, and a definition that is wrong beside one that is not.
+        daemon.tools('[tools.broken\nsource = "local"\n', "d.toml")
+        bad = '[tools.bad]\nsource = "local"\ncommand = 5\n'
+        daemon.tools(bad + definition("comes", "still"), "c.toml")
+        reload(daemon, wire)
+        assert tools(wire) == packed | {"keeps", "changes", "comes"}
+        assert says(wire, "keeps") == "same" and says(wire, "comes") == "still"
+        found = {os.path.basename(one["file"]): one for one in problems(wire)}
+        assert found.keys() == {"c.toml", "d.toml"} and len(problems(wire)) == 2
+        assert found["d.toml"]["line"] == 1 and found["d.toml"]["message"]
+        assert "bad" in found["c.toml"]["key"] and "command" in str(found["c.toml"])
+
+        # Mended, they are problems no more; what ran all the while has noticed nothing.
+        daemon.tools(definition("broken", "mended"), "d.toml")
+        daemon.tools("", "c.toml")
+        reload(daemon, wire)
+        assert tools(wire) == packed | {"keeps", "changes", "broken"} and problems(wire) == []
+        reply = wire.call("apply", id="lives", input={"line": "yes"}, wait="pattern", pattern="yes")
+        assert reply["content"] == "yes\n" and reply["generation"] == 1
+
+
+@pytest.mark.parametrize("reload", ASKING)
+def test_what_only_a_start_can_change_is_said(
+    make_daemon: MakeDaemon, reload: Callable[[RunningDaemon, Wire], None]
+) -> None:
+    daemon = make_daemon().start()
+    config = daemon.config / "haft" / "config.toml"
+    with daemon.connect() as wire:
+        config.write_text("[daemon]\nmax_handles = 1\n[toolpack]\nenable = ['run']\n")
+        reload(daemon, wire)
+        (problem,) = problems(wire)
+        assert problem["key"] == "daemon" and "next start" in problem["message"]
+        assert tools(wire) == {"run", "await"}, "the toolpack is no such thing"
+        config.write_text("[daemon\n")
+        reload(daemon, wire)
+        assert [one["file"] for one in problems(wire)] == [str(config)]
+        assert wire.call("ping") == {"pong": True} and "run" in tools(wire)

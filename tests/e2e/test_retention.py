@@ -1,0 +1,122 @@
+"""Stopped handles: kept until read and for `retain_stopped_s`, then gone with all they held."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+import pytest
+
+from haftd.host.journal import read_records
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+MakeDaemon = Callable[..., RunningDaemon]
+SPOOLED = {"argv": ["head", "-c", "200000", "/dev/zero"]}
+CONFIG = '[spool]\nmemory = "4 KiB"\n[daemon]\nretain_stopped_s = '
+
+
+def spools(daemon: RunningDaemon) -> int:
+    """How many files the daemon keeps output in, as the kernel says; it is asked for nothing."""
+    count = 0
+    for fd in os.listdir(f"/proc/{daemon.pid}/fd"):
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"/proc/{daemon.pid}/fd/{fd}").startswith(str(daemon.state))
+    return count
+
+
+def stopped(wire: Wire, *names: str) -> bool:
+    """Whether these have stopped, asked in a way that reads none of them."""
+    rows = {one["id"]: one["state"] for one in wire.call("handles/list")["handles"]}
+    return all(rows[name] == "stopped" for name in names)
+
+
+def unread(daemon: RunningDaemon, wire: Wire, name: str) -> None:
+    """A handle whose end nobody has read, and of which nothing is left to be done."""
+    go = daemon.base / "go"
+    wait = f"while [ ! -e {go} ]; do sleep 0.01; done; exec head -c 200000 /dev/zero"
+    args = {"argv": ["sh", "-c", wait]}
+    assert wire.call("spawn", tool="run", id=name, args=args, wait="none")["state"] == "running"
+    go.touch()
+    until(lambda: stopped(wire, name), "it has stopped")
+    until(lambda: not read_records(daemon.socket.with_name("handles.lock")), "it is written down")
+    wire.call("ping")
+
+
+def gone(wire: Wire, name: str) -> None:
+    with pytest.raises(Refused) as caught:
+        wire.call("fetch", id=name)
+    assert caught.value.code == -32001 and caught.value.data["expired"] is True
+
+
+def test_what_was_read_goes_with_its_descriptors_though_nobody_calls(
+    make_daemon: MakeDaemon,
+) -> None:
+    daemon = make_daemon(CONFIG + "0.3\n").start()
+    with daemon.connect() as wire:
+        unread(daemon, wire, "unread")
+        for name in ("one", "two"):
+            state = wire.call("spawn", tool="run", id=name, args=SPOOLED, wait="stopped")
+            assert state["state"] == "stopped" and state["exit"] == {"code": 0}
+        until(lambda: spools(daemon) == 1, "the output of what was read is given back")
+        gone(wire, "one")
+        gone(wire, "two")
+        assert wire.call("fetch", id="unread", cursor=0, max_bytes=0)["cursor"] == 200_000
+        with pytest.raises(Refused) as caught:
+            wire.call("fetch", id="never")
+        assert caught.value.code == -32001 and "expired" not in caught.value.data
+
+
+def test_a_late_reading_starts_the_end_though_nobody_calls_again(
+    make_daemon: MakeDaemon,
+) -> None:
+    daemon = make_daemon(CONFIG + "0.3\n").start()
+    with daemon.connect() as wire:
+        unread(daemon, wire, "late")
+        assert spools(daemon) == 1
+        assert wire.call("fetch", id="late")["state"] == "stopped"
+        until(lambda: spools(daemon) == 0, "the output of what was read is given back")
+        gone(wire, "late")
+
+
+def test_it_is_kept_for_its_time_and_can_be_read_again(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon(CONFIG + "600\n").start()
+    with daemon.connect() as wire:
+        first = wire.call("spawn", tool="run", id="h", args=SPOOLED, wait="stopped")
+        again = wire.call("fetch", id="h")
+        assert first["result"] == again["result"] and spools(daemon) == 1
+        assert wire.call("daemon/status")["handles"]["stopped"] == 1
+
+
+def test_a_new_use_of_the_id_gives_back_what_the_old_one_held(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon(CONFIG + "600\n").start()
+    with daemon.connect() as wire:
+        for generation in (1, 2, 3):
+            state = wire.call("spawn", tool="run", id="h", args=SPOOLED, wait="stopped")
+            assert state["generation"] == generation
+        until(lambda: spools(daemon) == 1, "only the newest keeps a file")
+
+
+def test_a_closed_session_gives_back_what_it_held(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon(CONFIG + "600\n").start()
+    with daemon.connect() as wire:
+        for name in "abc":
+            wire.call("spawn", tool="run", id=name, args=SPOOLED, wait="stopped")
+        assert spools(daemon) == 3
+        wire.call("session/close")
+        until(lambda: spools(daemon) == 0, "nothing is kept for a closed session")
+        gone(wire, "a")
+
+
+def test_past_the_number_that_is_kept_the_oldest_goes(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon(CONFIG + "600\nretain_stopped_max = 2\n").start()
+    with daemon.connect() as wire:
+        for name in "abcd":
+            wire.call("spawn", tool="run", id=name, args=SPOOLED, wait="stopped")
+        until(lambda: spools(daemon) == 2, "as many as are kept")
+        gone(wire, "a")
+        gone(wire, "b")
+        for name in "cd":
+            assert wire.call("fetch", id=name)["state"] == "stopped"
