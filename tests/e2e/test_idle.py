@@ -75,16 +75,18 @@ def switches(pids: list[int]) -> dict[int, int]:
 
 
 def until_asleep(pids: list[int]) -> None:
-    """Wait until whatever follows a start is over: half a second without a switch."""
-    end = time.monotonic() + 20
+    """Wait until whatever follows a start is over: half a second without a switch, and the thread
+    that loaded the terminal library gone, which its pool lets wait ten seconds for more work."""
+    end = time.monotonic() + 40
     last = switches(pids)
     while time.monotonic() < end:
         time.sleep(0.5)
         now = switches(pids)
-        if now == last:
+        threads = len(list(Path(f"/proc/{pids[0]}/task").iterdir()))
+        if now == last and threads == 1:
             return
         last = now
-    raise AssertionError("the daemon did not come to rest within 20 s")
+    raise AssertionError("the daemon did not come to rest within 40 s")
 
 
 def deadline_s(pid: int) -> float:
