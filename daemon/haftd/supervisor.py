@@ -15,7 +15,7 @@ import structlog
 import trio
 from msgspec import UNSET
 
-from haft_protocol.errors import RpcError, action_not_supported, spawn_failed
+from haft_protocol.errors import RpcError, input_refused, invalid_params, spawn_failed
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
@@ -156,7 +156,9 @@ class Use:
         try:
             number = self.grip.write(item)
         except InputRefused as refused:
-            raise action_not_supported(self.handle.tool, "apply", str(refused)) from None
+            if refused.malformed:
+                raise invalid_params(str(refused), field="input") from None
+            raise input_refused(self.handle.tool, str(refused)) from None
         self.handle.touch(trio.current_time())
         return number
 

@@ -16,6 +16,7 @@ __all__ = [
     "handle_exists",
     "handle_not_found",
     "handle_stopped",
+    "input_refused",
     "internal",
     "invalid_answer",
     "invalid_arguments",
@@ -197,6 +198,16 @@ def action_not_supported(tool: str, action: str, why: str) -> RpcError:
         f"Tool {shown(tool)} does not support {shown(action)}: {_end(why)}.",
         tool=tool,
         action=action,
+    )
+
+
+def input_refused(tool: str, why: str) -> RpcError:
+    """The input is right, but this handle cannot take it, or not now; nothing of it was given."""
+    return RpcError(
+        "action_not_supported",
+        f"The input cannot be given: {_end(why)}.",
+        tool=tool,
+        action="apply",
     )
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from haftd.host.gate import best_gate
 from tests.subreaper import subreaper
 
 
 @pytest.fixture(autouse=True)
 def adopting() -> Iterator[None]:
+    best_gate()  # opened once a process, and kept: no test's leak
     with subreaper():
         yield

@@ -135,7 +135,12 @@ class StartFailed(Exception):
 
 
 class InputRefused(Exception):
-    """The input cannot be given; the message says why and what would work."""
+    """The input cannot be given; the message says why and what would work. `malformed`: it never
+    could be, in whatever state the tool is."""
+
+    def __init__(self, message: str, *, malformed: bool = False) -> None:
+        super().__init__(message)
+        self.malformed = malformed
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ def _refuse(name: str) -> InputRefused:
     shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
     return InputRefused(
         f"{shown!a} is not the name of a key. A key is a single character or a name as in "
-        f"{_SHOWN}; to type text, give it as a string or as a line."
+        f"{_SHOWN}; to type text, give it as a string or as a line.",
+        malformed=True,
     )
 
 
@@ -152,7 +153,8 @@ def encode(
     presses = [read_key(name) for name in names]
     if not presses:
         raise InputRefused(
-            "There is no key in `keys`; give at least one name, as in " + _SHOWN + "."
+            "There is no key in `keys`; give at least one name, as in " + _SHOWN + ".",
+            malformed=True,
         )
     encoded = []
     for name, press in zip(names, presses, strict=True):

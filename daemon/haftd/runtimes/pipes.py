@@ -132,7 +132,8 @@ class PipeGrip(ChildGrip):
             if "eof" in steps:
                 raise InputRefused(
                     "There is text after C-d, which closes the input for good; nothing of it was "
-                    "given. Give C-d as the last key."
+                    "given. Give C-d as the last key.",
+                    malformed=True,
                 )
             if text is None:
                 text = bytearray()
