@@ -66,7 +66,7 @@ class Desk:
 
     def left_behind(self, handle: str, expected: list[str]) -> None:
         """Check the commands left behind, once those that a shell forked have executed theirs."""
-        end = time.monotonic() + 5
+        end = time.monotonic() + 20
         while True:
             found = [one["command"] for one in self.fetch(handle)["left_behind"]]
             if found == expected or time.monotonic() > end:

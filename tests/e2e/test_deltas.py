@@ -35,7 +35,7 @@ def expected(count: int) -> str:
 @given(
     count=st.integers(0, 3000),
     cuts=st.lists(st.integers(1, 700), min_size=1, max_size=4),
-    terminal=st.just(False),
+    terminal=st.booleans(),
 )
 def test_two_connections_reading_in_turn_join_to_the_output(
     shared_daemon: RunningDaemon, count: int, cuts: list[int], terminal: bool
@@ -48,7 +48,7 @@ def test_two_connections_reading_in_turn_join_to_the_output(
             session=session,
             tool="run",
             id="w",
-            args={"argv": argv},
+            args={"argv": argv, "terminal": terminal},
             wait="none",
             max_bytes=0,
             view="tail",

@@ -57,6 +57,14 @@ def test_a_second_signal_kills_at_once_what_ignores_the_first(
         assert sleepers(ground) == 0
 
 
+def test_an_abort_has_its_own_grace(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon(PATIENT).start()
+    with Ground() as ground, daemon.connect() as wire:
+        hold(wire, ground, "h", DEAF)
+        state = wire.call("abort", id="h", grace_ms=200)
+        assert state["exit"] == {"signal": "KILL"} and state["elapsed_ms"] >= 200
+
+
 def test_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(PATIENT).start()
     with Ground() as ground, daemon.connect() as wire:

@@ -440,24 +440,40 @@ async def test_U28_what_a_caller_made_up_is_cut_and_escaped(served: Served) -> N
     assert "\n" not in reply["error"]["message"]
 
 
-async def test_a_busy_peer_lets_others_in(served: Served) -> None:
-    busy, other = await line(served), await line(served)
-    done = trio.Event()
+class _Ahead:
+    """A socket whose peer is always ahead: there is always a request to read, and room for answers.
 
-    async def hurry() -> None:
-        while not done.is_set():
-            await busy.stream.send_all((request("ping") + b"\n") * 1500)
+    Reads no more when it has been read from so often that nobody else can have had a turn."""
 
-    async def swallow() -> None:
-        while not done.is_set():
-            await busy.stream.receive_some(1 << 20)
+    MOST = 10_000
 
+    def __init__(self, sock: socket.socket) -> None:
+        self.reads = 0
+        self._sock = sock
+
+    def recv(self, size: int) -> bytes:
+        self.reads += 1
+        return request("ping") + b"\n" if self.reads < self.MOST else b""
+
+    def send(self, data: bytes) -> int:
+        return len(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)
+
+
+async def test_a_busy_peer_lets_others_in(
+    served: Served, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await line(served)
+    wire = UnixWire(pair[0], 1000, QUICK)
+    ahead = _Ahead(pair[0])
+    monkeypatch.setattr(wire, "_sock", ahead)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hurry)
-        nursery.start_soon(swallow)
-        with trio.fail_after(5):
-            for _ in range(20):
-                assert ok(await ask(other, "ping"))
+        nursery.start_soon(serve_connection, wire, Caller("unix"), served.rig.rim)
+        for _ in range(20):
+            assert ok(await ask(other, "ping"))
+        assert 0 < ahead.reads < ahead.MOST
         nursery.cancel_scope.cancel()
 
 
