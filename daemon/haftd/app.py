@@ -51,12 +51,15 @@ def run(options: Options, paths: Paths, instance: str) -> int:
     """Start, serve until asked to stop, and return the exit status."""
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
+    farewell = _Farewell()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, farewell)
     try:
         settings, problems = load_settings(paths)
         opening.private_folders(paths)
         lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
         try:
-            return trio.run(_App(paths, settings, problems, instance, lock).serve)
+            return trio.run(_App(paths, settings, problems, instance, lock, farewell).serve)
         finally:
             lock.close()
     except Held as held:
@@ -74,6 +77,18 @@ def run(options: Options, paths: Paths, instance: str) -> int:
                 sys.stderr.write(f"haftd: {sink.dropped} log lines were dropped\n")
 
 
+class _Farewell:
+    """What a signal to stop does while no task of ours heeds it: before, there is nothing yet that
+    would have to be ended; afterwards, everything has been."""
+
+    def __init__(self) -> None:
+        self.leaving = False
+
+    def __call__(self, signum: int, frame: object) -> None:
+        if not self.leaving:
+            os._exit(0)
+
+
 class _App:
     """One run of the daemon, from the lock on."""
 
@@ -84,7 +99,9 @@ class _App:
         problems: list[Problem],
         instance: str,
         lock: DaemonLock,
+        farewell: _Farewell,
     ) -> None:
+        self.farewell = farewell
         self.paths = paths
         self.settings = settings
         self.problems = problems
@@ -252,6 +269,7 @@ class _App:
 
     async def _stop(self, daemon: Daemon, rim: Rim) -> None:
         """Nothing new is accepted any more: end the handles, let the last replies out."""
+        self.farewell.leaving = True
         self.notifier.stopping("ending what runs")
         daemon.stopping = True
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)

@@ -169,3 +169,47 @@ def test_a_call_file_that_cannot_be_removed_harms_nobody(
         wire.call("spawn", tool="big", id="a", args={"text": "x"}, wait="none")
         assert wire.call("abort", id="a")["state"] == "stopped"
         assert os.path.isdir(f"/proc/{daemon.pid}")
+
+
+def test_of_daemons_started_at_once_one_serves_and_the_others_say_so(short_tmp: Path) -> None:
+    many = [RunningDaemon(short_tmp / "one") for _ in range(5)]
+    try:
+        for one in many:
+            one.start(wait=False)
+        left = [one for one in many if one.process is not None]
+        end = time.monotonic() + 60
+        while len(left) > 1 and time.monotonic() < end:
+            left = [one for one in left if one.process is not None and one.process.poll() is None]
+            time.sleep(0.02)
+        (winner,) = left
+        codes = [one.process.returncode for one in many if one is not winner and one.process]
+        assert codes == [75] * 4
+        with winner.connect() as wire:
+            assert wire.call("daemon/status")["pid"] == winner.pid
+    finally:
+        for one in many:
+            one.close()
+
+
+def test_a_daemon_that_is_asked_to_stop_again_and_again_still_exits_0(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon().start()
+    process = daemon.process
+    assert process is not None
+    while process.poll() is None:
+        process.terminate()
+        time.sleep(0.005)
+    assert process.returncode == 0
+
+
+def test_an_input_that_nobody_waits_for_is_answered_at_once(
+    shared_daemon: RunningDaemon, session: str
+) -> None:
+    with shared_daemon.connect() as wire:
+        wire.call("spawn", **run(session, "deaf", "sleep", "60"), wait="none")
+        began = time.monotonic()
+        state = wire.call("apply", session=session, id="deaf", input="x" * 500_000, wait="none",
+                          timeout_ms=60_000)  # fmt: skip
+        assert state["waited"] == "immediate" and time.monotonic() - began < 30
+        wire.call("abort", session=session, id="deaf")

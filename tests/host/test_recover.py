@@ -245,9 +245,9 @@ def test_P07_P08_a_record_whose_number_is_another_process_s_now_signals_nobody(
 
 def test_nothing_else_is_hit(crowd: Crowd, instance: str) -> None:
     standing = decoys(crowd, instance)
-    ours = [crowd.start(["sleep", "60"], Mark(HOME, instance, n)) for n in range(5)]
+    ours = [crowd.start(["sleep", "60"], Mark(HOME, instance, n)) for n in range(1, 6)]
     records = [
-        record_of(crowd.identity(one), Mark(HOME, instance, n)) for n, one in enumerate(ours)
+        record_of(crowd.identity(one), Mark(HOME, instance, n)) for n, one in enumerate(ours, 1)
     ]
     report = recover(records, home=HOME)
     assert len(report.ended) == 5
@@ -372,11 +372,14 @@ def test_a_daemon_that_lives_without_its_lock_keeps_its_handles(
     lock.close()
 
 
-def test_what_a_daemon_ran_for_itself_is_swept(crowd: Crowd, instance: str) -> None:
-    """A helper of the daemon carries its number 0 and holds no lock."""
+def test_what_carries_the_mark_of_a_daemon_itself_is_left_alone(
+    crowd: Crowd, instance: str
+) -> None:
+    """Another daemon in the middle of its start, or what its login shell started: no handle's."""
     child = crowd.start(["sleep", "60"], Mark(HOME, instance, 0))
+    handles = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
     recover([], home=HOME)
-    assert child.wait() == -9
+    assert handles.wait() == -9 and not gone(child)
 
 
 def test_what_may_not_be_signalled_is_named_and_stays_recorded(instance: str) -> None:
@@ -457,7 +460,7 @@ def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
 
 
 def test_with_few_descriptors_all_are_ended_all_the_same(crowd: Crowd, instance: str) -> None:
-    marks = [Mark(HOME, instance, n) for n in range(60)]
+    marks = [Mark(HOME, instance, n) for n in range(1, 61)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
         record_of(crowd.identity(one), mark) for one, mark in zip(children, marks, strict=True)

@@ -6,6 +6,8 @@ Rules:
   another home started below one of our handles is its own.
 - The instance of a living daemon is nobody's to end: the caller's own, and one that lives on
   without its lock, as after its folder was deleted; it ends its handles itself.
+- What carries the mark of a daemon itself (number 0) is no handle's: another daemon that is about to
+  start and to find the lock held, or what a login shell of its started. It is left alone.
 - An answer is about the process that has the number now. Ask behind an open pidfd.
 """
 
@@ -45,10 +47,12 @@ class Claims:
                 self._known[brand.of(text)] = mark
 
     def wants(self, mark: Mark | None) -> bool:
-        """Say whether what carries this mark is ours to end."""
+        """Say whether what carries this mark is ours to end: something of a handle's."""
+        return mark is not None and mark.n != 0 and self._is_claimed(mark)
+
+    def _is_claimed(self, mark: Mark) -> bool:
         return (
-            mark is not None
-            and mark.home == self.home
+            mark.home == self.home
             and mark.instance not in self._living
             and self.instance in (None, mark.instance)
         )
@@ -81,7 +85,7 @@ class Claims:
             and pid not in self._protected
             and (mark := self._marked(pid)) is not None
             and mark.n == 0
-            and self.wants(mark)
+            and self._is_claimed(mark)
             and holds_daemon_lock(pid)
         ]
 
@@ -98,7 +102,7 @@ class Claims:
             return None
         if number in self._known:
             return self._known[number]
-        n = number & 0x3FFFF
+        n = number & 0x3FFFF or 1 << 18  # 0 is no handle's
         for instance in (*self._living, self.instance):
             if instance is not None:
                 one = Mark(self.home, instance, n)
