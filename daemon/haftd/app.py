@@ -57,7 +57,10 @@ def run(options: Options, paths: Paths, instance: str) -> int:
     try:
         settings, problems = load_settings(paths)
         opening.private_folders(paths)
-        lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
+        try:
+            lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}") from None
         try:
             return trio.run(_App(paths, settings, problems, instance, lock, farewell).serve)
         finally:

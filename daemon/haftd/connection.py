@@ -27,6 +27,8 @@ from .wire import Gone, Pace, Wire
 __all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "start_connection"]
 
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds
+_MUCH = 262_144  # bytes of answers that are written before more are made
+_HELD = 4  # times `max_queued`: what answers that had to wait may come to before it is too much
 
 
 class Connections:
@@ -126,6 +128,7 @@ class Connection:
         self._rim = rim
         self._reading = trio.CancelScope()
         self._in_flight = 0
+        self._held = 0
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._settled = trio.lowlevel.ParkingLot()
 
@@ -157,14 +160,16 @@ class Connection:
         frame = wire.frame
         while (messages := await wire.receive()) is not None:
             answers: list[bytes] = []
+            size = 0
             for count, message in enumerate(messages, 1):
                 reply = self._decide(message)
                 if reply is not None:
                     answers.append(frame(reply))
-                if count % _BURST == 0:
+                    size += len(reply)
+                if count % _BURST == 0 or size > _MUCH:
                     if answers:
                         outbox.send(b"".join(answers))
-                        answers = []
+                        answers, size = [], 0
                     await trio.lowlevel.checkpoint()
                     await outbox.room()
             if answers:
@@ -220,11 +225,23 @@ class Connection:
             if batch is not None:
                 reply = batch.settle(waiting, reply)
             if reply is not None:
-                await self._outbox.room()
+                if not self._outbox.has_room:
+                    await self._hold(len(reply))
                 self._outbox.send(self._wire.frame(reply))
         finally:
             self._in_flight -= 1
             self._settled.unpark_all()
+
+    async def _hold(self, size: int) -> None:
+        """Keep a reply until the peer has taken some of those before it; not without a bound."""
+        bound = _HELD * self._rim.limits.max_queued
+        self._held += size
+        try:
+            if self._held > bound:
+                self._gone(f"more than {bound} bytes (4 times `max_queued`) wait for it to read")
+            await self._outbox.room()
+        finally:
+            self._held -= size
 
     def _forget(self, key: object, scope: trio.CancelScope) -> None:
         scopes = self._scopes[key]

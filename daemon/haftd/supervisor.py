@@ -251,6 +251,7 @@ class Supervisor:
         """Schedule the tool's task; nothing of it has run when this returns."""
         use = Use(handle, self._grace_s)
         self._uses[handle] = use
+        handle.held = True
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
         return use
 
@@ -322,6 +323,8 @@ class Supervisor:
         if not handle.stopped:
             use.ended(Ended(natural=use.ender is None))
         use.begin()
+        handle.held = False
+        del self._uses[handle]
         try:
             if handle.terminal:
                 handle.last_screen = use.screen()
@@ -329,7 +332,6 @@ class Supervisor:
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
-            del self._uses[handle]
             use.done.set()
 
     def _refuse(self, use: Use, why: str, reason: str) -> None:

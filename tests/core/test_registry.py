@@ -14,6 +14,7 @@ from haft_protocol.states import EndedBy, Exit, Stopped
 from haftd.core import registry as registry_module
 from haftd.core.handles import Handle
 from haftd.core.registry import Admitted, Registry
+from haftd.core.spool import Budget, Spool
 from tests.core.disks import make
 
 EXIT = EndedBy(by="exit")
@@ -311,3 +312,29 @@ class Books(RuleBasedStateMachine):
 
 TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() -> None:
+    registry = Registry(max_handles=100, max_per_session=100, retain_s=1.0, retain_max=2)
+    handles = []
+    for at in range(5):
+        handle = registry.admit(
+            0.0,
+            session="s",
+            id=f"h{at}",
+            tool="t",
+            call_id=None,
+            args={},
+            root="/",
+            make_spool=lambda: Spool(0, 0, None, Budget(0)),
+        ).handle
+        handle.start(0.0)
+        handle.held = True
+        handle.end(0.0, by=EndedBy("exit"), complete=True)
+        handle.view(0.0)
+        handles.append(handle)
+    assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
+    assert registry.find("s", "h0", 1000.0) is handles[0]
+    for handle in handles:
+        handle.held = False
+    assert set(registry.sweep(1000.0)) == set(handles)

@@ -44,6 +44,7 @@ class Handle:
         "exit",
         "failure",
         "generation",
+        "held",
         "id",
         "last_activity",
         "last_output",
@@ -111,6 +112,8 @@ class Handle:
         self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
+        self.held = False
+        """Whether something of it may still run; it is kept for as long."""
         self.last_screen: Screen | None = None
         """What a terminal showed when nothing of it was left."""
         self.mark = 0

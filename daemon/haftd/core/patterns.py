@@ -25,7 +25,7 @@ _LARGEST = 4_000
 
 _MEMORY = 1_048_576
 _WORK = 4_000_000
-"""Instructions times bytes in one go, 20 ms of the worst there is; at least 4 KiB are taken."""
+"""Instructions times bytes in one go, 20 ms of the worst there is; at least 1 KiB is taken."""
 
 _MAY_CROSS_LINES = re.compile(
     r"[\x00-\x1f] | \\[^wdbBAzS.\\\[\](){}*+?|^$/\-'\" :;,=<>@#&%!~`_] | \[\^ | \[: | \(\?[a-zA-Z]*s",
@@ -79,7 +79,7 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 def slice_size(pattern: Pattern) -> int:
     """Return how many bytes `pattern` should be given in one go."""
-    return max(4_096, min(262_144, _WORK // max(1, pattern.programsize)))
+    return max(1_024, min(262_144, _WORK // max(1, pattern.programsize)))
 
 
 @lru_cache(maxsize=32)

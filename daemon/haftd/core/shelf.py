@@ -1,7 +1,8 @@
 """One session's handles, and which of the stopped ones may go.
 
 Rules: a stopped handle stays until its end was read and its time is over; when there are too many,
-the oldest go, those that were read first. A live handle never goes. Section 4.
+the oldest go, those that were read first. A live handle never goes, nor one of which something may
+still run: who else could end that? Section 4.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ class Shelf:
         if handle.call_id is not None and self.calls.get(handle.call_id) is handle:
             del self.calls[handle.call_id]
 
+    def loose(self) -> int:
+        """Count the stopped ones that could go."""
+        return sum(not handle.held for handle in self.stopped)
+
     def expired(self, now: float, retain_s: float) -> list[Handle]:
         """Return those whose time is over."""
         gone = []
@@ -63,7 +68,7 @@ class Shelf:
 
 def due(handle: Handle, retain_s: float) -> float | None:
     """Return when a handle may go, None while it lives or nobody has read its end."""
-    if handle.read_at is None or handle.stopped_at is None:
+    if handle.read_at is None or handle.stopped_at is None or handle.held:
         return None
     return max(handle.stopped_at + retain_s, handle.read_at + min(retain_s, _SECOND_LOOK))
 
@@ -73,5 +78,7 @@ def oldest(stopped: Iterable[Handle], count: int) -> list[Handle]:
     read: list[Handle] = []
     unread: list[Handle] = []
     for handle in stopped:
+        if handle.held:
+            continue
         (unread if handle.read_at is None else read).append(handle)
     return (read + unread)[:count]

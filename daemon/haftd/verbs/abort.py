@@ -34,6 +34,7 @@ def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> Later:
     async def ended() -> HandleState:
         for use in uses:
             await use.done.wait()
+        daemon.stir()
         return plain_state(handle)
 
     return Later(ended)

@@ -36,17 +36,18 @@ def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
         return enough or None
 
     if holds():
-        return _result(handles)
+        return _result(daemon, handles)
     bound = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
     async def stopped() -> AwaitResult:
         enough = await until(handles.values(), holds, deadline=trio.current_time() + bound)
-        return _result(handles, timed_out=not enough)
+        return _result(daemon, handles, timed_out=not enough)
 
     return Later(stopped)
 
 
-def _result(handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
+def _result(daemon: Daemon, handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
+    daemon.stir()  # an end that was read may go when its time is over
     return AwaitResult(
         completed=tuple(plain_state(one) for one in handles.values() if one.stopped),
         pending=tuple(plain_state(one, peek=True) for one in handles.values() if not one.stopped),

@@ -180,6 +180,8 @@ async def _match(handle: Handle, watch: Watch, deadline: float) -> Waited:
     while True:
         while watch.behind(handle.spool) and not watch.take(handle.spool):
             await trio.lowlevel.checkpoint()
+            if trio.current_time() >= deadline:
+                return "deadline"
         if watch.found is not None:
             return "matched"
         if handle.stopped:
