@@ -147,8 +147,9 @@ def test_a_start_that_fails_leaves_no_cgroup(make_daemon: MakeDaemon, base: Path
 
 
 @needs_cgroup
+@pytest.mark.parametrize("record", ["kept", "lost"])
 def test_a_restart_ends_what_only_its_cgroup_still_tells(
-    make_daemon: MakeDaemon, base: Path, ground: Ground
+    make_daemon: MakeDaemon, base: Path, ground: Ground, record: str
 ) -> None:
     """No mark, no session, no parent and no guardian: the cgroup alone says whose child it is."""
     daemon = make_daemon(f'[daemon]\ncgroup = "{base}"\n').start()
@@ -167,11 +168,14 @@ def test_a_restart_ends_what_only_its_cgroup_still_tells(
     assert daemon.process is not None
     daemon.process.wait(20)
     assert len(asleep(base)) == 2
+    if record == "lost":
+        daemon.socket.with_name("handles.lock").unlink()
     daemon.start()
     until(lambda: not asleep(base), "nothing of it is left")
     until(lambda: below(base) == [], "and no cgroup")
-    with daemon.connect() as wire:
-        assert wire.call("fetch", id="h")["ended_by"] == {"by": "lost"}
+    if record == "kept":
+        with daemon.connect() as wire:
+            assert wire.call("fetch", id="h")["ended_by"] == {"by": "lost"}
 
 
 def asleep(base: Path) -> list[int]:
