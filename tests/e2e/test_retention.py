@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -69,14 +70,16 @@ def test_what_was_read_goes_with_its_descriptors_though_nobody_calls(
         assert caught.value.code == -32001 and "expired" not in caught.value.data
 
 
+@pytest.mark.parametrize("how", [("fetch", {"id": "late"}), ("await", {"all": ["late"]})])
 def test_a_late_reading_starts_the_end_though_nobody_calls_again(
-    make_daemon: MakeDaemon,
+    make_daemon: MakeDaemon, how: tuple[str, dict[str, Any]]
 ) -> None:
     daemon = make_daemon(CONFIG + "0.3\n").start()
     with daemon.connect() as wire:
         unread(daemon, wire, "late")
         assert spools(daemon) == 1
-        assert wire.call("fetch", id="late")["state"] == "stopped"
+        method, params = how
+        wire.call(method, **params)
         until(lambda: spools(daemon) == 0, "the output of what was read is given back")
         gone(wire, "late")
 
