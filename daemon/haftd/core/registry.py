@@ -264,11 +264,11 @@ class Registry:
             gone = shelf.expired(now, self._retain_s)
             for handle in gone:
                 self._let_go(shelf, handle)
-            excess = shelf.loose() - self._retain_max
+            excess = len(shelf.stopped) - self._retain_max
             for handle in oldest(shelf.stopped, max(0, excess)):
                 self._let_go(shelf, handle)
             self._drop_empty(session)
-        excess = self._loose() - self._retain_all
+        excess = self._stopped - self._retain_all
         if excess > 0:
             everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
             everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
@@ -279,13 +279,13 @@ class Registry:
 
     def next_expiry(self, now: float) -> float | None:
         """Return when `sweep` next has something to do (`now` if it has already), None if never."""
-        if self._out or (self._stopped > self._retain_all and self._loose() > self._retain_all):
+        if self._out or (self._stopped > self._retain_all and self._any_loose()):
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
             return now
         earliest: float | None = None
         for shelf in self._by_session.values():
-            if shelf.loose() > self._retain_max:
+            if len(shelf.stopped) > self._retain_max and shelf.any_loose():
                 return now
             for handle in shelf.stopped:
                 when = due(handle, self._retain_s)
@@ -293,8 +293,8 @@ class Registry:
                     earliest = when
         return earliest if earliest is None or earliest > now else now
 
-    def _loose(self) -> int:
-        return sum(shelf.loose() for shelf in self._by_session.values())
+    def _any_loose(self) -> bool:
+        return any(shelf.any_loose() for shelf in self._by_session.values())
 
     # --- the books --------------------------------------------------------------------------
 

@@ -50,9 +50,9 @@ class Shelf:
         if handle.call_id is not None and self.calls.get(handle.call_id) is handle:
             del self.calls[handle.call_id]
 
-    def loose(self) -> int:
-        """Count the stopped ones that could go."""
-        return sum(not handle.held for handle in self.stopped)
+    def any_loose(self) -> bool:
+        """Whether there is a stopped one that could go."""
+        return any(not handle.held for handle in self.stopped)
 
     def expired(self, now: float, retain_s: float) -> list[Handle]:
         """Return those whose time is over."""
