@@ -206,10 +206,7 @@ class Use:
         """End what runs without asking; the task that aborts it goes on and finds it gone."""
         self.grace_s = 0.0
         if self.grip is not None:
-            try:
-                self.grip.write(Input(kind="signal", signal="KILL"))
-            except InputRefused:
-                pass
+            self.grip.kill()
 
     def _left_behind(self) -> tuple[LeftBehind, ...]:
         if self.grip is None:

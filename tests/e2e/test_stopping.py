@@ -20,8 +20,11 @@ PATIENT = "[daemon]\nabort_grace_ms = 60000\n"
 KINDS = {
     "pipe": (DEAF, False),
     "terminal": (DEAF, True),
+    "child": (f"({DEAF}) & exec sleep 300", False),
+    "hidden child": (f'setsid sh -c "{DEAF}" & exec sleep 300', False),
+    "behind": (f'setsid sh -c "{DEAF}" >/dev/null 2>&1 & echo up', False),
 }
-"""What ignores the first signal: its script, and whether it has a terminal."""
+"""What ignores the first signal: what was started, or a child of it that lives on without it."""
 
 
 def hold(wire: Wire, ground: Ground, name: str, script: str, *, terminal: bool = False) -> None:
@@ -46,6 +49,8 @@ def test_a_second_signal_kills_at_once_what_ignores_the_first(
     with Ground() as ground, daemon.connect() as wire:
         hold(wire, ground, "asked", "trap 'echo heard' TERM; echo up; while :; do sleep 0.1; done")
         hold(wire, ground, "deaf", script, terminal=terminal)
+        if kind == "behind":
+            wire.call("fetch", id="deaf", wait="stopped", timeout_ms=20_000)
         os.kill(daemon.pid, signal.SIGTERM)
         until(lambda: wire.call("daemon/status")["state"] == "stopping", "it is stopping")
         # All were asked, and have their minute.

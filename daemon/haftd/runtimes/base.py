@@ -180,6 +180,9 @@ class Grip(Protocol):
         may be before this returns.
         """
 
+    def kill(self) -> None:
+        """Kill everything of it that lives, without asking; nothing is waited for."""
+
     def left_behind(self) -> tuple[LeftOver, ...]:
         """What lives on after the process that was started has ended, as of now."""
 

@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import shlex
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -153,6 +154,11 @@ class Child:
         if self._gone or not self.ended:
             return ()
         return tuple(LeftOver(one.pid, one.command) for one in self.kin.left_behind())
+
+    def kill(self) -> None:
+        """Kill all of it; whoever sees it through finds it gone."""
+        if not self._gone:
+            self.kin.signal(signal.SIGKILL)
 
     def members(self) -> tuple[int, ...]:
         """Everything of it that lives, as of now."""
@@ -363,6 +369,10 @@ class ChildGrip:
     def command(self) -> str:
         """See `base.Grip`."""
         return self._command
+
+    def kill(self) -> None:
+        """See `base.Grip`."""
+        self.child.kill()
 
     def left_behind(self) -> tuple[LeftOver, ...]:
         """See `base.Grip`."""

@@ -203,6 +203,9 @@ class FakeGrip:
         self._arrived.set()
         return self._number
 
+    def kill(self) -> None:
+        self._kill("KILL")
+
     def left_behind(self) -> tuple[LeftOver, ...]:
         if self._leader in self.alive:
             return ()
