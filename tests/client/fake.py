@@ -75,6 +75,9 @@ class FakeDaemon:
     def close(self) -> None:
         """End everything; may be called from an answer, and twice."""
         self.stop_listening()
+        # A connection that is just being accepted is closed with the others.
+        if self._threads[0] is not threading.current_thread():
+            self._threads[0].join(5)
         for peer in self.peers:
             peer.close()
         for thread in self._threads:
