@@ -154,7 +154,7 @@ def test_who_connects_before_the_daemon_is_there_is_answered_by_it(
         assert path.stat().st_ino == inode, "the socket is the manager's, who still listens"
 
 
-def test_a_crash_of_the_daemon_is_none_of_the_socket(
+def test_L11_a_crash_of_the_daemon_is_none_of_the_socket(
     make_daemon: MakeDaemon, listener: socket.socket
 ) -> None:
     daemon = make_daemon()

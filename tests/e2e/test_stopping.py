@@ -41,7 +41,7 @@ def sleepers(ground: Ground) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_second_signal_kills_at_once_what_ignores_the_first(
+def test_L07_a_second_signal_kills_at_once_what_ignores_the_first(
     make_daemon: MakeDaemon, kind: str
 ) -> None:
     daemon = make_daemon(PATIENT).start()
@@ -70,7 +70,7 @@ def test_an_abort_has_its_own_grace(make_daemon: MakeDaemon) -> None:
         assert state["exit"] == {"signal": "KILL"} and state["elapsed_ms"] >= 200
 
 
-def test_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeDaemon) -> None:
+def test_L06_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(PATIENT).start()
     with Ground() as ground, daemon.connect() as wire:
         hold(
