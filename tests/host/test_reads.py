@@ -379,10 +379,54 @@ async def test_who_waits_for_a_socket_too_may_pass_on_what_is_typed() -> None:
     lines = (
         "import select, socket",
         "a, b = socket.socketpair()",
-        "select.select([0, a], [], [])",
+        "if not os.fork(): a.close(); b.recv(1)",
+        "b.close(); select.select([0, a], [], [])",
+    )
+    async with stage(*python("import os", *lines)) as on:
+        assert (await on.until()).relays
+
+
+async def test_who_has_both_ends_of_a_socket_passes_nothing_on() -> None:
+    """With such a pair an event loop wakes itself."""
+    lines = (
+        "import select, socket",
+        "a, b = socket.socketpair()",
+        "e = select.epoll(); e.register(a, 1); e.register(0, 1); e.poll()",
     )
     async with stage(*python(*lines)) as on:
-        assert (await on.until()).relays
+        now = await on.until()
+        assert not now.relays and not now.alone
+
+
+async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
+    """The writer has to be of the foreground; a pipe of its own, or an idle end, says nothing."""
+    lines = (
+        "import os, select, sys, time",
+        "r, w = os.pipe()",
+        "if not os.fork():",
+        "  if 'background' in sys.argv: os.setpgid(0, 0)",
+        "  if 'reader' in sys.argv: os.close(w)",
+        "  time.sleep(1000)",
+        "if 'own' not in sys.argv: os.close(w)",
+        "p = select.poll(); p.register(0, 1); p.register(r, 1)",
+        "if 'reader' in sys.argv: p.unregister(r); p.register(r, 2)",
+        "p.poll()",
+    )
+
+    async def seen(how: str, relays: bool) -> Reading:
+        async with stage(*python(*lines), how) as on:
+            return await on.until(lambda now: now.state == "reads" and now.relays is relays)
+
+    for how, relays in (("", True), ("own", True), ("background", False), ("reader", False)):
+        assert (await seen(how, relays)).alone is (how == "reader")
+
+
+@pytest.mark.parametrize("bound", [200, 100_000])
+async def test_of_a_wait_for_the_input_alone_it_is_said(bound: int) -> None:
+    line = f"p = select.poll(); p.register(0, 1); p.poll({bound})"
+    async with stage(*python("import select", f"while True: {line}")) as on:
+        now = await on.until()
+        assert now.alone and now.within_ms == bound
 
 
 async def test_who_carries_another_terminal_passes_on_what_is_typed() -> None:

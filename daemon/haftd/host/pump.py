@@ -14,17 +14,31 @@ Rules:
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
+import struct
+import termios
 from collections import deque
 from collections.abc import Callable
 
 import trio
 
-__all__ = ["CHUNK", "Closed", "InputFull", "Writer", "close", "drain", "is_readable", "pump"]
+__all__ = [
+    "CHUNK",
+    "Closed",
+    "InputFull",
+    "Writer",
+    "close",
+    "drain",
+    "is_readable",
+    "pump",
+    "unread",
+]
 
 CHUNK = 65_536
 _READS_A_TURN = 8
+_INT = struct.Struct("i")
 _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
@@ -94,6 +108,12 @@ def is_readable(fd: int) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
+
+
+def unread(fd: int) -> int:
+    """How many bytes are in a pipe, asked at either end. Raises OSError."""
+    (count,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
+    return int(count)
 
 
 def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:

@@ -31,7 +31,7 @@ from typing import Literal, NamedTuple
 from haftd.host import tty
 from haftd.host.family import hidden, lister, lives
 from haftd.host.identity import Stat, read_stat
-from haftd.host.waits import Blocked, Sought, blocked, still
+from haftd.host.waits import Blocked, Sought, blocked, holds, still
 
 __all__ = ["Kind", "Reading", "reading", "reading_pipe"]
 
@@ -59,8 +59,11 @@ class Reading:
     """Every wait ends by itself as well, after so long at most: the program does something else
     now and then. None when one lasts for ever."""
     relays: bool = False
-    """Every program that waits has a socket or another terminal to wait for, too. What is typed
-    may be for somebody beyond (ssh, tmux, script), of whom this says nothing."""
+    """Every program that waits has something else to wait for, too: a socket, another terminal,
+    or a pipe from another program of the foreground. What is typed may be for somebody beyond
+    (ssh, tmux, script), and what is awaited may be somebody's work, of whom this says nothing."""
+    alone: bool = False
+    """Some program waits for nothing but the input."""
 
     @property
     def timed(self) -> bool:
@@ -155,10 +158,23 @@ def _in_foreground(master: int, slave: str, pids: Iterable[int], group: int) -> 
 def _reads(look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None = None) -> Reading:
     """Put together what several waits come to. `patience_ms` is that of a read."""
     who = {wait.pid for wait in found}
+    fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in found]
     timed = [bound for bound in bounds if bound is not None]
     within = max(timed) if len(timed) == len(bounds) else None
-    return Reading("reads", kind, True, tuple(sorted(who)), within, who <= look.outward)
+    alone = any(wait.seen.alone for wait in found)
+    relays = who <= look.outward | fed
+    return Reading("reads", kind, True, tuple(sorted(who)), within, relays, alone)
+
+
+def _is_fed(wait: _Wait, members: Iterable[int]) -> bool:
+    """Say whether another of them can write to a pipe that the wait is for, too."""
+    pipes = wait.seen.pipes
+    return bool(pipes) and any(
+        holds(pid, pipes, stat.S_ISFIFO, os.O_WRONLY | os.O_RDWR)
+        for pid in members
+        if pid != wait.pid
+    )
 
 
 def _confirm(look: _Look) -> list[_Wait]:

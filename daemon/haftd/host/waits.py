@@ -8,6 +8,8 @@ Rules:
 - What may not be read, or is not understood (another machine's numbers, a set too large, a ring
   of io_uring, whose reads no call shows), is `hidden`. It is never taken for anything else.
 - Every answer is of one moment. `still` tells whether a thread never left its wait since.
+- What a program has both ends of (the pair of sockets with which an event loop wakes itself) is
+  its own affair.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["Blocked", "Sought", "blocked", "still"]
+from haftd.host.peers import peer_of
+
+__all__ = ["Blocked", "Sought", "blocked", "holds", "still"]
 
 Sought = Callable[[os.stat_result], bool]
 """Whether what a descriptor stands for is what input is awaited from."""
@@ -37,6 +41,10 @@ class Blocked:
     """What it sleeps in ends by itself, after so long in all; None for never."""
     outward: bool = False
     """It waits for a socket or for the master of a terminal, perhaps among others."""
+    alone: bool = False
+    """It waits for what is sought, and for nothing else."""
+    pipes: frozenset[int] = frozenset()
+    """The inodes of the pipes that it waits for beside what is sought."""
     line: bytes = b""
     """The kernel's own words."""
 
@@ -197,13 +205,19 @@ def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) 
             watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
         case _:
             watched = []
-    kinds = _kinds(pid, ((fd, None) for fd in watched), sought)
+    found = _files(pid, ((fd, None) for fd in watched), sought)
+    kinds = {file.kind for file in found}
+    outward = any(
+        file.kind == "terminal" or (file.kind == "socket" and not _has_both_ends(pid, file.inode))
+        for file in found
+    )
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
-        return Blocked(state, within, "outward" in kinds, line)
+        pipes = frozenset(file.inode for file in found if file.kind == "pipe")
+        return Blocked(state, within, outward, kinds == {"sought"}, pipes, line)
     if "unclear" in kinds:
         raise _Unclear
-    return Blocked("away", within, "outward" in kinds, line)
+    return Blocked("away", within, outward, line=line)
 
 
 def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
@@ -220,47 +234,90 @@ def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
     return int(seconds * 1000 + rest // (1_000_000 if call.unit == "timespec" else 1000))
 
 
-_Kind = Literal["sought", "outward", "epoll", "unclear", "other"]
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What a descriptor stands for. `terminal`: the master of one."""
+
+    kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
+    inode: int = 0
 
 
-def _kinds(
+def _files(
     pid: int, watched: Iterable[tuple[int, int | None]], sought: Sought, depth: int = 0
-) -> set[_Kind]:
+) -> set[_File]:
     """What these descriptors are, and what the epolls among them watch.
 
     A descriptor comes with the inode of its file where that is known.
     """
-    found: set[_Kind] = set()
+    found: set[_File] = set()
     for fd, inode in watched:
-        kind = _kind(pid, fd, inode, sought)
-        if kind != "epoll":
-            found.add(kind)
+        file = _file(pid, fd, inode, sought)
+        if file.kind != "epoll":
+            found.add(file)
         elif depth > _DEEPEST:
-            found.add("unclear")
+            found.add(_UNCLEAR)
         else:
-            found |= _kinds(pid, _registered(pid, fd), sought, depth + 1)
+            found |= _files(pid, _registered(pid, fd), sought, depth + 1)
     return found
 
 
-def _kind(pid: int, fd: int, inode: int | None, sought: Sought) -> _Kind:
+def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
     path = f"/proc/{pid}/fd/{fd}"
     try:
         what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
         # Closed meanwhile; but what an epoll watches is a file, which may live without its number.
-        return "other" if inode is None else "unclear"
+        return _OTHER if inode is None else _UNCLEAR
     if inode not in (None, what.st_ino):
-        return "unclear"
+        return _UNCLEAR
     if sought(what):
-        return "sought"
+        return _SOUGHT
     if stat.S_ISSOCK(what.st_mode):
-        return "outward"
+        return _File("socket", what.st_ino)
+    if stat.S_ISFIFO(what.st_mode):
+        return _File("pipe", what.st_ino)
     if stat.S_ISCHR(what.st_mode):
-        return "outward" if _is_master(what.st_rdev) else "other"
+        return _File("terminal") if _is_master(what.st_rdev) else _OTHER
     if stat.S_IFMT(what.st_mode) == 0:
         link = os.readlink(path)  # noqa: PTH115
-        return "epoll" if link == _EPOLL_FILE else "unclear" if link == _RING_FILE else "other"
-    return "other"
+        return _File("epoll") if link == _EPOLL_FILE else _UNCLEAR if link == _RING_FILE else _OTHER
+    return _OTHER
+
+
+_SOUGHT: Final = _File("sought")
+_UNCLEAR: Final = _File("unclear")
+_OTHER: Final = _File("other")
+
+
+def _has_both_ends(pid: int, inode: int) -> bool:
+    """Say whether a process holds the other end of its socket, too."""
+    peer = peer_of(inode)
+    return peer is not None and holds(pid, frozenset((peer,)), stat.S_ISSOCK)
+
+
+def holds(pid: int, inodes: frozenset[int], sort: Callable[[int], bool], flags: int = 0) -> bool:
+    """Say whether a process has one of these files open; with `flags`, in one of these ways of
+    writing. Never raises: what may not be looked at holds nothing."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except OSError:
+        return False
+    for name in names:
+        try:
+            what = os.stat(f"{folder}/{name}")  # noqa: PTH116
+            ours = what.st_ino in inodes and sort(what.st_mode)
+            if ours and (not flags or _flags(pid, name) & flags):
+                return True
+        except (OSError, _Unclear):
+            continue  # closed meanwhile
+    return False
+
+
+def _flags(pid: int, fd: str) -> int:
+    """How a descriptor was opened."""
+    told = re.search(rb"^flags:\s*([0-7]+)", _read(f"/proc/{pid}/fdinfo/{fd}"), re.MULTILINE)
+    return int(told[1], 8) if told else 0
 
 
 def _is_master(rdev: int) -> bool:

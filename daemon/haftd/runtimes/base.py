@@ -217,6 +217,9 @@ class ScreenShot:
     rows: int
     cols: int
     cursor: tuple[int, int]
+    within_ms: int | None = None
+    """Of a `reads`: it does something else after so long, input or not, as a matter of routine.
+    None where it waits for nothing but input."""
     alt: bool
     title: str
     lines: tuple[str, ...]

@@ -21,6 +21,7 @@ from haftd.host import pump, reads
 from . import keys
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .child import Child, ChildGrip
+from .wanting import wanted
 
 __all__ = ["PipeGrip"]
 
@@ -68,14 +69,12 @@ class PipeGrip(ChildGrip):
             return Wanted("busy")
         stdin = child.launched.stdin
         try:
-            told = reads.reading_pipe((child.pid,), os.fstat(stdin).st_ino) if stdin else None
+            if stdin is None or pump.unread(stdin):
+                return Wanted("busy")
+            told = reads.reading_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
-            told = None
-        if told is None or pump.is_readable(child.stdout):
             return Wanted("busy")
-        if told.state == "reads":
-            return Wanted("unknown" if told.relays else "reads", "line")
-        return Wanted("busy" if told.state == "busy" and told.certain else "unknown", told.kind)
+        return Wanted("busy") if pump.is_readable(child.stdout) else wanted(told)
 
     def write(self, item: Input) -> int:
         """See `base.Grip`."""

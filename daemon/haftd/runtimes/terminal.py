@@ -25,6 +25,7 @@ from .reading import Plain
 from .typist import Typist
 
 __all__ = ["TerminalRuntime"]
+from .wanting import wanted
 
 _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
@@ -91,10 +92,15 @@ class TerminalGrip(ChildGrip):
         # What it printed before it came to wait is there by now; it belongs before the answer.
         if pump.is_readable(self.master):
             return Wanted("busy")
-        if told.state == "reads":
-            # What a program passes on (ssh, tmux) may be for one that is busy.
-            return Wanted("unknown" if told.relays else "reads", told.kind)
-        return Wanted("busy" if told.state == "busy" and told.certain else "unknown", told.kind)
+        return wanted(told)
+
+    def hides_input(self) -> bool:
+        """See `base.Grip`."""
+        try:
+            modes = tty.modes(self.master)
+        except OSError:
+            return False
+        return modes.canonical and not modes.echo
 
     def show(self, data: bytes) -> None:
         """Take what the program printed."""

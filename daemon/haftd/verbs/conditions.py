@@ -24,6 +24,10 @@ __all__ = ["Condition", "Reading", "condition_of", "last_line"]
 _SETTLED_S = 0.004
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
 _LONGEST_PAUSE_S = 0.25
+_STILL_S = 0.3
+"""For so long at least a program that wakes up again and again has to be still."""
+_BETWEEN_LOOKS_S = 0.04
+"""Meanwhile it is looked at evenly: one that works half of the time is soon found at work."""
 _LONGEST_PROMPT = 1024
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
@@ -77,12 +81,17 @@ class Condition:
 @dataclass(slots=True)
 class _InputCondition(Condition):
     """The program waits for input. Asked of the kernel once its output has settled, and again in
-    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
+    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides.
+
+    A wait that soon ends by itself is believed when its end has come and nothing came of it: for
+    that long, and for `_STILL_S` at least, nothing was printed and every look saw it wait."""
 
     use: Use | None
     _pause: float = _SETTLED_S
     _due: float = 0.0
     _activity: float = -1.0
+    _waits_since: float = inf
+    """From when on each look saw it wait, as it does between two things that it does."""
 
     def check(self) -> Waited | None:
         if self.handle.stopped or self.use is None:
@@ -98,11 +107,28 @@ class _InputCondition(Condition):
             return None
         wanted = self.use.wanted()
         if wanted.state == "reads":
-            return "input"
+            return self._believe(wanted.within_ms, now)
+        if now >= self._activity + _BETWEEN_LOOKS_S:
+            self._waits_since = inf  # before, it may still be at what it printed last
         if wanted.state == "unknown" and self.is_quiet():
             return "quiet"
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
         self._due = now + self._pause
+        if wanted.state == "unknown":
+            self._due = min(self._due, self.quiet_at())
+        return None
+
+    def _believe(self, within_ms: int | None, now: float) -> Waited | None:
+        """Whether a wait that ends by itself after `within_ms` is one for input."""
+        if within_ms is None:
+            return "input"
+        self._waits_since = min(self._waits_since, now)
+        still = self._activity + _STILL_S
+        over = max(self._waits_since + max(within_ms / 1000, _STILL_S), still)
+        if now >= over:
+            return "input"
+        self._pause = _SETTLED_S
+        self._due = min(now + _BETWEEN_LOOKS_S, over)
         return None
 
     def look_again(self) -> float:
