@@ -17,6 +17,7 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.connection import Rim
 from haftd.core.registry import Registry
@@ -105,6 +106,7 @@ def assemble(
         starter.settled(call, confirmed)
         stir()
 
+    audit = Audit(parts.paths.audit)
     supervisor = Supervisor(
         handles,
         grace_s=own.abort_grace_ms / 1000,
@@ -120,7 +122,8 @@ def assemble(
         catalogue=catalogue,
         starter=starter,
         facts=facts,
-        reload=_reloader(parts, catalogue, facts),
+        audit=audit,
+        reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,
     )
@@ -178,7 +181,7 @@ def _spools(paths: Paths, settings: Settings) -> Callable[[], Spool]:
 
 
 def _reloader(
-    parts: Parts, catalogue: Catalogue, facts: Facts
+    parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit
 ) -> Callable[[], tuple[Problem, ...]]:
     def reload() -> tuple[Problem, ...]:
         try:
@@ -194,6 +197,6 @@ def _reloader(
             ]
         facts.problems = [*problems, *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
-        return tuple(facts.problems)
+        return (*facts.problems, *audit.problems)
 
     return reload

@@ -20,6 +20,7 @@ from haft_protocol.methods import (
     SpawnParams,
     WebSocketInfo,
 )
+from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
@@ -61,6 +62,7 @@ class Daemon:
     catalogue: Catalogue
     starter: Starter
     facts: Facts
+    audit: Audit
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]
@@ -85,6 +87,20 @@ class Daemon:
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
         """The handle that a call names; raises `handle_not_found`."""
         return self.registry.find(self.session_of(caller, params), handle_id, trio.current_time())
+
+    def record(
+        self, event: str, caller: Caller, handle: Handle | None = None, **more: object
+    ) -> None:
+        """Put into the audit log what a client has just done; what was refused never gets here."""
+        who = {"name": caller.name, "pid": caller.pid, "transport": caller.transport}
+        fields: dict[str, object] = {
+            "client": {key: value for key, value in who.items() if value is not None}
+        }
+        if handle is not None:
+            fields["session"] = handle.session
+            fields["handle"] = handle.id
+            fields["generation"] = handle.generation
+        self.audit.record(event, **fields, **more)
 
     def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
         """Say of each spawn of a batch whether its id clashes; takes nothing."""

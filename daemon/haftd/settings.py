@@ -67,6 +67,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     runtime: places.Runtime
     state: str
     spool: str
+    audit: str
     config: str
     tools: str
     config_given: bool = False
@@ -184,6 +185,7 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
             runtime=places.runtime_places(env, uid, socket=options.socket),
             state=state,
             spool=f"{state}/spool",
+            audit=places.audit_log(env),
             config=config,
             tools=places.tools_folder(config),
             config_given=options.config is not None,

@@ -115,9 +115,10 @@ class Starter:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
-    def start(self, ready: Prepared) -> tuple[Handle, Use | None]:
-        """Take the id and schedule the tool. A `call_id` that made a handle before gives that one,
-        with the use that is left of it. Raises `RpcError`, and then nothing was taken."""
+    def start(self, ready: Prepared) -> tuple[Handle, Use | None, bool]:
+        """Take the id and schedule the tool; the last is whether it was. A `call_id` that made a
+        handle before gives that one, with the use that is left of it, and starts nothing. Raises
+        `RpcError`, and then nothing was taken."""
         admitted = self.registry.admit(
             trio.current_time(),
             session=ready.session,
@@ -131,7 +132,7 @@ class Starter:
         )
         handle = admitted.handle
         if admitted.known:
-            return handle, self.supervisor.use_of(handle)
+            return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
         try:
             call = self._call(handle, ready)
@@ -139,7 +140,7 @@ class Starter:
             self.registry.withdraw(handle)
             raise
         runtime = self.runtimes["pty" if call.terminal else "stdio"]
-        return handle, self.supervisor.start(handle, runtime, call)
+        return handle, self.supervisor.start(handle, runtime, call), True
 
     def settled(self, call: Call, confirmed: bool) -> None:
         """Unmake what was made for a use, now that nothing of it is left; what could not be ended

@@ -199,6 +199,10 @@ class Use:
         """Let those go on who wait until it runs, or cannot."""
         self.begun.set()
         early, self._early = self._early, []
+    def hides_input(self) -> bool:
+        """Whether a line that is typed now is not shown, as a password is not."""
+        return self.grip is not None and self.grip.hides_input()
+
         for act in early:
             act()
 

@@ -17,6 +17,7 @@ __all__ = [
     "LONGEST_SOCKET_PATH",
     "PlaceError",
     "Runtime",
+    "audit_log",
     "config_file",
     "runtime_places",
     "socket_path",
@@ -99,6 +100,11 @@ def tools_folder(config: str) -> str:
 def state_folder(env: Mapping[str, str]) -> str:
     """The folder of spools, trust and the audit log."""
     return f"{_home(env, 'XDG_STATE_HOME', '.local/state')}/haft"
+
+
+def audit_log(env: Mapping[str, str]) -> str:
+    """The audit log; what was before its present beginning is in the file of that name and `.1`."""
+    return f"{state_folder(env)}/audit.jsonl"
 
 
 def _parent(path: str) -> str:

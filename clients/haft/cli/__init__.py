@@ -18,6 +18,7 @@ COMMANDS: dict[str, str] = {
     "ps": "list handles with their processes",
     "logs": "show all output of a handle, or follow it",
     "search": "find lines in the output of handles",
+    "audit": "show who started, typed and ended what",
     "status": "show the daemon's own figures",
     "stop": "stop the daemon and everything it holds",
     "reload": "read configuration and tools again",

@@ -202,6 +202,10 @@ class Grip(Protocol):
 class Wanted:
     """Whether a tool waits for input, as of one moment.
 
+    def hides_input(self) -> bool:
+        """Whether a line that is typed now is not shown: a terminal with its echo off that reads
+        by the line, as for a password. Keys that a program shows by itself are not hidden."""
+
     `reads`: it does; `busy`: it does not; `unknown`: nobody can tell, and only its silence says
     something. `kind` is what it waits for: a line, a line that is not shown, keys.
     """

@@ -388,6 +388,10 @@ class ChildGrip:
             raise InputRefused("The program has ended; it takes no input.")
 
 
+    def hides_input(self) -> bool:
+        """See `base.Grip`. A pipe shows nothing by itself."""
+        return False
+
 def _have(fd: int | None) -> int:
     if fd is None:
         raise AssertionError("the plan of the start asked for this descriptor")

@@ -221,6 +221,9 @@ class FakeGrip:
     def screen(self) -> ScreenShot | None:
         if not self._call.terminal:
             return None
+    def hides_input(self) -> bool:
+        return False
+
         rows, cols = self._size
         lines = self._shown.split("\n")[-rows:]
         cursor = (len(lines) - 1, min(len(lines[-1]), cols - 1))

@@ -30,6 +30,7 @@ def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> Later:
     grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
+    daemon.record("abort", caller, handle)
 
     async def ended() -> HandleState:
         for use in uses:

@@ -14,7 +14,8 @@ from msgspec import UnsetType
 from haft_protocol.errors import handle_stopped, invalid_answer
 from haft_protocol.inputs import InputForm, read_input
 from haft_protocol.methods import ApplyParams
-from haft_protocol.questions import InvalidAnswer, check_answer
+from haft_protocol.questions import InvalidAnswer, Secret, check_answer
+from haftd.audit import typed
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -28,12 +29,15 @@ from .waiting import until
 
 __all__ = ["apply"]
 
+_TYPED = ("text", "line", "keys", "paste")
+
 
 @dataclass(frozen=True, slots=True)
 class _Call:
     """One apply: everything about it that is found out before it does anything."""
 
     daemon: Daemon
+    caller: Caller
     params: ApplyParams
     handle: Handle
     use: Use
@@ -49,6 +53,14 @@ class _Call:
         since = since if isinstance(cursor, UnsetType) else cursor
         return answer(self.daemon, self.params, self.handle, self.reading, since, self.began)
 
+    def record(self, kind: str, *, withheld: bool, **more: str) -> None:
+        """Put what was given into the audit log; of what nobody is to see, only what it was."""
+        if withheld:
+            form: dict[str, object] = {"withheld": True, "kind": kind}
+        else:
+            form = typed(self.params.input)
+        self.daemon.record("apply", self.caller, self.handle, **more, **form)
+
     def late(self) -> object:
         return look(self.daemon, self.params, self.handle, "deadline")
 
@@ -61,7 +73,7 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
     if handle.stopped or use is None:
         raise handle_stopped(handle.id, plain_state(handle, peek=True))
     reading = plan(params, terminal=handle.terminal)
-    call = _Call(daemon, params, handle, use, reading, trio.current_time())
+    call = _Call(daemon, caller, params, handle, use, reading, trio.current_time())
     if handle.state is State.WAITING:
         return _answer_question(call)
     form = read_input(params.input)
@@ -80,13 +92,19 @@ def _answer_question(call: _Call) -> object:
         raise invalid_answer(str(wrong)) from None
     since = call.handle.spool.end
     call.use.answer(value)
+    secret = isinstance(question.answer_type, Secret)
+    call.record("answer", withheld=secret, question=question.id)
     return call.read(since)
 
 
 def _give(call: _Call, form: InputForm) -> object:
     use, handle = call.use, call.handle
     since = handle.spool.end
+    hidden = use.hides_input()
     number = use.write(_input(form))
+    # Asked before and after: a program turns the echo off while we type.
+    hidden = form.kind in _TYPED and (hidden or use.hides_input())
+    call.record(form.kind, withheld=hidden or form.secret)
     if use.written_to >= number or call.reading.wait == "none":
         return call.read(since)
 

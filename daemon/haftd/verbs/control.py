@@ -48,7 +48,7 @@ def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
             descriptors=process.num_fds(),
             threads=process.num_threads(),
             spooled=spooled,
-            problems=tuple(facts.problems),
+            problems=(*facts.problems, *daemon.audit.problems),
             websocket=facts.websocket,
             unconfirmed=facts.unconfirmed,
             recovered=facts.recovered,
@@ -70,6 +70,7 @@ def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str
         raise limit_exceeded(
             "live_handles", 0, f"With the policy `refuse` no handle may live, and {live} do"
         )
+    daemon.record("daemon/shutdown", caller)
     daemon.stop(caller.label)
     return {}
 

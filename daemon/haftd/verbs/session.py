@@ -46,6 +46,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
 
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label))
+    daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])
 
     async def closed() -> SessionCloseResult:
         for use in uses:

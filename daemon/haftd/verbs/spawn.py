@@ -27,9 +27,16 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use = daemon.starter.start(ready)
+    handle, use, is_new = daemon.starter.start(ready)
     if use is None:
         return look(daemon, params, handle)
+
+    def record() -> None:
+        if use.grip is not None:
+            daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
+
+    if is_new:
+        use.when_begun(record)
 
     async def started() -> object:
         await use.begun.wait()

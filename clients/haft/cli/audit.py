@@ -1,0 +1,193 @@
+"""`haft audit`: who started, typed, ended what.
+
+Rules: reads the audit log where the daemon writes it, no daemon is asked or started. A line that is
+no record is counted, never shown. What one client types into a handle piece by piece is one row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from haft_protocol.places import PlaceError, audit_log
+
+from ..errors import Misplaced
+from . import show
+from .options import UsageError, session
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+Of what is secret, only that it was given is recorded.
+
+examples:
+  haft audit
+  haft audit build -n 20                            the last 20 records of one handle
+  haft audit --json | jq '.records[] | select(.event == "abort")'
+"""
+
+_HEAD = ("TIME", "CLIENT", "HANDLE", "WHAT")
+_LONGEST = 2000
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", nargs="?", metavar="ID", help="only of this handle")
+    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N records")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the records, oldest first; none is no failure."""
+    try:
+        path = audit_log(os.environ)
+    except PlaceError as fault:
+        raise Misplaced(str(fault)) from fault
+    broken: list[bytes] = []
+    records = list(_chosen(_records(path, broken), getattr(options, "id", None), session(options)))
+    last = getattr(options, "last", None)
+    if last is not None:
+        if last < 0:
+            raise UsageError("-n takes 0 or more")
+        records = records[len(records) - min(last, len(records)) :]
+    if options.json:
+        show.document(msgspec.json.encode({"records": records}))
+    elif records:
+        show.table([_HEAD, *_rows(records)])
+    else:
+        show.line(f"haft audit: nothing is recorded in {path}", "dim")
+    if broken:
+        show.line(f"haft audit: {len(broken)} lines are no records and were passed over", "yellow")
+    return 0
+
+
+def _records(path: str, broken: list[bytes]) -> Iterator[dict[str, Any]]:
+    for name in (f"{path}.1", path):
+        for line in _read(name).splitlines():
+            try:
+                yield msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                broken.append(line)
+
+
+def _read(path: str) -> bytes:
+    try:
+        # Not to wait for who writes, should it be a pipe.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise UsageError(f"{path} is not a regular file")
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _chosen(
+    records: Iterable[dict[str, Any]], handle: str | None, of_session: str | None
+) -> Iterator[dict[str, Any]]:
+    for record in records:
+        if handle is not None and record.get("handle") != handle:
+            continue
+        if of_session is not None and record.get("session") != of_session:
+            continue
+        yield record
+
+
+def _rows(records: Iterable[dict[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """A row a record; texts that one client gives one handle in a row are joined."""
+    rest = list(records)
+    at = 0
+    while at < len(rest):
+        record = rest[at]
+        at += 1
+        text = _text(record)
+        if text is not None:
+            who = _who(record)
+            while at < len(rest) and _who(rest[at]) == who and len(text) < _LONGEST:
+                more = _text(rest[at])
+                if more is None:
+                    break
+                text += more
+                at += 1
+            record = {**record, "input": text}
+        yield (
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(_number(record.get("at")))),
+            _client(record.get("client")),
+            _handle(record),
+            show.plain(_what(record), _LONGEST),
+        )
+
+
+def _who(record: dict[str, Any]) -> tuple[object, ...]:
+    return tuple(record.get(key) for key in ("client", "session", "handle", "generation"))
+
+
+def _text(record: dict[str, Any]) -> str | None:
+    """What was typed as it is, without a cut: the piece of a longer text, perhaps."""
+    given = record.get("input")
+    if record.get("event") != "apply" or "length" in record or "question" in record:
+        return None
+    if isinstance(given, dict) and len(given) == 1:
+        given = given.get("text")
+    return given if isinstance(given, str) else None
+
+
+def _client(client: object) -> str:
+    if not isinstance(client, dict):
+        return "-"
+    name = show.plain(str(client.get("name") or client.get("transport") or "?"), 60)
+    return f"{name} (pid {client['pid']})" if "pid" in client else name
+
+
+def _handle(record: dict[str, Any]) -> str:
+    session, handle = record.get("session"), record.get("handle")
+    if handle is None:
+        return "-" if session is None else show.plain(str(session))
+    return show.plain(f"{session}/{handle} #{record.get('generation', '?')}")
+
+
+def _what(record: dict[str, Any]) -> str:
+    match record:
+        case {"event": "spawn", "command": command}:
+            return f"spawn {record.get('tool')}: {command}"
+        case {"event": "apply", "question": question}:
+            given = "(withheld)" if record.get("withheld") else repr(record.get("input"))
+            return f"answer to {question}: {given}"
+        case {"event": "apply", "withheld": True}:
+            return f"{record.get('kind')} (withheld)"
+        case {"event": "apply"}:
+            cut = f" … ({record['length']} in all)" if "length" in record else ""
+            return _input(record.get("input")) + cut
+        case {"event": "lost", "records": records}:
+            return f"{records} records are missing here"
+        case {"event": "session/close", "handles": list(handles)} if handles:
+            return f"session/close, which ended {', '.join(map(str, handles))}"
+    return str(record.get("event"))
+
+
+def _input(given: object) -> str:
+    match given:
+        case str():
+            return f"text {given!r}"
+        case {"keys": list(names)}:
+            return f"keys {' '.join(map(str, names))}"
+        case {"resize": {"rows": rows, "cols": cols}}:
+            return f"resize {rows}x{cols}"
+        case {"signal": name}:
+            return f"signal {name}"
+        case {"eof": True}:
+            return "eof"
+        case dict() if len(given) == 1:
+            ((kind, value),) = given.items()
+            return f"{kind} {value!r}"
+    return repr(given)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,257 @@
+"""Who did what stands in the audit log: all that was done, nothing that was refused, no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from haft_protocol.methods import METHODS
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+CANARY = "canary-7d3e"
+
+CHANGES = {"spawn", "apply", "abort", "session/close", "daemon/shutdown"}
+"""The methods that do something to a handle, or to all of them."""
+
+READS = {
+    "initialize", "ping", "fetch", "await", "handles/list", "output/search", "session/list",
+    "tools/list", "tools/reload", "daemon/status", "daemon/reload", "rpc.discover",
+}  # fmt: skip
+
+ASKS = """
+[tools.asks]
+source = "local"
+stateful = true
+output = "outcome"
+command = ["PYTHON", "-S", "-c", '''
+import json, os
+answers = json.loads(os.environ["HAFT_CALL"])["tool"]["answers"]
+for id, kind in (("who", "Text"), ("pass", "Secret")):
+    if id not in answers:
+        question = {"id": id, "text": id + "?", "answer_type": kind}
+        raise SystemExit(print(json.dumps({"type": "needs_input", "question": question})))
+print(json.dumps({"type": "success", "content": "in"}))
+''']
+""".replace("PYTHON", sys.executable)
+
+
+class Audited:
+    """A daemon, a connection by a name, and what its audit log says."""
+
+    def __init__(self, daemon: RunningDaemon) -> None:
+        self.daemon = daemon
+        self.path = daemon.state / "haft" / "audit.jsonl"
+        self.wire = daemon.connect()
+        self.wire.call("initialize", client={"name": "vim"}, protocol=1)
+
+    def call(self, method: str, **params: Any) -> Any:
+        return self.wire.call(method, **params)
+
+    def run(self, id: str, *argv: str, terminal: bool = False, **more: Any) -> Any:
+        args = {"argv": list(argv), "terminal": terminal}
+        return self.call("spawn", tool="run", id=id, args=args, **{"wait": "input"} | more)
+
+    def records(self, event: str | None = None) -> list[dict[str, Any]]:
+        records = [json.loads(line) for line in self.path.read_text().split("\n") if line]
+        return [one for one in records if event in (None, one["event"])]
+
+    def inputs(self) -> list[object]:
+        return [one.get("input", one.get("kind")) for one in self.records("apply")]
+
+
+@pytest.fixture
+def audited(make_daemon: Callable[..., RunningDaemon]) -> Iterator[Audited]:
+    daemon = make_daemon()
+    daemon.tools(ASKS)
+    one = Audited(daemon.start())
+    yield one
+    one.wire.close()
+
+
+def test_every_method_is_known_to_change_something_or_not() -> None:
+    assert METHODS.keys() == CHANGES | READS
+
+
+def test_what_was_done_is_recorded_with_who_did_it(audited: Audited) -> None:
+    audited.run("c", "cat")
+    audited.call("apply", id="c", input={"line": "6 * 7"}, wait="output")
+    audited.call("apply", id="c", input={"signal": "CONT"}, wait="none")
+    with audited.daemon.connect() as other:
+        other.call("abort", id="c")
+    audited.call("session/close", session="default")
+    client = {"name": "vim", "pid": os.getpid(), "transport": "unix"}
+    here = {"session": "default", "handle": "c", "generation": 1}
+    records = audited.records()
+    assert all(isinstance(one.pop("at"), float) for one in records)
+    assert records == [
+        {"event": "spawn", "client": client, **here, "tool": "run", "command": "cat"},
+        {"event": "apply", "client": client, **here, "input": {"line": "6 * 7"}},
+        {"event": "apply", "client": client, **here, "input": {"signal": "CONT"}},
+        {"event": "abort", "client": {"pid": os.getpid(), "transport": "unix"}, **here},
+        {"event": "session/close", "client": client, "session": "default", "handles": []},
+    ]
+    assert stat.S_IMODE(audited.path.stat().st_mode) == 0o600
+
+
+def test_that_it_was_asked_to_stop_is_recorded(audited: Audited) -> None:
+    audited.call("daemon/shutdown")
+    assert audited.daemon.process is not None
+    assert audited.daemon.process.wait(20) == 0
+    assert [one["event"] for one in audited.records()] == ["daemon/shutdown"]
+
+
+def test_what_was_refused_or_done_before_is_not_recorded(audited: Audited) -> None:
+    wire = audited.wire
+    audited.run("c", "cat", call_id="x")
+    for method, params in (
+        ("spawn", {"tool": "run", "id": "n", "args": {"argv": ["/no/such/program"]}}),
+        ("spawn", {"tool": "run", "id": "c", "args": {"argv": ["cat"]}}),
+        ("spawn", {"tool": "nothing", "id": "d"}),
+        ("apply", {"id": "nobody", "input": "x"}),
+        ("apply", {"id": "c", "input": {"lines": "x"}}),
+        ("apply", {"id": "c", "input": {"resize": {"rows": 3, "cols": 3}}}),
+        ("abort", {"id": "nobody"}),
+        ("daemon/shutdown", {"policy": "refuse"}),
+    ):
+        with pytest.raises(Refused):
+            wire.call(method, **params)
+    audited.run("c", "cat", call_id="x")
+    assert [one["event"] for one in audited.records()] == ["spawn"]
+
+
+def test_an_input_before_the_tool_runs_is_recorded_after_the_spawn(audited: Audited) -> None:
+    spawn = {"tool": "run", "id": "c", "args": {"argv": ["cat"]}, "wait": "none"}
+    audited.wire.send(
+        [
+            {"jsonrpc": "2.0", "id": 1, "method": "spawn", "params": spawn},
+            {"jsonrpc": "2.0", "id": 2, "method": "apply", "params": {"id": "c", "input": "x\n"}},
+        ]
+    )
+    audited.wire.receive()
+    assert [one["event"] for one in audited.records()] == ["spawn", "apply"]
+
+
+def test_what_is_secret_is_in_no_file(audited: Audited) -> None:
+    """A line typed with the echo off, an input called secret, the answer to a secret question."""
+    asking = f"stty -echo; read -r x; stty echo; test $x = {CANARY}1 && echo same; read -r y"
+    asking = asking.replace(CANARY, "canary-$((0x7d3))e")  # not in the command itself
+    audited.run("t", "bash", "-c", asking, terminal=True)
+    audited.call("apply", id="t", input={"line": f"{CANARY}1"})
+    audited.call("apply", id="t", input={"line": "shown"}, wait="stopped")
+    audited.run("c", "cat")
+    audited.call(
+        "apply", id="c", input={"line": f"{CANARY}2", "secret": True}, view="tail", max_bytes=0
+    )
+    audited.call("spawn", tool="asks", id="q", wait="input")
+    audited.call("apply", id="q", input="Ada", wait="input")
+    state = audited.call("apply", id="q", input=f"{CANARY}3", wait="stopped")
+    assert state["result"] == "in"
+    given = [
+        {key: one[key] for key in ("input", "withheld", "kind", "question") if key in one}
+        for one in audited.records("apply")
+    ]
+    assert given == [
+        {"withheld": True, "kind": "line"},
+        {"input": {"line": "shown"}},
+        {"withheld": True, "kind": "line"},
+        {"input": "Ada", "question": "who"},
+        {"withheld": True, "kind": "answer", "question": "pass"},
+    ]
+    for folder in (audited.daemon.state, audited.daemon.runtime):
+        for file in folder.rglob("*"):
+            assert not file.is_file() or CANARY.encode() not in file.read_bytes(), file
+    assert CANARY not in audited.daemon.log_text()
+
+
+def test_keys_for_a_program_that_shows_them_itself_are_no_secret(audited: Audited) -> None:
+    audited.run("t", sys.executable, "-q", terminal=True)
+    audited.call("apply", id="t", input={"line": "6 * 7"})
+    assert audited.inputs() == [{"line": "6 * 7"}]
+
+
+@pytest.mark.parametrize("fault", ["link", "full"])
+def test_without_an_audit_log_the_work_goes_on_and_the_status_says_so(
+    make_daemon: Callable[..., RunningDaemon], fault: str
+) -> None:
+    daemon = make_daemon()
+    path = daemon.state / "haft" / "audit.jsonl"
+    path.parent.mkdir()
+    path.symlink_to("/dev/full" if fault == "full" else daemon.base / "other")
+    daemon.start()
+    with daemon.connect() as wire:
+        wire.call("spawn", tool="run", id="c", args={"argv": ["cat"]}, wait="input")
+        state = wire.call("apply", id="c", input={"line": "x"}, wait="output")
+        assert state["content"] == "x\n"
+        (problem,) = wire.call("daemon/status")["problems"]
+        assert problem["file"] == str(path) and "2 records are missing" in problem["message"]
+        assert "symbolic link" in problem["message"]
+        path.unlink()
+        wire.call("apply", id="c", input={"line": "y"}, wait="output")
+        assert wire.call("daemon/reload")["problems"] == []
+    events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
+    assert events == ["lost", "apply"] and not (daemon.base / "other").exists()
+
+
+def haft(daemon: RunningDaemon, *words: str) -> str:
+    """Run the command, in UTC, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", *words],
+        capture_output=True,
+        text=True,
+        env=daemon.env | {"TZ": "UTC"},
+        timeout=20,
+        check=True,
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_a_person_reads_who_typed_what(audited: Audited) -> None:
+    audited.run("c", "cat")
+    for piece in ("l", "s", " -l\r"):
+        audited.call("apply", id="c", input=piece, wait="none")
+    audited.call("apply", id="c", input={"keys": ["C-c"]}, wait="stopped")
+    audited.run("d", "cat")
+    audited.call("apply", id="d", input={"line": "x", "secret": True}, wait="output")
+    audited.call("abort", id="d")
+    audited.daemon.stop()
+    rows = [line.split("  ") for line in haft(audited.daemon, "audit", "c").splitlines()]
+    found = [[cell.strip() for cell in row if cell] for row in rows]
+    who = f"vim (pid {os.getpid()})"
+    assert [row[1:] for row in found[1:]] == [
+        [who, "default/c #1", "spawn run: cat"],
+        [who, "default/c #1", r"text 'ls -l\r'"],
+        [who, "default/c #1", "keys C-c"],
+    ]
+    whole = haft(audited.daemon, "audit")
+    assert "line (withheld)" in whole and "abort" in whole
+    records = json.loads(haft(audited.daemon, "audit", "--json", "-n", "2"))["records"]
+    assert [one["event"] for one in records] == ["apply", "abort"]
+
+
+def test_what_is_no_record_is_passed_over(audited: Audited) -> None:
+    audited.run("c", "cat")
+    audited.wire.close()
+    audited.daemon.stop()
+    with audited.path.open("ab") as file:
+        file.write(b'{"at":1,"ev\n[1]\n\xff\n{"event":"\\u001b[2J","client":7,"at":"x"}\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", "audit"], capture_output=True, env=audited.daemon.env
+    )
+    assert done.returncode == 0 and b"\x1b" not in done.stdout
+    assert b"3 lines are no records" in done.stderr and b"spawn run: cat" in done.stdout
+
+
+def test_nothing_recorded_is_no_failure(daemon: RunningDaemon) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", "audit"], capture_output=True, env=daemon.env
+    )
+    assert done.returncode == 0 and b"nothing is recorded" in done.stderr
