@@ -195,14 +195,14 @@ class Use:
         """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
         return Wanted("busy") if self.grip is None else self.grip.wanted()
 
-    def begin(self) -> None:
-        """Let those go on who wait until it runs, or cannot."""
-        self.begun.set()
-        early, self._early = self._early, []
     def hides_input(self) -> bool:
         """Whether a line that is typed now is not shown, as a password is not."""
         return self.grip is not None and self.grip.hides_input()
 
+    def begin(self) -> None:
+        """Let those go on who wait until it runs, or cannot."""
+        self.begun.set()
+        early, self._early = self._early, []
         for act in early:
             act()
 

@@ -197,14 +197,14 @@ class Grip(Protocol):
         """Whether it waits for input, as of now: all that was typed is read, all that it printed
         is emitted."""
 
+    def hides_input(self) -> bool:
+        """Whether a line that is typed now is not shown: a terminal with its echo off that reads
+        by the line, as for a password. Keys that a program shows by itself are not hidden."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Whether a tool waits for input, as of one moment.
-
-    def hides_input(self) -> bool:
-        """Whether a line that is typed now is not shown: a terminal with its echo off that reads
-        by the line, as for a password. Keys that a program shows by itself are not hidden."""
 
     `reads`: it does; `busy`: it does not; `unknown`: nobody can tell, and only its silence says
     something. `kind` is what it waits for: a line, a line that is not shown, keys.
@@ -212,6 +212,9 @@ class Wanted:
 
     state: Literal["reads", "busy", "unknown"]
     kind: Literal["line", "key", "secret"] | None = None
+    within_ms: int | None = None
+    """Of a `reads`: it does something else after so long, input or not, as a matter of routine.
+    None where it waits for nothing but input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +224,6 @@ class ScreenShot:
     rows: int
     cols: int
     cursor: tuple[int, int]
-    within_ms: int | None = None
-    """Of a `reads`: it does something else after so long, input or not, as a matter of routine.
-    None where it waits for nothing but input."""
     alt: bool
     title: str
     lines: tuple[str, ...]

@@ -382,15 +382,15 @@ class ChildGrip:
         """See `base.Grip`."""
         return self.child.members()
 
+    def hides_input(self) -> bool:
+        """See `base.Grip`. A pipe shows nothing by itself."""
+        return False
+
     def refuse_if_ended(self) -> None:
         """Raise `InputRefused` when nobody is there any more."""
         if self.child.ended:
             raise InputRefused("The program has ended; it takes no input.")
 
-
-    def hides_input(self) -> bool:
-        """See `base.Grip`. A pipe shows nothing by itself."""
-        return False
 
 def _have(fd: int | None) -> int:
     if fd is None:

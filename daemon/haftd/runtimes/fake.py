@@ -218,12 +218,12 @@ class FakeGrip:
         reads = self._parked and not self._queue
         return Wanted("reads", "line") if reads else Wanted("busy")
 
-    def screen(self) -> ScreenShot | None:
-        if not self._call.terminal:
-            return None
     def hides_input(self) -> bool:
         return False
 
+    def screen(self) -> ScreenShot | None:
+        if not self._call.terminal:
+            return None
         rows, cols = self._size
         lines = self._shown.split("\n")[-rows:]
         cursor = (len(lines) - 1, min(len(lines[-1]), cols - 1))

@@ -23,9 +23,9 @@ from .bounds import Bounds
 from .child import Child, ChildGrip, Output
 from .reading import Plain
 from .typist import Typist
+from .wanting import wanted
 
 __all__ = ["TerminalRuntime"]
-from .wanting import wanted
 
 _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
