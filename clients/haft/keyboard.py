@@ -1,0 +1,204 @@
+"""What a person types while attached: text for the program, or a word to haft itself.
+
+Rules: no I/O. Bytes come as they were read, cut anywhere; a character is never split. The prefix is
+C-\\, in each of the ways in which a terminal sends it: the control character, and the codes of the
+keyboard protocols that the program may have turned on. What is pasted between paste codes is text,
+whatever it holds. Only what cannot be told yet is held back, never an Escape alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from enum import Enum
+
+__all__ = ["AnswerLine", "Event", "Keyboard", "Word"]
+
+
+class Word(Enum):
+    """What is meant for haft, not for the program."""
+
+    DETACH = "detach"
+    HELP = "help"
+    NOT_TEXT = "not text"
+    """Bytes that are not UTF-8; the protocol carries text, so they were left out."""
+
+
+Event = str | Word
+
+_PREFIX = b"\x1c"
+_BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
+
+# The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and
+# CSI 27 ; modifiers ; code ~.
+_KEY = re.compile(
+    rb"\x1b\[(?:(?P<code>\d+)(?::(?P<shifted>\d*))?(?::(?P<base>\d*))?"
+    rb"(?:;(?P<mods>\d*)(?::(?P<event>\d))?)?(?:;[\d:]*)?u"
+    rb"|27;(?P<other_mods>\d+);(?P<other_code>\d+)~)"
+)
+_NOTABLE = re.compile(rb"\x1c|\x1b\[200~|" + _KEY.pattern)
+_UNFINISHED = re.compile(rb"\x1b\[\d[\d;:]{0,60}\Z")
+_NO_CHARACTERS = re.compile("[\udc80-\udcff]")
+
+_SHIFT, _CTRL = 1, 4
+_LOCKS = 64 | 128
+_RELEASE, _REPEAT = b"3", b"2"
+_MODIFIER_KEYS = range(57_441, 57_455)
+_LOCK_KEYS = range(57_358, 57_361)
+
+
+class Keyboard:
+    """Sorts what is typed; one for the length of an attach."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._held = b""
+        self._prefix = b""
+        """The prefix as it came, while the key behind it is awaited."""
+        self._pasting = False
+        self._passed = bytearray()
+        self._events: list[Event] = []
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take what was read; return texts and words in order. Behind `DETACH` nothing is read."""
+        data, self._held = self._held + data, b""
+        self._events = []
+        at = 0
+        while at < len(data):
+            if self._pasting:
+                at = self._paste(data, at)
+            elif self._prefix:
+                at = self._behind_prefix(data, at)
+            else:
+                at = self._plain(data, at)
+            if self._events and self._events[-1] is Word.DETACH:
+                break
+        self._pass_on()
+        return self._events
+
+    def _plain(self, data: bytes, at: int) -> int:
+        found = _NOTABLE.search(data, at)
+        if found is None:
+            return self._rest(data, at, _UNFINISHED.search(data, at))
+        self._passed += data[at : found.start()]
+        if found[0] == _BEGIN:
+            self._pasting = True
+            self._passed += _BEGIN
+        elif found[0] == _PREFIX or _is_prefix(found):
+            self._prefix = found[0]
+        else:
+            self._passed += found[0]
+        return found.end()
+
+    def _behind_prefix(self, data: bytes, at: int) -> int:
+        found = _KEY.match(data, at)
+        if found is None:
+            if _UNFINISHED.match(data, at):
+                self._held = data[at:]
+                return len(data)
+            self._second(data[at : at + 1], chr(data[at]))
+            return at + 1
+        if _is_silent(found):
+            # The release of the prefix or of a modifier: it goes where the prefix goes.
+            self._prefix += found[0]
+        else:
+            self._second(found[0], "\x1c" if _is_prefix(found) else _character(found))
+        return found.end()
+
+    def _second(self, key: bytes, meaning: str) -> None:
+        prefix, self._prefix = self._prefix, b""
+        if meaning == "d":
+            self._say(Word.DETACH)
+        elif meaning == "?":
+            self._say(Word.HELP)
+        elif meaning == "\x1c":
+            self._passed += prefix
+        else:
+            self._passed += prefix + key
+
+    def _paste(self, data: bytes, at: int) -> int:
+        end = data.find(_END, at)
+        if end < 0:
+            begun = next((n for n in range(5, 0, -1) if data.endswith(_END[:n])), 0)
+            begun = min(begun, len(data) - at)
+            self._passed += data[at : len(data) - begun]
+            self._held = data[len(data) - begun :]
+            return len(data)
+        self._pasting = False
+        self._passed += data[at : end + len(_END)]
+        return end + len(_END)
+
+    def _rest(self, data: bytes, at: int, unfinished: re.Match[bytes] | None) -> int:
+        end = len(data) if unfinished is None else unfinished.start()
+        self._passed += data[at:end]
+        self._held = data[end:]
+        return len(data)
+
+    def _say(self, word: Word) -> None:
+        self._pass_on()
+        self._events.append(word)
+
+    def _pass_on(self) -> None:
+        text = self._decoder.decode(bytes(self._passed))
+        self._passed.clear()
+        kept = _NO_CHARACTERS.sub("", text)
+        if kept:
+            self._events.append(kept)
+        if kept != text:
+            self._events.append(Word.NOT_TEXT)
+
+
+def _numbers(found: re.Match[bytes]) -> tuple[int, int]:
+    """The code of a key and its modifiers, locks left out."""
+    code = int(found["code"] or found["other_code"] or 0)
+    mods = int(found["mods"] or found["other_mods"] or 1) - 1
+    return code, mods & ~_LOCKS
+
+
+def _is_prefix(found: re.Match[bytes]) -> bool:
+    code, mods = _numbers(found)
+    backslash = code == ord("\\") or found["base"] == b"%d" % ord("\\")
+    return backslash and mods == _CTRL and found["event"] not in (_RELEASE, _REPEAT)
+
+
+def _is_silent(found: re.Match[bytes]) -> bool:
+    """Whether it is no key that somebody presses after the prefix."""
+    code, _ = _numbers(found)
+    return found["event"] in (_RELEASE, _REPEAT) or code in _MODIFIER_KEYS or code in _LOCK_KEYS
+
+
+def _character(found: re.Match[bytes]) -> str:
+    """The character that a key types; empty for one with Ctrl, Alt or the like."""
+    code, mods = _numbers(found)
+    if mods & ~_SHIFT:
+        return ""
+    if mods and found["shifted"]:
+        code = int(found["shifted"])
+    elif mods and code == ord("/"):
+        return "?"  # without alternates, the key is named as it is without shift
+    return chr(code) if not mods or code == ord("?") else chr(code).upper()
+
+
+_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.?)", re.DOTALL)
+
+
+class AnswerLine:
+    """The line in which a person answers a question: typed at its end, rubbed out from there."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def feed(self, text: str) -> tuple[str | None, str]:
+        """Take what was typed; return the answer if Enter was pressed, and what was behind it."""
+        text = _CODES.sub("", text)
+        for place, char in enumerate(text):
+            if char in "\r\n":
+                answer, self.text = self.text, ""
+                return answer, text[place + 1 :]
+            if char in "\x7f\b":
+                self.text = self.text[:-1]
+            elif char in "\x15\x03":
+                self.text = ""
+            elif char.isprintable():
+                self.text += char
+        return None, ""

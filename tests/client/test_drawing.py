@@ -1,0 +1,168 @@
+"""What is drawn while attached: queries go nowhere, what was turned on is turned off, nothing else
+is changed. The daemon's own screen is the judge of what a terminal then shows and answers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft.drawing import Drawing, clipped, notice
+from haftd.runtimes.screen import Screen
+
+QUERIES = [
+    b"\x05",
+    b"\x1bZ",
+    b"\x1b[c",
+    b"\x1b[0c",
+    b"\x1b[>c",
+    b"\x1b[=c",
+    b"\x1b[5n",
+    b"\x1b[6n",
+    b"\x1b[?6n",
+    b"\x1b[?996n",
+    b"\x1b[?2026$p",
+    b"\x1b[4$p",
+    b"\x1b[>q",
+    b"\x1b[>0q",
+    b"\x1b[x",
+    b"\x1b[14t",
+    b"\x1b[18t",
+    b"\x1b[21t",
+    b"\x1b[?u",
+    b"\x1b[?4m",
+    b"\x1b[?1;1;0S",
+    b"\x1b]10;?\x07",
+    b"\x1b]11;?\x1b\\",
+    b"\x1b]4;1;?\x07",
+    b"\x1b]52;c;?\x07",
+    b"\x1bP$qm\x1b\\",
+    b"\x1bP+q544e\x1b\\",
+    b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\",
+]
+OTHERS = [
+    b"text",
+    "größe🦊".encode(),
+    b"\x1b[1;31m",
+    b"\x1b[2J",
+    b"\x1b[10;20H",
+    b"\x1b[?25l",
+    b"\x1b[?1049h",
+    b"\x1b[22;0t",
+    b"\x1b[8;24;80t",
+    b"\x1b[3;10r",
+    b"\x1b[2 q",
+    b"\x1b[>1u",
+    b"\x1b]0;is it; ?\x07",
+    b"\x1b]8;;http://x\x1b\\",
+    b"\x1b]52;c;YWJj\x07",
+    b"\x1b(B",
+    b"\x1b7",
+    b"\x1b=",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_is_taken_out(query: bytes) -> None:
+    assert Drawing().draw(b"a" + query + b"b") == b"ab"
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_everything_else_stays(other: bytes) -> None:
+    assert Drawing().draw(b"a" + other + b"b") == b"a" + other + b"b"
+
+
+@given(st.lists(st.sampled_from([*QUERIES, *OTHERS]), max_size=12), st.data())
+def test_any_cut_of_the_bytes_gives_the_same(parts: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(parts) + b"."
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(whole) - 1)))) if len(whole) > 1 else []
+    drawing = Drawing()
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    drawn = b"".join(drawing.draw(piece) for piece in pieces)
+    assert drawn == b"".join(p for p in parts if p in OTHERS) + b"."
+    assert drawing.undo() == (one := Drawing(), one.draw(whole))[0].undo()
+
+
+@given(st.lists(st.sampled_from([*QUERIES, *OTHERS]), max_size=12))
+def test_a_terminal_that_is_drawn_on_answers_nothing(parts: list[bytes]) -> None:
+    replies: list[bytes] = []
+    terminal = Screen(24, 80, replies.append)
+    terminal.feed(b"\x1b[m" + Drawing().draw(b"".join(parts)))
+    assert replies == []
+
+
+def test_a_long_picture_is_not_held_back() -> None:
+    picture = b"\x1b_Ga=T,f=24;" + b"A" * 8192
+    drawing = Drawing()
+    assert drawing.draw(picture) == picture
+    assert drawing.draw(b"A\x1b\\b") == b"A\x1b\\b"
+
+
+@pytest.mark.parametrize(
+    ("drawn", "undone"),
+    [
+        (b"\x1b[?1049h\x1b[?25l", [b"\x1b[?1049l", b"\x1b[?25h"]),
+        (b"\x1b[?1000;1006h", [b"\x1b[?1000l", b"\x1b[?1006l"]),
+        (b"\x1b[?2004h\x1b[?1004h", [b"\x1b[?2004l", b"\x1b[?1004l"]),
+        (b"\x1b[4h", [b"\x1b[4l"]),
+        (b"\x1b[?7l", [b"\x1b[?7h"]),
+        (b"\x1b=", [b"\x1b>"]),
+        (b"\x1b[>5u", [b"\x1b[<99u"]),
+        (b"\x1b[>4;2m", [b"\x1b[>4m"]),
+        (b"\x1b[5 q", [b"\x1b[0 q"]),
+        (b"\x1b]11;#000000\x07", [b"\x1b]111\x1b\\"]),
+    ],
+)
+def test_what_was_turned_on_is_turned_off(drawn: bytes, undone: list[bytes]) -> None:
+    drawing = Drawing()
+    quiet = drawing.undo()
+    drawing.draw(drawn)
+    undo = drawing.undo()
+    for one in undone:
+        assert one in undo and one not in quiet
+    assert drawing.undo() == quiet
+
+
+@pytest.mark.parametrize("drawn", [b"\x1b[?1049h\x1b[?1049l", b"\x1b[?25l\x1b[?25h", b"\x1b[31m"])
+def test_what_the_program_turned_off_itself_is_let_be(drawn: bytes) -> None:
+    drawing = Drawing()
+    drawing.draw(drawn)
+    assert drawing.undo() == Drawing().undo()
+
+
+def test_the_alternate_screen_is_known() -> None:
+    drawing = Drawing()
+    drawing.draw(b"\x1b[?1049h")
+    assert drawing.alt
+    drawing.draw(b"\x1b[?1049l")
+    assert not drawing.alt
+
+
+@pytest.mark.parametrize(
+    ("before", "rest", "drawn"),
+    [
+        (b"abc\x1b[3", b"1mx", b"\x1b[31mx"),
+        (b"abc\x1b[", b"6nx", b"x"),
+        (b"abc\x1b", b"cx", b"\x1bcx"),
+        ("ab€".encode()[:-1], "€".encode()[-1:] + b"x", "€x".encode()),
+        ("ab€".encode(), b"x", b"x"),
+        (b"abc", b"x", b"x"),
+        (b"", b"x", b"x"),
+    ],
+)
+def test_after_a_picture_what_was_unfinished_goes_on(
+    before: bytes, rest: bytes, drawn: bytes
+) -> None:
+    drawing = Drawing()
+    drawing.go_on_from(before)
+    assert drawing.draw(rest) == drawn
+
+
+def test_a_notice_stands_in_the_last_row_and_the_cursor_stays() -> None:
+    screen = Screen(4, 10, lambda reply: None)
+    screen.feed(b"one\r\ntwo" + notice("hello 世界 and more", 4, 10))
+    shot = screen.snapshot()
+    assert shot.lines == ("one", "two", "", "hello 世")
+    assert shot.cursor == (1, 3)
+    assert clipped("hello\x1b[31m", 20) == "hello [31m"
+    assert clipped("hello", 3, end=True) == "llo"
