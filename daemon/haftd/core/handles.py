@@ -17,7 +17,7 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 
 from .lifecycle import Event, State, step
 from .spool import Spool
-from .text import unfinished
+from .text import STRIPPED, Rendering, shown_end
 from .views import show
 
 __all__ = ["Handle", "Listener"]
@@ -48,6 +48,7 @@ class Handle:
         "id",
         "last_activity",
         "last_output",
+        "last_paint",
         "last_screen",
         "left_behind",
         "limit",
@@ -58,8 +59,10 @@ class Handle:
         "question",
         "raw",
         "read_at",
+        "rendering",
         "result",
         "root",
+        "seen",
         "session",
         "spool",
         "started_at_wall",
@@ -116,6 +119,12 @@ class Handle:
         """Whether something of it may still run; it is kept for as long."""
         self.last_screen: Screen | None = None
         """What a terminal showed when nothing of it was left."""
+        self.last_paint: bytes | None = None
+        """The bytes that draw it."""
+        self.rendering: Rendering = STRIPPED
+        """How its output reads as text."""
+        self.seen = 0
+        """The end of the output when it was last looked at in whatever view."""
         self.mark = 0
         self.read_at: float | None = None
         """When the end was first read."""
@@ -149,23 +158,29 @@ class Handle:
         return self.started_at_wall + self.last_output - self.born
 
     def readable_end(self) -> int:
-        """Return the offset up to which a read would show output now: a character that has not
-        arrived whole is not there yet."""
-        spool = self.spool
+        """Return the offset up to which a read would show output now: what has not arrived whole is
+        not there yet."""
         if self._state is State.STOPPED and self.output_complete:
-            return spool.end
-        return spool.end - unfinished(spool.read(spool.end - 3, spool.end))
+            return self.spool.end
+        return shown_end(self.spool, self.rendering)
 
     # --- events -----------------------------------------------------------------------------
 
     def start(
-        self, now: float, *, pid: int | None = None, command: str = "", terminal: bool = False
+        self,
+        now: float,
+        *,
+        pid: int | None = None,
+        command: str = "",
+        terminal: bool = False,
+        rendering: Rendering = STRIPPED,
     ) -> None:
         """It runs."""
         self._state = step(self._state, Event.STARTED)
         self.pid = pid
         self.command = command
         self.terminal = terminal
+        self.rendering = rendering
         self.last_activity = now
         self.wake()
 
@@ -188,6 +203,13 @@ class Handle:
     def answer(self, now: float) -> None:
         """Its question is answered."""
         self._state = step(self._state, Event.ANSWERED)
+        self.question = None
+        self.last_activity = now
+        self.wake()
+
+    def withdraw(self, now: float) -> None:
+        """Whoever asked its question no longer wants to know."""
+        self._state = step(self._state, Event.WITHDRAWN)
         self.question = None
         self.last_activity = now
         self.wake()

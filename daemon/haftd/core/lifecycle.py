@@ -30,6 +30,7 @@ class Event(StrEnum):
     STARTED = "started"
     ASKED = "asked"
     ANSWERED = "answered"
+    WITHDRAWN = "withdrawn"
     ENDED = "ended"
 
 
@@ -49,6 +50,7 @@ TABLE: Final = MappingProxyType(
         (State.RUNNING, Event.ASKED): State.WAITING,
         (State.RUNNING, Event.ENDED): State.STOPPED,
         (State.WAITING, Event.ANSWERED): State.RUNNING,
+        (State.WAITING, Event.WITHDRAWN): State.RUNNING,
         (State.WAITING, Event.ENDED): State.STOPPED,
     }
 )

@@ -17,6 +17,7 @@ import re2
 from haft_protocol.errors import RpcError, invalid_params, shown
 
 from .spool import Spool
+from .text import STRIPPED, Rendering, shown_end
 
 __all__ = ["Match", "Pattern", "Watch", "compile_pattern", "slice_size"]
 
@@ -105,16 +106,34 @@ class Watch:
 
     What can still become a match is carried over: the unfinished last line, or a stretch of any
     lines if the expression can match a line end; 64 KiB or 16 KiB of it at most, less for a
-    large expression. A longer match that comes in pieces is not seen.
+    large expression. A longer match that comes in pieces is not seen. What is looked at is the
+    text of the output as `rendering` has it plainly.
     """
 
-    __slots__ = ("_carried", "_context", "_limit", "_lines", "_pattern", "_size", "found", "offset")
+    __slots__ = (
+        "_carried",
+        "_context",
+        "_limit",
+        "_lines",
+        "_pattern",
+        "_rendering",
+        "_size",
+        "found",
+        "offset",
+    )
 
-    def __init__(self, pattern: Pattern, start: int = 0, before: bytes = b"") -> None:
+    def __init__(
+        self,
+        pattern: Pattern,
+        start: int = 0,
+        before: bytes = b"",
+        rendering: Rendering = STRIPPED,
+    ) -> None:
         self.offset = start
         """The offset in the output after what was looked at."""
         self.found: tuple[int, int] | None = None
-        """The offsets of the first match."""
+        """The offsets of the first match; off by what was stripped from the text that it is in."""
+        self._rendering = rendering
         self._pattern = pattern
         self._size = slice_size(pattern)
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
@@ -141,15 +160,17 @@ class Watch:
         if spool.start > self.offset:
             self.offset = spool.start
             self._carried, self._context = b"", 0
-        self._look(spool.read(self.offset, self.offset + self._size))
+        data = spool.read(self.offset, self.offset + self._size)
+        held_back = self._rendering.pending(data)
+        self._look(data[: len(data) - held_back] or data)
         return self.found is not None
 
     def behind(self, spool: Spool) -> bool:
         """Whether there is output that was not looked at."""
-        return self.offset < spool.end
+        return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
     def _look(self, data: bytes) -> None:
-        text = self._carried + data
+        text = self._carried + self._rendering.plain(data)
         self.offset += len(data)
         match = self._pattern.search(text, self._context)
         if match is not None:

@@ -1,7 +1,7 @@
 """Finding lines in what a spool still has.
 
-Rules: a line is found when the expression matches within it, never across its end; each line once,
-oldest first. A search is done in steps that are short whatever the expression is; what is
+Rules: a line is found when the expression matches within its text, never across its end; each line
+once, oldest first. A search is done in steps that are short whatever the expression is; what is
 appended meanwhile is not looked at. A line too long to show is cut around its match.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .patterns import Match, Pattern, compile_pattern, slice_size
 from .spool import Spool
+from .text import STRIPPED, Rendering
 
 __all__ = ["Search"]
 
@@ -31,6 +32,7 @@ class Search:
         "_limit",
         "_line",
         "_pattern",
+        "_rendering",
         "_size",
         "_spool",
         "_stop",
@@ -38,12 +40,19 @@ class Search:
         "more",
     )
 
-    def __init__(self, spool: Spool, pattern: str | Pattern, limit: int) -> None:
+    def __init__(
+        self,
+        spool: Spool,
+        pattern: str | Pattern,
+        limit: int,
+        rendering: Rendering = STRIPPED,
+    ) -> None:
         self.matches: list[tuple[int, str]] = []
         """The lines found and the offsets at which they begin."""
         self.more = False
         """Not all was looked at: there may be others."""
         self._spool = spool
+        self._rendering = rendering
         text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
         self._pattern = compile_pattern(text, within_lines=True)
         self._size = slice_size(self._pattern)
@@ -74,8 +83,9 @@ class Search:
         self._look(data, at)
         return self._at >= stop or self.more
 
-    def _look(self, data: bytes, at: int) -> None:
-        pos = 0
+    def _look(self, raw: bytes, at: int) -> None:
+        data = self._rendering.plain(raw)
+        pos = counted = start = 0
         while pos < len(data) and not self.more:
             match = self._pattern.search(data, pos)
             if match is None or (match.start() == len(data) and data.endswith(b"\n")):
@@ -83,8 +93,12 @@ class Search:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.start())
             pos = end + 1 if end >= 0 else len(data) + 1
-            self._found(data[begin : pos - 1], begin, match, at + begin if begin else self._line)
-        last = data.rfind(b"\n")
+            # Where the line begins in what was printed: behind as many line ends as in the text.
+            for _ in range(data.count(b"\n", counted, begin)):
+                start = raw.find(b"\n", start) + 1
+            counted = begin
+            self._found(data[begin : pos - 1], begin, match, at + start if start else self._line)
+        last = raw.rfind(b"\n")
         if last >= 0:
             self._line = at + last + 1
 

@@ -1,20 +1,24 @@
 """From bytes of a spool to text for a reader.
 
-Rules: the text is what the whole stream decodes to: a character is never split, bytes that are no
-UTF-8 become U+FFFD, a character that has not arrived whole waits for the next read. What does not
-fit is left out in the middle, at line ends where there are any, with one line in its place that
-says how many bytes are missing; every missing byte is counted. Section 4, `view`.
+Rules: the text is what the whole stream decodes to, without the sequences that speak to a terminal:
+no character and no sequence is ever split, bytes that are no UTF-8 become U+FFFD, what has not
+arrived whole waits for the next read. How a stretch of bytes reads is its `Rendering`'s matter; which
+stretch is read is decided here. What does not fit is left out in the middle, at line ends where there
+are any, with one line in its place that says how many bytes are missing; every missing byte is
+counted. Section 4, `view`.
 """
 
 from __future__ import annotations
 
 from codecs import utf_8_decode
+from typing import Protocol
 
 import msgspec
 
+from .escapes import LONGEST, decode, pending, unfinished
 from .spool import Budget, Spool
 
-__all__ = ["Slice", "cut", "cut_text", "left_out", "unfinished"]
+__all__ = ["STRIPPED", "Rendering", "Slice", "cut", "cut_text", "left_out", "shown_end"]
 
 
 _LINE = 4_096
@@ -29,13 +33,68 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     omitted: int = 0
 
 
+class Rendering(Protocol):
+    """How the bytes of one handle's output read as text."""
+
+    @property
+    def whole(self) -> int:
+        """How many bytes are rendered as one although the reader takes fewer: the text of a
+        terminal can be far shorter than what made it."""
+
+    def pending(self, tail: bytes) -> int:
+        """How many bytes at the end of an output are not to be shown before more of it has come."""
+
+    def text(self, spool: Spool, start: int, data: bytes) -> str:
+        """The text of `data`, which stands in the spool at `start`; what came before it may tell
+        how it reads."""
+
+    def plain(self, data: bytes) -> bytes:
+        """The text of `data` as UTF-8 for a search, with every line end kept; looks at nothing else."""
+
+
+class _Stripped:
+    """Output that went through a pipe: the text without sequences."""
+
+    whole = 0
+    pending = staticmethod(pending)
+
+    def text(self, spool: Spool, start: int, data: bytes) -> str:
+        return decode(data)
+
+    def plain(self, data: bytes) -> bytes:
+        return decode(data).encode() if b"\x1b" in data else data
+
+
+class _Verbatim(_Stripped):
+    """What is text already."""
+
+    def text(self, spool: Spool, start: int, data: bytes) -> str:
+        return data.decode("utf-8", "replace")
+
+
+STRIPPED: Rendering = _Stripped()
+_VERBATIM: Rendering = _Verbatim()
+
+
+def shown_end(spool: Spool, rendering: Rendering) -> int:
+    """Return the offset up to which a read would show output now."""
+    return spool.end - rendering.pending(spool.read(spool.end - LONGEST, spool.end))
+
+
 def left_out(count: int) -> str:
     """Return the line that stands for `count` missing bytes."""
     return f"… {count} bytes left out …\n"
 
 
 def cut(
-    spool: Spool, start: int, stop: int, max_bytes: int, *, final: bool, tail: bool = False
+    spool: Spool,
+    start: int,
+    stop: int,
+    max_bytes: int,
+    *,
+    final: bool,
+    tail: bool = False,
+    rendering: Rendering = STRIPPED,
 ) -> Slice:
     """Return what there is of [start, stop) within `max_bytes`; with `tail`, only the last of it.
 
@@ -43,38 +102,46 @@ def cut(
     line that says what is missing comes on top of `max_bytes`.
     """
     stop = min(stop, spool.end)
+    if not final and start < stop:
+        held_back = rendering.pending(spool.read(stop - LONGEST, stop))
+        stop = max(start, stop - held_back)
     if start >= stop:
         return Slice("", stop)
-    if spool.start <= start and stop - start <= max_bytes:
-        data = spool.read(start, stop)
-        if len(data) == stop - start:
-            if start and 0x80 <= data[0] < 0xC0:
-                data = data[_inside(spool.read(start - 3, start), data) :]
-            text, used = utf_8_decode(data, "replace", final)
-            cursor = stop - len(data) + used
-            return Slice(text, cursor, cursor - start - used)
-    if not final:
-        stop = max(start, stop - unfinished(spool.read(stop - 3, stop)))
     if max_bytes <= 0:
         return Slice("", stop, stop - start)
+    size = stop - start
+    if spool.start <= start and size <= max(max_bytes, rendering.whole):
+        data = spool.read(start, stop)
+        if len(data) == size:
+            skipped = 0
+            if start and 0x80 <= data[0] < 0xC0:
+                skipped = _inside(spool.read(start - 3, start), data)
+                data = data[skipped:]
+            text = rendering.text(spool, start + skipped, data)
+            if size <= max_bytes:
+                return Slice(text, stop, skipped)
+            text, whole, kept = cut_text(text, max_bytes, tail=tail)
+            return Slice(text, stop, skipped + whole - kept)
     if tail:
         data = _rear(spool, start, stop, max_bytes)
-        return Slice(data.decode("utf-8", "replace"), stop, stop - start - len(data))
-    return _head_and_tail(spool, start, stop, max_bytes)
+        return Slice(rendering.text(spool, stop - len(data), data), stop, size - len(data))
+    return _head_and_tail(spool, start, stop, max_bytes, rendering)
 
 
-def cut_text(text: str, max_bytes: int) -> tuple[str, int, int]:
+def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int, int]:
     """Cut a text as output is cut; returns it, the bytes it had, the bytes that are kept."""
     data = text.encode("utf-8", "replace")
     if len(data) <= max_bytes:
         return text, len(data), len(data)
     spool = Spool(len(data), 0, None, Budget(0))
     spool.append(data)
-    piece = cut(spool, 0, len(data), max_bytes, final=True)
+    piece = cut(spool, 0, len(data), max_bytes, final=True, tail=tail, rendering=_VERBATIM)
     return piece.text, len(data), len(data) - piece.omitted
 
 
-def _head_and_tail(spool: Spool, start: int, stop: int, max_bytes: int) -> Slice:
+def _head_and_tail(
+    spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering
+) -> Slice:
     """Return the beginning of the range, a line for what is missing, and its end.
 
     No character goes on behind `stop`.
@@ -96,18 +163,20 @@ def _head_and_tail(spool: Spool, start: int, stop: int, max_bytes: int) -> Slice
         rear = b""
     if spool.start != base:
         # The file failed while it was read and was given up; that happens once.
-        return _head_and_tail(spool, start, stop, max_bytes)
+        return _head_and_tail(spool, start, stop, max_bytes, rendering)
     missing = stop - start - len(front) - len(rear)
+    begin = start
     if start and front and 0x80 <= front[0] < 0xC0:
         before = spool.head[max(0, start - 3) : start] or spool.read(start - 3, start)
-        front = front[_inside(before, front) :]
+        begin += _inside(before, front)
+        front = front[begin - start :]
     omitted = stop - start - len(front) - len(rear)
-    text = front.decode("utf-8", "replace")
+    text = rendering.text(spool, begin, front)
     if missing:
         if text and not text.endswith("\n"):
             text += "\n"
         text += left_out(omitted)
-    return Slice(text + rear.decode("utf-8", "replace"), stop, omitted)
+    return Slice(text + rendering.text(spool, stop - len(rear), rear), stop, omitted)
 
 
 def _front(data: bytes) -> bytes:
@@ -155,14 +224,3 @@ def _inside(before: bytes, data: bytes) -> int:
             return count
         count += 1
     return count
-
-
-def unfinished(data: bytes) -> int:
-    """Count the bytes at the end of `data` that are a character not yet whole; three are enough."""
-    for size in range(1, min(3, len(data)) + 1):
-        byte = data[-size]
-        if byte >= 0xC0:
-            return size if utf_8_decode(data[-size:], "replace", False)[1] == 0 else 0
-        if byte < 0x80:
-            return 0
-    return 0

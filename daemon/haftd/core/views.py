@@ -106,14 +106,18 @@ def show(
 
 def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
     spool = handle.spool
+    tail = view == "tail"
     if cursor is not None:
-        return cut(spool, cursor, spool.end, max_bytes, final=final, tail=view == "tail")
-    if view == "delta" or (view == "screen" and handle.stopped):
-        return cut(spool, handle.mark, spool.end, max_bytes, final=final)
-    if view == "screen":
+        start = cursor
+    elif view == "delta" or (view == "screen" and handle.stopped):
+        start = handle.mark
+    elif view == "screen":
         # The screen is the answer; it says no more than what was printed so far.
         return Slice("", spool.end)
-    return cut(spool, 0, spool.end, max_bytes, final=final, tail=view == "tail")
+    else:
+        start = 0
+    rendering = handle.rendering
+    return cut(spool, start, spool.end, max_bytes, final=final, tail=tail, rendering=rendering)
 
 
 def _stopped(

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from haftd.core.text import Rendering
     from haftd.host.cgroup import Cgroup
     from haftd.host.identity import Identity
 
@@ -172,6 +173,10 @@ class Grip(Protocol):
     def terminal(self) -> bool:
         """Whether it sits on a terminal."""
 
+    @property
+    def rendering(self) -> Rendering:
+        """How its output reads as text, also after the end."""
+
     def write(self, item: Input) -> int:
         """Queue `item` whole, behind what is queued; returns its number. Raises `InputRefused`.
 
@@ -192,6 +197,10 @@ class Grip(Protocol):
     def screen(self) -> ScreenShot | None:
         """The terminal's screen, after the end the last one; None without a terminal, or where
         nothing was ever on it."""
+
+    def paint(self) -> bytes | None:
+        """The bytes that draw the terminal's screen, as of now, on an empty terminal of its size;
+        None where `screen` is None."""
 
     def wanted(self) -> Wanted:
         """Whether it waits for input, as of now: all that was typed is read, all that it printed
@@ -219,7 +228,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class ScreenShot:
-    """A plain snapshot of a screen; `cursor` is (row, col) from 0; `revision` grows with output."""
+    """A plain snapshot of a screen; `cursor` is (row, col) from 0; `revision` grows with output;
+    `scrollback` counts the lines above it that are kept."""
 
     rows: int
     cols: int
@@ -228,6 +238,7 @@ class ScreenShot:
     title: str
     lines: tuple[str, ...]
     revision: int
+    scrollback: int = 0
 
 
 class Port(Protocol):

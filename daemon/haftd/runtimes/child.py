@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import trio
 
+from haftd.core.text import STRIPPED, Rendering
 from haftd.host import pump
 from haftd.host.group import Kin
 from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
@@ -369,6 +370,11 @@ class ChildGrip:
     def command(self) -> str:
         """See `base.Grip`."""
         return self._command
+
+    @property
+    def rendering(self) -> Rendering:
+        """See `base.Grip`."""
+        return STRIPPED
 
     def kill(self) -> None:
         """See `base.Grip`."""

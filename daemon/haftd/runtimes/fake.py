@@ -20,6 +20,7 @@ import msgspec
 import trio
 
 from haft_protocol.questions import Question
+from haftd.core.text import STRIPPED
 
 from .base import (
     Call,
@@ -152,6 +153,8 @@ Step = (
 class FakeGrip:
     """The grip on one play. `given` holds every input, in order."""
 
+    rendering = STRIPPED
+
     def __init__(self, call: Call, port: Port, kill: Callable[[str], None]) -> None:
         self.given: list[Input] = []
         self.alive: dict[int, str] = {next(_pids): call.tool}
@@ -229,6 +232,10 @@ class FakeGrip:
         cursor = (len(lines) - 1, min(len(lines[-1]), cols - 1))
         lines += [""] * (rows - len(lines))
         return ScreenShot(rows, cols, cursor, False, "", tuple(lines), self._revision)
+
+    def paint(self) -> bytes | None:
+        shot = self.screen()
+        return None if shot is None else "\r\n".join(shot.lines).rstrip().encode()
 
     def show(self, data: bytes) -> None:
         """Print `data` and draw it."""

@@ -60,6 +60,10 @@ class PipeGrip(ChildGrip):
         """See `base.Grip`."""
         return None
 
+    def paint(self) -> bytes | None:
+        """See `base.Grip`."""
+        return None
+
     def wanted(self) -> Wanted:
         """See `base.Grip`. A program that sleeps in a read of the pipe that we write to."""
         child, writer = self.child, self._writer

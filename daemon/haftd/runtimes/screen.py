@@ -2,7 +2,7 @@
 
 Rules:
 
-- The only file that knows the terminal library, which is loaded with the first screen that needs
+- With `paint` the only file that knows the terminal library, which is loaded with the first screen that needs
   it: `load` takes a quarter of a second and may run in a thread. It leaves nothing that is slow
   the first time.
 - Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
@@ -22,11 +22,18 @@ from typing import Any
 
 from .base import InputRefused, ScreenShot
 from .keys import KeyPress
+from .paint import KEPT_UNFINISHED, paint
 
-__all__ = ["Screen", "is_loaded", "is_loading", "load"]
+__all__ = ["Scratch", "Screen", "is_loaded", "is_loading", "load"]
 
 _MOST_WAITING = 65_536
-_SCROLLBACK = 200
+_SCROLLBACK_BYTES = 2 << 20
+"""What the lines above the screen may take; at 80 columns more than 2,000 of them."""
+
+_SCROLLBACK_LINES = 100_000
+"""Out of reach: a bound of lines is kept by dropping line by line, which costs ten times the time
+of dropping a page."""
+
 _BRACKETED_PASTE = 2004
 _APPLICATION_CURSOR = 1
 _MARKERS = ("\x1b[200~", "\x1b[201~")
@@ -71,7 +78,12 @@ def _warm_up() -> None:
     scratch.snapshot()
     scratch.encode_paste("x")
     scratch.encode_key(KeyPress("Up"))
+    scratch.paint()
     scratch.close()
+    drawn = Scratch(2, 8, history=4096)
+    drawn.feed(b"x")
+    drawn.around_cursor()
+    drawn.close()
 
 
 _KEYS = {
@@ -112,6 +124,7 @@ class Screen:
         "_eager",
         "_encoder",
         "_on_reply",
+        "_painted",
         "_resizes",
         "_rows",
         "_shot",
@@ -132,6 +145,7 @@ class Screen:
         self._bytes = 0
         self._resizes = 0
         self._shot: ScreenShot | None = None
+        self._painted: bytes | None = None
 
     @property
     def revision(self) -> int:
@@ -174,16 +188,21 @@ class Screen:
     def _open(self) -> Any:
         if self._terminal is None:
             core = load()
-            self._terminal = core.Terminal(self._cols, self._rows, scrollback=_SCROLLBACK)
-            self._close_doors(core)
+            self._terminal = core.Terminal(self._cols, self._rows, scrollback=_SCROLLBACK_LINES)
+            self._set("SCROLLBACK_MAX_BYTES", "size_t", _SCROLLBACK_BYTES)
+            self._set("CONTINUATION_MAX_BYTES", "size_t", KEPT_UNFINISHED)
+            # Titles are not reported and pictures are not read from files unless that is turned on.
+            self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t", 0)
             self._terminal.on_reply(self._on_reply)
         return self._terminal
 
-    def _close_doors(self, core: Any) -> None:
-        lib, ffi, handle = core.lib, core.ffi, self._terminal._t[0]
-        # Titles are not reported and pictures are not read from files unless that is turned on.
-        option = lib.GHOSTTY_TERMINAL_OPT_KITTY_IMAGE_STORAGE_LIMIT
-        core.check(lib.ghostty_terminal_set(handle, option, ffi.new("uint64_t*", 0)), "set images")
+    def _set(self, option: str, kind: str, value: int) -> None:
+        core = load()
+        key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
+        told = core.lib.ghostty_terminal_set(
+            self._terminal._t[0], key, core.ffi.new(f"{kind}*", value)
+        )
+        core.check(told, f"set {option}")
 
     def resize(self, rows: int, cols: int) -> None:
         """Change the size; text flows anew."""
@@ -211,8 +230,16 @@ class Screen:
             title=self._title(),
             lines=tuple(lines[: self._rows]),
             revision=revision,
+            scrollback=terminal.get("scrollback_rows", "size_t"),
         )
         return self._shot
+
+    def paint(self) -> bytes:
+        """The bytes that draw what is shown on an empty terminal of this size; see `paint`."""
+        if self._painted is not None:
+            return self._painted
+        self.catch_up()
+        return paint(load(), self._terminal._t[0], self._title(), unfinished=True)
 
     def _title(self) -> str:
         core = load()
@@ -307,10 +334,70 @@ class Screen:
         if is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:
+            self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.close()
             self._terminal = self._encoder = None
         self._waiting, self._waiting_size, self._eager = [], 0, False
         return self._shot
+
+
+class Scratch:
+    """A terminal that is drawn on once, to see what some output reads like; answers no query.
+
+    `history` is how many bytes of lines above the screen it may hold. Close it.
+    """
+
+    __slots__ = ("_cols", "_core", "_rows", "_terminal")
+
+    def __init__(self, rows: int, cols: int, *, history: int) -> None:
+        core = self._core = load()
+        self._rows, self._cols = rows, cols
+        self._terminal: Any = core.Terminal(cols, rows, scrollback=history)
+        option = core.lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES
+        size = core.ffi.new("size_t*", history)
+        core.check(core.lib.ghostty_terminal_set(self._terminal._t[0], option, size), "set history")
+
+    def feed(self, data: bytes) -> None:
+        """Draw."""
+        if data:
+            self._terminal.feed(data)
+
+    @property
+    def alt(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
+
+    def around_cursor(self) -> tuple[str, str]:
+        """All the text up to the cursor, and from there on; wrapped lines are one."""
+        terminal, cols = self._terminal, self._cols
+        above = terminal.get("scrollback_rows", "size_t")
+        col, row = terminal.cursor
+        row += above
+        before = ""
+        if col:
+            before = self._span(0, 0, col - 1, row)
+        elif row:
+            before = self._span(0, 0, cols - 1, row - 1) + "\n"
+        return before, self._span(col, row, cols - 1, above + self._rows - 1)
+
+    def _span(self, left: int, top: int, right: int, bottom: int) -> str:
+        core, terminal = self._core, self._terminal
+        selection = core.init_sized("GhosttySelection")
+        selection.start = terminal.ref(left, top, "screen")[0]
+        selection.end = terminal.ref(right, bottom, "screen")[0]
+        options = core.init_sized("GhosttyTerminalSelectionFormatOptions")
+        options.emit = core.lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        options.unwrap, options.trim, options.selection = True, False, selection
+        write = core.lib.ghostty_terminal_selection_format_buf
+        handle = terminal._t[0]
+        text: str = core.read_buf(
+            lambda out, size, used: write(handle, options[0], out, size, used)
+        )
+        return text
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._terminal.close()
 
 
 class _Encoder:

@@ -15,6 +15,7 @@ import signal
 
 import trio
 
+from haftd.core.text import Rendering
 from haftd.host import pump, reads, tty
 
 from . import screen
@@ -22,6 +23,7 @@ from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .bounds import Bounds
 from .child import Child, ChildGrip, Output
 from .reading import Plain
+from .transcript import Transcript
 from .typist import Typist
 from .wanting import wanted
 
@@ -59,9 +61,15 @@ class TerminalGrip(ChildGrip):
         self.master = master
         self._screen = screen.Screen(call.rows, call.cols, self._reply)
         self._typist = Typist(master, child.launched.slave, self._screen, port.written)
+        self._transcript = Transcript(call.rows, call.cols)
         self._must_load = trio.Event()
         self._is_settled = False
         self._last: ScreenShot | None = None
+
+    @property
+    def rendering(self) -> Rendering:
+        """See `base.Grip`."""
+        return self._transcript
 
     def write(self, item: Input) -> int:
         """See `base.Grip`."""
@@ -78,6 +86,10 @@ class TerminalGrip(ChildGrip):
         """See `base.Grip`. After the end it is the last one. Blocks only where it is asked for
         before the terminal library is loaded, which begins with the first terminal."""
         return self._last if self._is_settled else self._screen.snapshot()
+
+    def paint(self) -> bytes | None:
+        """See `base.Grip`, and `screen`."""
+        return None if self._is_settled and self._last is None else self._screen.paint()
 
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
@@ -152,3 +164,4 @@ class TerminalGrip(ChildGrip):
         except (OSError, ValueError) as refused:
             raise InputRefused(f"The terminal cannot be resized: {refused}.") from None
         self._screen.resize(rows, cols)
+        self._transcript.resize(rows, cols)

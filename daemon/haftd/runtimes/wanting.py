@@ -2,13 +2,12 @@
 
 Rules:
 
-- A wait without an end is a wait for input. So is one for nothing but the input that gives up
-  after `_PATIENT_MS` or more: a question with a time limit, a display that is renewed now and
-  then (vim, top).
-- A shorter one is routine, and is passed on as such: the rest of an escape sequence, an event
-  loop with a timer. Its end shows what comes of it.
-- A long one for other things as well is not understood: who waits for a timer works, and
-  listens to the keyboard all the same. Nor is one that passes on what is typed.
+- A wait without an end is a wait for input. So is one that lasts `_PATIENT_MS` or more: a question
+  with a time limit, a display that is renewed now and then (vim, top), an event loop whose
+  language clears its memory in a while (node).
+- A shorter one is routine, and is passed on as such: the rest of an escape sequence, a pause in a
+  program that listens to the keyboard all the while. Its end shows what comes of it.
+- Of one that passes on what is typed, or waits for another's work as well, nobody can tell.
 """
 
 from __future__ import annotations
@@ -29,8 +28,5 @@ def wanted(told: Reading) -> Wanted:
         return Wanted("busy" if certain else "unknown", told.kind)
     if told.relays:
         return Wanted("unknown", told.kind)
-    if told.within_ms is None:
-        return Wanted("reads", told.kind)
-    if told.within_ms < _PATIENT_MS:
-        return Wanted("reads", told.kind, told.within_ms)
-    return Wanted("reads" if told.alone else "unknown", told.kind)
+    passes = told.within_ms is not None and told.within_ms < _PATIENT_MS
+    return Wanted("reads", told.kind, told.within_ms if passes else None)

@@ -31,7 +31,8 @@ def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later
         matches: list[FoundLine] = []
         more = False
         for handle in handles:
-            search = Search(handle.spool, params.pattern, params.max_matches - len(matches))
+            room = params.max_matches - len(matches)
+            search = Search(handle.spool, params.pattern, room, handle.rendering)
             while not search.step():
                 await trio.lowlevel.checkpoint()
             matches += [

@@ -1,0 +1,272 @@
+"""A screen as bytes: what draws it on an empty terminal of the same size.
+
+Rules:
+
+- What is drawn: text with its styles, the scrolling region, tab stops, modes, the keyboard's and
+  the mouse's protocols, character sets, the cursor with its shape and style, the title. Below an
+  alternate screen lies the primary one, so that a program that leaves it finds it there.
+- What is not: lines above the screen, changed colours of the palette, links, the saved cursor.
+- An escape that the program has begun and not finished comes last: what it prints next may follow.
+- Synchronized output is not painted: nobody would see the picture before its end.
+- What moves the cursor when it is set is set before the cursor is placed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["KEPT_UNFINISHED", "paint"]
+
+KEPT_UNFINISHED = 65_536
+"""How much of an escape that is begun a terminal must keep, to be painted with it."""
+
+_MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
+_REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
+_CURSOR = re.compile(rb"\x1b\[(\d+);(\d+)H")
+_ALTERNATE = (b"?47", b"?1047", b"?1049")
+_ORIGIN, _MARGINS, _KEYPAD = b"?6", b"?69", b"?66"
+_APART = (*_ALTERNATE, _ORIGIN, _MARGINS, b"?1048", b"?2026")
+"""Modes that are set elsewhere, or not at all."""
+
+_OF_TERMINAL = frozenset({"modes", "scrolling_region", "tabstops", "keyboard"})
+_OF_CURSOR = ("cursor", "style", "protection", "kitty_keyboard", "charsets")
+_SHAPES = {0: 5, 1: 1, 2: 3}
+"""The number of a blinking bar, block and underline; a steady one has the next."""
+
+_FIRST_SHAPE = (1, False)
+
+
+def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
+    """Draw the terminal `handle` of the library `core`, with the escape that is `unfinished`."""
+    picture = _Picture(core, handle)
+    modes = {found[1]: found[2] for found in _MODE.finditer(picture.before("modes"))}
+    alternate = [mode for mode in _ALTERNATE if modes.get(mode) == b"h"]
+    parts = []
+    if alternate:
+        parts.append(_below(core, handle, alternate))
+        parts += [_set(mode, b"h") for mode in alternate]
+        parts.append(b"\x1b[0m\x1b[H")
+    parts += [picture.tabstops(), picture.text, picture.coloured_rows()]
+    shown = "".join(char for char in title if char.isprintable())
+    if shown:
+        parts.append(b"\x1b]2;" + shown.encode() + b"\x1b\\")
+    if _MARGINS in modes:
+        parts.append(_set(_MARGINS, modes[_MARGINS]))
+    region, cursor = picture.behind("scrolling_region"), picture.behind(*_OF_CURSOR)
+    parts += [region, picture.behind("keyboard"), picture.shape()]
+    if modes.get(_ORIGIN) == b"h":
+        parts.append(_set(_ORIGIN, b"h"))
+        cursor = _from_origin(cursor, region)
+    parts.append(cursor)
+    for mode, state in modes.items():
+        if mode not in _APART:
+            parts.append(b"\x1b=" if mode == _KEYPAD else _set(mode, state))
+    if unfinished:
+        parts.append(picture.unfinished())
+    return b"".join(parts)
+
+
+def _set(mode: bytes, state: bytes) -> bytes:
+    return b"\x1b[" + mode + state
+
+
+def _from_origin(cursor: bytes, region: bytes) -> bytes:
+    """Count the cursor's place from the corner of the scrolling region."""
+    first = {found[2]: int(found[1]) for found in _REGION.finditer(region)}
+
+    def counted(found: re.Match[bytes]) -> bytes:
+        row, col = int(found[1]) - first.get(b"r", 1), int(found[2]) - first.get(b"s", 1)
+        return b"\x1b[%d;%dH" % (row + 1, col + 1)
+
+    return _CURSOR.sub(counted, cursor, count=1)
+
+
+def _below(core: Any, handle: Any, alternate: list[bytes]) -> bytes:
+    """Draw the primary screen, which lies below: of a copy that leaves the alternate one."""
+    lib, ffi = core.lib, core.ffi
+    snapshot = _written(core, lambda *to: lib.ghostty_snapshot_encode_buf(handle, *to))
+    given = ffi.new("uint8_t[]", snapshot)
+    decoder, copy = ffi.new("GhosttySnapshotDecoder*"), ffi.new("GhosttyTerminal*")
+    told = lib.ghostty_snapshot_decoder_new_buf(ffi.NULL, decoder, given, len(snapshot))
+    core.check(told, "read a snapshot")
+    try:
+        core.check(lib.ghostty_snapshot_decoder_decode(decoder[0], copy), "read a snapshot")
+    finally:
+        lib.ghostty_snapshot_decoder_free(decoder[0])
+    try:
+        # An escape that is begun is a part of the copy; CAN ends it.
+        leave = b"\x18" + b"".join(_set(mode, b"l") for mode in alternate)
+        lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
+        picture = _Picture(core, copy[0])
+        return picture.text + picture.coloured_rows() + picture.behind("cursor", "style")
+    finally:
+        lib.ghostty_terminal_free(copy[0])
+
+
+def _written(core: Any, write: Any) -> bytes:
+    """What a call of the library writes. It is asked for the size first."""
+    size = core.ffi.new("size_t*")
+    write(core.ffi.NULL, 0, size)
+    if not size[0]:
+        return b""
+    out = core.ffi.new("uint8_t[]", size[0])
+    core.check(write(out, size[0], size), "write")
+    return bytes(core.ffi.buffer(out, size[0]))
+
+
+class _Picture:
+    """The active screen of one terminal, in parts."""
+
+    __slots__ = ("_all", "_core", "_handle", "text")
+
+    def __init__(self, core: Any, handle: Any) -> None:
+        self._core = core
+        self._handle = handle
+        self._all = self._select_all()
+        self.text = self._format()
+
+    def before(self, *extras: str) -> bytes:
+        """What the library writes before the text for `extras`."""
+        return self._format(*extras).removesuffix(self.text)
+
+    def behind(self, *extras: str) -> bytes:
+        """What the library writes behind the text for `extras`."""
+        return self._format(*extras).removeprefix(self.text)
+
+    def tabstops(self) -> bytes:
+        """The tab stops, where they are not every eight columns."""
+        stops = self.before("tabstops")
+        usual = b"".join(b"\x1b[%dG\x1bH" % col for col in range(9, self._size("COLS") + 1, 8))
+        return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
+
+    def unfinished(self) -> bytes:
+        """The escape, or the character, that is begun; nothing if it is too long to be kept."""
+        lib, size = self._core.lib, self._core.ffi.new("size_t*")
+        told = lib.ghostty_terminal_continuation_buf(self._handle, self._core.ffi.NULL, 0, size)
+        if told not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE):
+            return b""
+        return _written(
+            self._core, lambda *to: lib.ghostty_terminal_continuation_buf(self._handle, *to)
+        )
+
+    def shape(self) -> bytes:
+        """The shape of the cursor, where it is not as at the start."""
+        core = self._core
+        cursor = core.init_sized("GhosttyRenderStateCursor")
+        with self._rendered() as state:
+            key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR
+            core.check(core.lib.ghostty_render_state_get(state, key, cursor), "draw the cursor")
+        style, blinks = cursor.visual_style, cursor.blinking
+        if (style, blinks) == _FIRST_SHAPE or style not in _SHAPES:
+            return b""
+        return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
+
+    def coloured_rows(self) -> bytes:
+        """The cells that have a colour and no text, in rows that are without text: of those the
+        library draws nothing."""
+        parts = []
+        for number, row in enumerate(self._rows()):
+            told = {cell: self._colour(cell) for cell in set(row)}
+            colours = {cell: colour for cell, colour in told.items() if colour is not None}
+            if len(colours) < len(told) or not any(colours.values()):
+                continue
+            parts.append(b"\x1b[%d;1H" % (number + 1))
+            for cell, run in itertools.groupby(row):
+                width = len(list(run))
+                if colours[cell]:
+                    parts.append(b"\x1b[0;48;%bm" % colours[cell] + b" " * width)
+                else:
+                    parts.append(b"\x1b[%dC" % width)
+            parts.append(b"\x1b[0m")
+        return b"".join(parts)
+
+    def _colour(self, cell: int) -> bytes | None:
+        """The colour of a cell without text, as SGR has it, empty without one; None for a text."""
+        lib, ffi = self._core.lib, self._core.ffi
+        kind = ffi.new("GhosttyCellContentTag*")
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CONTENT_TAG, kind)
+        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_PALETTE:
+            number = ffi.new("uint8_t*")
+            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_PALETTE, number)
+            return b"5;%d" % number[0]
+        if kind[0] == lib.GHOSTTY_CELL_CONTENT_BG_COLOR_RGB:
+            rgb = ffi.new("GhosttyColorRgb*")
+            lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_COLOR_RGB, rgb)
+            return b"2;%d;%d;%d" % (rgb.r, rgb.g, rgb.b)
+        char, styled = ffi.new("uint32_t*"), ffi.new("bool*")
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_CODEPOINT, char)
+        lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_HAS_STYLING, styled)
+        return b"" if char[0] in (0, 0x20) and not styled[0] else None
+
+    def _rows(self) -> Iterator[list[int]]:
+        """The cells of each row, as the library packs them; an empty one is 0."""
+        core = self._core
+        lib, ffi = core.lib, core.ffi
+        with self._rendered() as state:
+            rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
+            core.check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, rows), "read rows")
+            try:
+                key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
+                core.check(lib.ghostty_render_state_get(state, key, rows), "read rows")
+                while lib.ghostty_render_state_row_iterator_next(rows[0]):
+                    key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
+                    core.check(lib.ghostty_render_state_row_get(rows[0], key, cells), "read a row")
+                    yield ffi.unpack(cells.ptr, cells.len)
+            finally:
+                lib.ghostty_render_state_row_iterator_free(rows[0])
+
+    @contextlib.contextmanager
+    def _rendered(self) -> Iterator[Any]:
+        core = self._core
+        state = core.ffi.new("GhosttyRenderState*")
+        core.check(core.lib.ghostty_render_state_new(core.ffi.NULL, state), "draw")
+        try:
+            core.check(core.lib.ghostty_render_state_update(state[0], self._handle), "draw")
+            yield state[0]
+        finally:
+            core.lib.ghostty_render_state_free(state[0])
+
+    def _format(self, *extras: str) -> bytes:
+        """The text with its styles, and `extras` around it."""
+        core = self._core
+        lib, ffi = core.lib, core.ffi
+        options = core.init_sized("GhosttyFormatterTerminalOptions")
+        options.emit = lib.GHOSTTY_FORMATTER_FORMAT_VT
+        options.trim = True
+        options.selection = self._all
+        for name in extras:
+            setattr(options.extra if name in _OF_TERMINAL else options.extra.screen, name, True)
+        formatter = ffi.new("GhosttyFormatter*")
+        told = lib.ghostty_formatter_terminal_new(ffi.NULL, formatter, self._handle, options[0])
+        core.check(told, "draw the text")
+        try:
+            return _written(core, lambda *to: lib.ghostty_formatter_format_buf(formatter[0], *to))
+        finally:
+            lib.ghostty_formatter_free(formatter[0])
+
+    def _select_all(self) -> Any:
+        """All of the screen; without a selection the lines above it would be drawn too."""
+        selection = self._core.init_sized("GhosttySelection")
+        selection.start = self._place(0, 0)
+        selection.end = self._place(self._size("COLS") - 1, self._size("ROWS") - 1)
+        return selection
+
+    def _place(self, col: int, row: int) -> Any:
+        core = self._core
+        kind = "GhosttyResult(*)(GhosttyTerminal, GhosttyPointS, GhosttyGridRef*)"
+        find = core.union_fn("ghostty_terminal_grid_ref", kind)
+        point, place = core.ffi.new("GhosttyPointS*"), core.init_sized("GhosttyGridRef")
+        point.tag = core.lib.GHOSTTY_POINT_TAG_ACTIVE
+        point.value.x, point.value.y = col, row
+        core.check(find(self._handle, point[0], place), "find a cell")
+        return place[0]
+
+    def _size(self, key: str) -> int:
+        out = self._core.ffi.new("uint16_t*")
+        which = getattr(self._core.lib, "GHOSTTY_TERMINAL_DATA_" + key)
+        self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), "size")
+        return int(out[0])

@@ -1,0 +1,171 @@
+"""The text of a terminal's output: what a person would have read on it, line by line.
+
+Rules:
+
+- The text is made from the bytes of the output alone, so that it can be made again at any time,
+  also after the end. What came shortly before a stretch is drawn first, to know where the cursor
+  stood and what it changes.
+- Most output only appends: colours, titles and modes are taken out, and what is left is the text.
+  Everything else is drawn on a scratch terminal, and the text is the lines that have changed: a
+  progress bar is there once, as it was last.
+- A line is as long as the program made it, however often the terminal wrapped it. A line that was
+  shown before and has only grown gives what is new.
+- The alternate screen has no lines: it gives the rows that have changed, and nothing once the
+  program has left it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from haftd.core import escapes
+from haftd.core.spool import Spool
+
+from . import screen
+
+__all__ = ["Transcript"]
+
+_CONTEXT = 16_384
+"""How many bytes before a stretch are drawn first: a few screens."""
+
+_WHOLE = 131_072
+_MOST_LINES = 16_384
+"""Lines that are drawn in one go; what has more of them only appends, or is no text at all."""
+
+_HISTORY = 256 << 20
+"""Bytes of lines that a scratch terminal may hold: more than `_WHOLE` can make."""
+
+_HARMLESS = re.compile(
+    r"""
+      \x1b\[ [<=>?]? [\d;:]* m                      # colours; modifyOtherKeys
+    | \x1b\[ \? (?! [\d;]* \b(?:3|5|6|47|69|1047|1049)\b ) [\d;]* [hl]   # modes of keys, mouse, cursor
+    | \x1b\[ 0? [KJ]                                # nothing stands behind the cursor
+    | \x1b\[ [>=?]? \d* c | \x1b\[ \d* n | \x1b\[ \?? [\d;]* \$p | \x1b\[ > \d* q   # queries
+    | \x1b\[ [\d;]* t | \x1b\[ \d* [ ] q | \x1b\[ [<=>?] [\d;]* u
+    | \x1b\] [^\x07\x1b\x18\x1a\n]{0,4096} (?: \x07 | \x1b\\ )          # titles, links, marks
+    | \x1bP [^\x07\x1b\x18\x1a\n]{0,4096} \x1b\\
+    | \x1b [=>] | \x1b [()] B
+    | [\x00\x07]
+    """,
+    re.VERBOSE,
+)
+_DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
+_LINE_ENDS = re.compile("\r+\n")
+_LINE_ENDS_RAW = re.compile(rb"\r+\n")
+_AT_LINE_START = re.compile("(?<=\n)\r+")
+_SWITCH = re.compile(rb"\x1b\[\?[\d;]*\b(?:47|1047|1049)\b[\d;]*[hl]")
+
+
+class Transcript:
+    """How one terminal's output reads; see `core.text.Rendering`."""
+
+    __slots__ = ("_cols", "_rows")
+
+    whole = _WHOLE
+
+    def __init__(self, rows: int, cols: int) -> None:
+        self._rows = rows
+        self._cols = cols
+
+    def resize(self, rows: int, cols: int) -> None:
+        """The terminal has another size now."""
+        self._rows, self._cols = rows, cols
+
+    def pending(self, tail: bytes) -> int:
+        """See `core.text.Rendering`. A return of the carriage waits for what follows: a line end,
+        or the text that replaces the line."""
+        returns = len(tail) - len(tail.rstrip(b"\r"))
+        return returns or escapes.pending(tail)
+
+    def plain(self, data: bytes) -> bytes:
+        """See `core.text.Rendering`."""
+        if b"\x1b" in data:
+            data = escapes.decode(data).encode()
+        return _LINE_ENDS_RAW.sub(b"\n", data) if b"\r" in data else data
+
+    def text(self, spool: Spool, start: int, data: bytes) -> str:
+        """See `core.text.Rendering`."""
+        text = _appended(data, at_line_start=spool.read(start - 1, start) in (b"", b"\n"))
+        if text is not None:
+            return text
+        if data.count(b"\n") > _MOST_LINES:
+            return _LINE_ENDS.sub("\n", escapes.decode(data))
+        context = spool.read(start - _CONTEXT, start)
+        if len(context) < start:
+            context = context[context.find(b"\n") + 1 :]
+        scratch = screen.Scratch(self._rows, self._cols, history=_HISTORY)
+        try:
+            return _drawn(scratch, context, data)
+        finally:
+            scratch.close()
+
+
+def _appended(data: bytes, *, at_line_start: bool) -> str | None:
+    """The text of output that only appends; None for any other."""
+    text = data.decode("utf-8", "replace")
+    if "\x1b" in text or "\x07" in text or "\0" in text:
+        text = _HARMLESS.sub("", text)
+    if "\r" in text:
+        text = _LINE_ENDS.sub("\n", text)
+        text = _AT_LINE_START.sub("", text.lstrip("\r") if at_line_start else text)
+    return None if _DRAWS.search(text) else text
+
+
+def _drawn(terminal: screen.Scratch, context: bytes, data: bytes) -> str:
+    """The lines that `data` has changed on a terminal that showed `context`."""
+    terminal.feed(context)
+    before = _page(terminal)
+    parts: list[str] = []
+    at = 0
+    for switch in _SWITCH.finditer(data):
+        terminal.feed(data[at : switch.start()])
+        if not before.alt:
+            parts.append(_added(before, _page(terminal)))
+        terminal.feed(data[switch.start() : switch.end()])
+        before, at = _page(terminal), switch.end()
+    terminal.feed(data[at:])
+    parts.append(_added(before, _page(terminal)))
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """All the lines of a terminal from the first on; `line` is the one that the cursor is in."""
+
+    lines: list[str]
+    line: int
+    alt: bool
+
+
+def _page(terminal: screen.Scratch) -> _Page:
+    above, below = terminal.around_cursor()
+    lines = (above + below.rstrip("\n")).split("\n")
+    line = above.count("\n")
+    for at, text in enumerate(lines):
+        if at != line and text.endswith(" "):
+            lines[at] = text.rstrip(" ")
+    return _Page(lines, line, terminal.alt)
+
+
+def _added(before: _Page, now: _Page) -> str:
+    """What a reader who knows `before` has to read to know `now`."""
+    old, new = before.lines, now.lines
+    if now.alt:
+        changed = [line for at, line in enumerate(new) if line and line != _at(old, at)]
+        return "\n".join(changed) + "\n" if changed else ""
+    rewritten = [line for at, line in enumerate(new[: before.line]) if line != _at(old, at)]
+    growing, shown = _at(new, before.line), _at(old, before.line)
+    rest = [
+        line
+        for at, line in enumerate(new[before.line + 1 :], before.line + 1)
+        if at >= len(old) or line != old[at]
+    ]
+    if growing.startswith(shown):
+        growing = growing[len(shown) :]
+    text = "\n".join([growing, *rest])
+    return "".join(f"{line}\n" for line in rewritten if line) + text
+
+
+def _at(lines: list[str], at: int) -> str:
+    return lines[at] if at < len(lines) else ""
