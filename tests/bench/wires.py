@@ -32,6 +32,9 @@ class Exchange:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._sock.close()
 
 

@@ -1,0 +1,96 @@
+"""Driving through pexpect, as one who knows it does.
+
+Rules: patterns instead of sleeps, and no pause before sending (pexpect's own is 50 ms), since every
+script waits for its prompt first. TERM is `dumb` for programs that talk in lines, so that they send
+no escapes. A model reads what was waited for: `before` and `after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pexpect
+
+from .account import Account
+
+__all__ = ["Expect"]
+
+PATIENCE_S = 10.0
+
+
+class Expect:
+    """One child."""
+
+    name = "pexpect"
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        self.account = Account()
+        self._folder = folder
+        self._env = dict(env)
+        self._child: pexpect.spawn[str] | None = None
+
+    def spawn(self, *argv: str, term: str = "dumb", env: Mapping[str, str] | None = None) -> None:
+        """Start a program on a terminal of the usual size."""
+        self.account.calls += 1
+        self._child = pexpect.spawn(
+            argv[0],
+            list(argv[1:]),
+            cwd=str(self._folder),
+            env={**self._env, "TERM": term, **(env or {})},
+            encoding="utf-8",
+            codec_errors="replace",
+            timeout=PATIENCE_S,
+            dimensions=(24, 80),
+        )
+        self._child.delaybeforesend = None
+
+    def expect(self, pattern: str) -> str:
+        """Wait for what matches; return all up to its end."""
+        self.account.calls += 1
+        self._the_child.expect(pattern)
+        return self._read()
+
+    def expect_quiet(self, pattern: str, seconds: float) -> str:
+        """Wait until the last line matches and nothing comes for so long; return all of it."""
+        child, text = self._the_child, ""
+        while True:
+            self.account.calls += 1
+            child.expect(pattern + r"\Z", timeout=6 * PATIENCE_S)
+            text += self._read()
+            self.account.calls += 1
+            self.account.sleeps += 1
+            if child.expect([pexpect.TIMEOUT, r"[\s\S]"], timeout=seconds) == 0:
+                return text
+            text += self._read()
+
+    def sendline(self, text: str) -> None:
+        self.account.calls += 1
+        self._the_child.sendline(text)
+
+    def send(self, text: str) -> None:
+        self.account.calls += 1
+        self._the_child.send(text)
+
+    def ended(self) -> str:
+        """Wait for the end of the program; return what it said."""
+        self.account.calls += 1
+        self._the_child.expect(pexpect.EOF)
+        return self._read()
+
+    def close(self) -> None:
+        """Not part of the work."""
+        if self._child is not None:
+            self._child.delayafterclose = 0
+            self._child.close(force=True)
+
+    @property
+    def _the_child(self) -> pexpect.spawn[str]:
+        if self._child is None:
+            raise AssertionError("nothing was spawned")
+        return self._child
+
+    def _read(self) -> str:
+        child = self._the_child
+        after = child.after if isinstance(child.after, str) else ""
+        return self.account.show((child.before or "") + after)

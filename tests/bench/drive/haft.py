@@ -1,0 +1,92 @@
+"""Driving through haft: the wire, and nothing beside it.
+
+Rules: one connection to a daemon that runs. Calls wait as they do by themselves: on a terminal
+until the program reads its input or has ended. Nothing here sleeps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.bench import wires
+
+from .account import Account
+
+__all__ = ["Haft", "Reply", "seen"]
+
+_numbers = itertools.count(1)
+
+
+class Reply:
+    """A handle state: `text` is what a model reads of it."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.state = state
+        self.text = seen(state)
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.state["state"] == "stopped")
+
+    @property
+    def revision(self) -> int:
+        """Of the screen that came with it."""
+        return int(self.state["screen"]["revision"])
+
+
+def seen(state: dict[str, Any]) -> str:
+    """All of a state that speaks of the program: output, screen, prompt, result, error."""
+    parts = [state.get("content", ""), state.get("result", "")]
+    if "error" in state:
+        parts += [state["error"]["message"], *state["error"].get("trace", ())]
+    screen = state.get("screen", {})
+    parts += screen.get("lines", ())
+    parts += [f"{row} {text}" for row, text in screen.get("changed", {}).items()]
+    parts.append((state.get("input_wanted") or {}).get("prompt", ""))
+    return "\n".join(part for part in parts if part)
+
+
+class Haft:
+    """One handle, from its spawn on."""
+
+    name = "haft"
+
+    def __init__(self, socket: Path, folder: Path) -> None:
+        self.account = Account()
+        self._folder = folder
+        self._exchange = wires.lines(socket)
+        self._id = f"drive{next(_numbers)}"
+
+    def run(self, *argv: str, **fields: Any) -> Reply:
+        """Spawn a program on a terminal of the usual size."""
+        return self.spawn("run", {"argv": argv, "terminal": True}, **fields)
+
+    def spawn(self, tool: str, args: dict[str, Any] | None = None, **fields: Any) -> Reply:
+        return self._call("spawn", tool=tool, args=args or {}, root=str(self._folder), **fields)
+
+    def apply(self, given: object, **fields: Any) -> Reply:
+        return self._call("apply", input=given, **fields)
+
+    def line(self, text: str, **fields: Any) -> Reply:
+        return self.apply({"line": text}, **fields)
+
+    def keys(self, *keys: str, **fields: Any) -> Reply:
+        return self.apply({"keys": keys}, **fields)
+
+    def close(self) -> None:
+        """Not part of the work: end what a failed run left."""
+        self._exchange(wires.message("abort", id=self._id, grace_ms=0))
+        self._exchange.close()
+
+    def _call(self, method: str, **params: Any) -> Reply:
+        self.account.calls += 1
+        answer = self._exchange(wires.message(method, id=self._id, **params))
+        message = json.loads(answer)
+        if "error" in message:
+            raise RuntimeError(message["error"]["message"])
+        reply = Reply(message["result"])
+        self.account.show(reply.text, len(answer))
+        return reply

@@ -1,0 +1,62 @@
+"""The work that is compared can be done, through haft at least, and no check passes work undone."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.running import RunningDaemon
+
+from .account import Account
+from .compare import Outcome, once, table
+from .haft import Haft, seen
+from .task import Task
+from .tasks import TASKS
+
+
+def _ready(task: Task, folder: Path, seed: int) -> Path:
+    missing = [name for name in task.programs if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"no {' and no '.join(missing)} here")
+    task.prepare(folder, random.Random(seed))
+    return folder
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)
+def test_every_task_is_done_through_haft_without_a_sleep(
+    task: Task, shared_daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    haft = Haft(shared_daemon.socket, _ready(task, short_tmp, 1))
+    outcome = once(task, haft, short_tmp)
+    assert outcome.wrong is None
+    assert haft.account.sleeps == 0 < haft.account.calls
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.title)
+def test_a_task_that_nobody_did_fails_its_check(task: Task, short_tmp: Path) -> None:
+    assert task.check(_ready(task, short_tmp, 2), "")
+
+
+def test_all_that_speaks_of_the_program_counts_as_read() -> None:
+    state = {
+        "id": "not this",
+        "content": "output",
+        "screen": {"lines": ["a row"], "changed": {"3": "another"}, "revision": 7},
+        "input_wanted": {"kind": "line", "prompt": "more? "},
+        "error": {"message": "failed", "trace": ["here"]},
+        "result": "",
+    }
+    assert seen(state) == "output\nfailed\nhere\na row\n3 another\nmore? "
+
+
+def test_the_medians_are_those_of_the_runs_that_succeeded() -> None:
+    done = [Outcome(None, 0.002, Account(calls=n, read=10, whole=20)) for n in (1, 2, 3)]
+    failed = Outcome("no", 99.0, Account(calls=99))
+    section = table({"a task": {"haft": [*done, failed], "pexpect": [failed]}})
+    assert section.rows == [
+        ["a task", "haft", "3 of 4", "2", "0", "10", "20", "2 ms"],
+        ["", "pexpect", "0 of 1", "99", "0", "0", "0", "99.00 s"],
+    ]
