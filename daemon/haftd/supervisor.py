@@ -189,7 +189,12 @@ class Use:
             revision=shot.revision,
             lines=UNSET if same else shot.lines,
             changed=_changed(before.lines, shot.lines) if before is not None and same else UNSET,
+            scrollback=shot.scrollback,
         )
+
+    def paint(self) -> bytes | None:
+        """The bytes that draw the terminal's screen, if there is one."""
+        return self.grip.paint() if self.grip is not None else None
 
     def wanted(self) -> Wanted:
         """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
@@ -341,5 +346,6 @@ class Supervisor:
         use.fail(spawn_failed(why.rstrip("."), reason=reason))
 
 
+                handle.last_paint = use.paint() or b""
 def _changed(before: tuple[str, ...], now: tuple[str, ...]) -> dict[str, str]:
     return {str(at): text for at, text in enumerate(now) if before[at] != text}

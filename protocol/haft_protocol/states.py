@@ -72,7 +72,8 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text."""
+    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text;
+    `scrollback` counts the lines above it."""
 
     rows: int
     cols: int
@@ -80,6 +81,7 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     alt: bool
     title: str
     revision: int
+    scrollback: int
     lines: tuple[str, ...] | UnsetType = UNSET
     changed: dict[str, str] | UnsetType = UNSET
 

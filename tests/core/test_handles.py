@@ -287,7 +287,7 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
 def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
     handle = running()
     handle.emit(b"hello", 101.0)
-    screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1)
+    screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
     state = handle.view(101.0, view="screen", screen=screen)
     assert text_of(state) == "" and state.screen == screen and state.cursor == 5
     assert handle.mark == 0

@@ -102,6 +102,7 @@ MEANINGS: dict[str, str] = {
     "Screen.title": "that the program has set",
     "Screen.revision": "grows with each change",
     "Screen.lines": "all rows, from the top",
+    "Screen.scrollback": "lines that are kept above the screen",
     "Screen.changed": "instead of `lines`: the rows that differ from `since_revision`, by number",
     "Question.id": "of the question",
     "Question.text": "the question",

@@ -27,7 +27,7 @@ KEPT_UNFINISHED = 65_536
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
 _REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
 _CURSOR = re.compile(rb"\x1b\[(\d+);(\d+)H")
-_ALTERNATE = (b"?47", b"?1047", b"?1049")
+_ALTERNATE = (b"?1049", b"?1047", b"?47")
 _ORIGIN, _MARGINS, _KEYPAD = b"?6", b"?69", b"?66"
 _APART = (*_ALTERNATE, _ORIGIN, _MARGINS, b"?1048", b"?2026")
 """Modes that are set elsewhere, or not at all."""
@@ -44,12 +44,12 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     """Draw the terminal `handle` of the library `core`, with the escape that is `unfinished`."""
     picture = _Picture(core, handle)
     modes = {found[1]: found[2] for found in _MODE.finditer(picture.before("modes"))}
-    alternate = [mode for mode in _ALTERNATE if modes.get(mode) == b"h"]
     parts = []
-    if alternate:
-        parts.append(_below(core, handle, alternate))
-        parts += [_set(mode, b"h") for mode in alternate]
-        parts.append(b"\x1b[0m\x1b[H")
+    if picture.is_alternate():
+        # The flag of a mode says no more than how the program came here last.
+        entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
+        parts.append(_below(core, handle, entered))
+        parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
     parts += [picture.tabstops(), picture.text, picture.coloured_rows()]
     shown = "".join(char for char in title if char.isprintable())
     if shown:
@@ -85,7 +85,7 @@ def _from_origin(cursor: bytes, region: bytes) -> bytes:
     return _CURSOR.sub(counted, cursor, count=1)
 
 
-def _below(core: Any, handle: Any, alternate: list[bytes]) -> bytes:
+def _below(core: Any, handle: Any, entered: bytes) -> bytes:
     """Draw the primary screen, which lies below: of a copy that leaves the alternate one."""
     lib, ffi = core.lib, core.ffi
     snapshot = _written(core, lambda *to: lib.ghostty_snapshot_encode_buf(handle, *to))
@@ -99,7 +99,7 @@ def _below(core: Any, handle: Any, alternate: list[bytes]) -> bytes:
         lib.ghostty_snapshot_decoder_free(decoder[0])
     try:
         # An escape that is begun is a part of the copy; CAN ends it.
-        leave = b"\x18" + b"".join(_set(mode, b"l") for mode in alternate)
+        leave = b"\x18" + _set(entered, b"l")
         lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
         picture = _Picture(core, copy[0])
         return picture.text + picture.coloured_rows() + picture.behind("cursor", "style")
@@ -129,6 +129,10 @@ class _Picture:
         self._all = self._select_all()
         self.text = self._format()
 
+    def is_alternate(self) -> bool:
+        """Whether it is the alternate screen that is shown."""
+        return self._get("ACTIVE_SCREEN", "GhosttyTerminalScreen") != 0
+
     def before(self, *extras: str) -> bytes:
         """What the library writes before the text for `extras`."""
         return self._format(*extras).removesuffix(self.text)
@@ -140,7 +144,7 @@ class _Picture:
     def tabstops(self) -> bytes:
         """The tab stops, where they are not every eight columns."""
         stops = self.before("tabstops")
-        usual = b"".join(b"\x1b[%dG\x1bH" % col for col in range(9, self._size("COLS") + 1, 8))
+        usual = b"".join(b"\x1b[%dG\x1bH" % col for col in range(9, self._get("COLS") + 1, 8))
         return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
 
     def unfinished(self) -> bytes:
@@ -252,7 +256,7 @@ class _Picture:
         """All of the screen; without a selection the lines above it would be drawn too."""
         selection = self._core.init_sized("GhosttySelection")
         selection.start = self._place(0, 0)
-        selection.end = self._place(self._size("COLS") - 1, self._size("ROWS") - 1)
+        selection.end = self._place(self._get("COLS") - 1, self._get("ROWS") - 1)
         return selection
 
     def _place(self, col: int, row: int) -> Any:
@@ -265,8 +269,8 @@ class _Picture:
         core.check(find(self._handle, point[0], place), "find a cell")
         return place[0]
 
-    def _size(self, key: str) -> int:
-        out = self._core.ffi.new("uint16_t*")
+    def _get(self, key: str, kind: str = "uint16_t") -> int:
+        out = self._core.ffi.new(kind + "*")
         which = getattr(self._core.lib, "GHOSTTY_TERMINAL_DATA_" + key)
-        self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), "size")
+        self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), key)
         return int(out[0])

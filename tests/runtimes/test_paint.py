@@ -1,0 +1,142 @@
+"""A painted screen is the screen: on an empty terminal it gives the same picture and modes, and
+what the program prints next goes on as if nothing had been between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haftd.runtimes.screen import Screen
+
+from .drawn import modes, new, session
+
+
+def painted(screen: Screen) -> Screen:
+    """A fresh screen that `screen` was painted on."""
+    other = new(rows=screen.snapshot().rows, cols=screen.snapshot().cols)
+    other.feed(screen.paint())
+    return other
+
+
+def drawn(data: bytes, rows: int = 8, cols: int = 30) -> Screen:
+    screen = new(rows=rows, cols=cols)
+    screen.feed(data)
+    return screen
+
+
+def alike(one: Screen, other: Screen) -> None:
+    """Check that both show the same and are in the same modes."""
+    shown, again = one.snapshot(), other.snapshot()
+    assert replace(again, revision=0, scrollback=0) == replace(shown, revision=0, scrollback=0)
+    assert modes(other) == modes(one)
+
+
+@settings(max_examples=300)
+@given(session)
+def test_a_painted_screen_is_the_screen(data: bytes) -> None:
+    screen = drawn(data)
+    alike(screen, painted(screen))
+
+
+@settings(max_examples=150)
+@given(session)
+def test_a_painting_of_a_painting_is_the_same_bytes(data: bytes) -> None:
+    once = painted(drawn(data)).paint()
+    assert painted(drawn(once)).paint() == once
+
+
+@pytest.mark.soak
+@settings(max_examples=20_000)
+@given(session)
+def test_a_painted_screen_is_the_screen_whatever_was_drawn(data: bytes) -> None:
+    screen = drawn(data)
+    alike(screen, painted(screen))
+
+
+STEADY = (
+    b"$ ls\r\n\x1b[1;34mfolder\x1b[0m  file\r\n\x1b]2;a \xc3\xa9 title\x07\x1b[?2004h\x1b[?1h\x1b="
+    b"$ \x1b[?1049h\x1b[2J\x1b[2;7r\x1b[3;3H\xe6\xbc\xa2\xe5\xad\x97 \x1b[38;2;1;2;3mtext\x1b[0m"
+    b"\x1b[?1002h\x1b[?1006h\x1b[>5u\x1b[8;1H\x1b[7m status \x1b[K\x1b[0m\x1b[4;5H\x1b[?25l"
+)
+
+
+@given(st.integers(0, len(STEADY)))
+def test_what_comes_next_goes_on_wherever_the_bytes_were_cut(cut: int) -> None:
+    """Also in the middle of an escape, and of a character."""
+    screen = drawn(STEADY[:cut])
+    other = painted(screen)
+    other.feed(STEADY[cut:])
+    screen.feed(STEADY[cut:])
+    alike(screen, other)
+
+
+def test_an_escape_without_end_is_left_out_when_it_is_long() -> None:
+    screen = drawn(b"ab\x1b]0;" + b"x" * 100_000)
+    assert screen.paint() == b"ab\x1b[1;3H\x1b[0m"
+
+
+def test_the_primary_screen_lies_below_the_alternate_one() -> None:
+    for enter, leave in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?1047h", b"\x1b[?1047l")):
+        screen = drawn(
+            b"before\r\n\x1b[44m\x1b[K\x1b[0m\r\n$ \x1b[31m" + enter + b"\x1b[H\x1b[0mvim"
+        )
+        other = painted(screen)
+        alike(screen, other)
+        for one in (screen, other):
+            one.feed(leave)
+        alike(screen, other)
+        assert other.snapshot().lines[:3] == ("before", "", "$")
+        for one in (screen, other):
+            assert b"48;5;4m" in one.paint()
+            if leave == b"\x1b[?1049l":
+                assert one.paint().endswith(b"\x1b[3;3H\x1b[0m\x1b[38;5;1m")
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        (b"\x1b[41m\x1b[2J", b"\x1b[0;48;5;1m" + b" " * 30),
+        (b"\x1b[48;2;1;2;3m\x1b[3;5H\x1b[4X", b"\x1b[3;1H\x1b[4C\x1b[0;48;2;1;2;3m    "),
+        (b"a\x1b[44m\x1b[K", b"\x1b[0m\x1b[48;5;4m" + b" " * 29),
+        (b"   \x1b[44m\x1b[K", b"\x1b[3C\x1b[0;48;5;4m" + b" " * 27),
+        (b"\x1b[7m    \x1b[0m", b"\x1b[7m    "),
+        (b"\x1b[4 q", b"\x1b[4 q"),
+        (b"\x1b[5 q", b"\x1b[5 q"),
+        (b"\x1b[?1h\x1b=", b"\x1b[?1h\x1b="),
+        (b"\x1b[>4;2m", b"\x1b[>4;2m"),
+        (b"\x1b(0q", b"\x1b(0"),
+        (b"\x1b[3g\x1b[1;5H\x1bH", b"\x1b[3g\x1b[5G\x1bH\x1b[H"),
+        (b"\x1b[2;5r\x1b[?6h\x1b[2;3H", b"\x1b[2;5r\x1b[?6h\x1b[2;3H"),
+        (b"\x1b[?69h\x1b[4;9s\x1b[?6h\x1b[2;3H", b"\x1b[?69h\x1b[4;9s\x1b[?6h\x1b[2;3H"),
+        (b"\x1b]0;one\x1b]0;two\x07", b"\x1b]2;two\x1b\\"),
+    ],
+)
+def test_all_that_is_drawn_is_in_the_painting(data: bytes, kept: bytes) -> None:
+    screen = drawn(data)
+    assert kept in screen.paint()
+    alike(screen, painted(screen))
+
+
+@pytest.mark.parametrize("data", [b"\x1b[?2026hx", b"x", b"x\x1b[41m\x1b[0m", b"x\x1b[?7l\x1b[?7h"])
+def test_what_is_not_there_is_not_in_the_painting(data: bytes) -> None:
+    assert drawn(data).paint() == b"x\x1b[1;2H\x1b[0m"
+
+
+def test_lines_above_the_screen_are_not_painted() -> None:
+    screen = drawn(b"\r\n".join(b"line %d" % number for number in range(50)))
+    assert screen.snapshot().scrollback == 42
+    assert b"line 41" not in screen.paint()
+    alike(screen, painted(screen))
+
+
+def test_the_last_screen_stays_paintable() -> None:
+    screen = drawn(STEADY)
+    before = screen.paint()
+    assert screen.close() is not None
+    assert screen.paint() == before
+    cut = drawn(STEADY + b"\x1b[3")
+    cut.close()
+    assert cut.paint() == before
