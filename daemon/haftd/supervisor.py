@@ -334,6 +334,7 @@ class Supervisor:
         try:
             if handle.terminal:
                 handle.last_screen = use.screen()
+                handle.last_paint = use.paint() or b""
             self._settled(call, not handle.unconfirmed)
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
@@ -346,6 +347,5 @@ class Supervisor:
         use.fail(spawn_failed(why.rstrip("."), reason=reason))
 
 
-                handle.last_paint = use.paint() or b""
 def _changed(before: tuple[str, ...], now: tuple[str, ...]) -> dict[str, str]:
     return {str(at): text for at, text in enumerate(now) if before[at] != text}
