@@ -45,9 +45,11 @@ __all__ = [
     "InitializeResult",
     "LimitsResult",
     "Method",
+    "ParameterInfo",
     "Params",
     "PingResult",
     "Problem",
+    "Provider",
     "ReloadResult",
     "SearchParams",
     "SearchResult",
@@ -59,7 +61,11 @@ __all__ = [
     "ShutdownParams",
     "SpawnParams",
     "StatusResult",
+    "Style",
+    "ToolDescription",
     "ToolInfo",
+    "ToolsDescribeParams",
+    "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
     "View",
@@ -92,6 +98,8 @@ MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
 Offset = Annotated[int, Meta(ge=0)]
 
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
+Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
+Style = Literal["oneof", "flat"]
 View = Literal["delta", "all", "tail", "screen"]
 
 
@@ -227,14 +235,15 @@ class HandlesListResult(msgspec.Struct, frozen=True):
 
 
 class ToolsListParams(Params, frozen=True, kw_only=True):
-    """List the tools with their schemas."""
+    """List the tools with their schemas, in the words of a provider."""
 
-    provider: Literal["generic"] = "generic"
-    style: Literal["oneof"] = "oneof"
+    provider: Provider = "generic"
+    style: Style | UnsetType = UNSET
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
-    """A tool as a client sees it; `parameters` is a JSON Schema."""
+    """A tool as a client sees it; `parameters` is a JSON Schema, in the words of the provider asked
+    for."""
 
     name: str
     description: str
@@ -243,12 +252,48 @@ class ToolInfo(msgspec.Struct, frozen=True):
     actions: tuple[str, ...]
     source: str
     runtime: str
+    tool: str | UnsetType = UNSET
 
 
-class ToolsListResult(msgspec.Struct, frozen=True):
-    """The tools, by name."""
+class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The tools, by name, and those that the provider cannot be given."""
 
     tools: tuple[ToolInfo, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+class ToolsDescribeParams(Params, frozen=True, kw_only=True):
+    """Describe tools in full."""
+
+    tools: Annotated[tuple[str, ...], Meta(min_length=1, max_length=256)]
+
+
+class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`."""
+
+    name: str
+    type: str
+    required: bool = False
+    description: str = ""
+    default: Any = UNSET
+
+
+class ToolDescription(msgspec.Struct, frozen=True):
+    """All that a tool's definition says to whoever calls it."""
+
+    name: str
+    summary: str
+    description: str
+    examples: str
+    stateful: bool
+    actions: tuple[str, ...]
+    parameters: tuple[ParameterInfo, ...]
+
+
+class ToolsDescribeResult(msgspec.Struct, frozen=True):
+    """The descriptions, in the order in which they were asked for."""
+
+    tools: tuple[ToolDescription, ...]
 
 
 class SearchParams(Params, frozen=True, kw_only=True):
@@ -337,6 +382,12 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."
+        ),
+        Method(
+            "tools/describe",
+            ToolsDescribeParams,
+            ToolsDescribeResult,
+            "Describe tools in full, with examples and each parameter.",
         ),
         Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
         Method("daemon/status", Empty, StatusResult, "The daemon's own figures and problems."),

@@ -48,6 +48,8 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.FoundLine,
     methods.SessionInfo,
     methods.ToolInfo,
+    methods.ToolDescription,
+    methods.ParameterInfo,
     methods.Problem,
     methods.WebSocketInfo,
 )

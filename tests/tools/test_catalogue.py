@@ -13,7 +13,7 @@ import pytest
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
 from haftd.tools.document import LARGEST_FILE
-from haftd.tools.listing import AWAIT, info, stateful_schema
+from haftd.tools.listing import AWAIT, info
 
 from .making import packed, tool
 
@@ -207,7 +207,7 @@ properties.v = { "$ref" = "#/$defs/n" }
 [tools.x.parameters."$defs"]
 n = { type = "integer" }
 """)
-    schema = stateful_schema(own)
+    schema = info(own).parameters
     assert jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": 3})
     assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": "x"})
 

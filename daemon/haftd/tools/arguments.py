@@ -1,13 +1,12 @@
 """A call's arguments, held against the tool's parameters.
 
-Rules: the caller's object is never changed. A text that is JSON of the wanted type is taken for it
-where a text is not wanted (models write `"[1, 2]"` and `"5"`); nothing else is coerced. Defaults are
-filled in, then all is checked, and everything that is wrong is said at once, each with its path.
+Rules: the caller's object is never changed. What can be taken for what is wanted is (`fitting`),
+defaults are filled in, then all is checked, and everything that is wrong is said at once, each with
+its path.
 """
 
 from __future__ import annotations
 
-import copy
 import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,25 +17,16 @@ import msgspec
 from haft_protocol.errors import RpcError, invalid_arguments, shown
 
 from .definition import Tool
+from .fitting import fit
 
 __all__ = ["check"]
 
 _MOST_PROBLEMS = 50
-_DEEPEST_REF = 16
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "null": (type(None),),
-    "number": (int, float),
-    "integer": (int,),
-}
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as the tool gets them; raises `RpcError` (invalid_arguments)."""
-    fitted = _fit(dict(args), tool.parameters, tool.parameters)
+    fitted = fit(dict(args), tool.parameters)
     if not isinstance(fitted, dict):
         raise AssertionError("an object was fitted into something else")
     problems = _problems(tool.validator, fitted, tool.parameters)
@@ -50,123 +40,6 @@ def _error(tool: Tool, problems: Sequence[dict[str, str]]) -> RpcError:
     if len(problems) > _MOST_PROBLEMS:
         shortened.append({"path": "", "message": "and more"})
     return invalid_arguments(tool.name, shortened)
-
-
-def _resolved(schema: Any, whole: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema that a local `$ref` names; an empty one where it cannot be followed."""
-    for _ in range(_DEEPEST_REF):
-        if not isinstance(schema, Mapping):
-            return {}
-        reference = schema.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return schema
-        schema = whole
-        for key in reference[1:].split("/")[1:]:
-            key = key.replace("~1", "/").replace("~0", "~")
-            schema = schema.get(key) if isinstance(schema, Mapping) else None
-    return {}
-
-
-def _types(
-    schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 0
-) -> frozenset[str] | None:
-    """The JSON types that the schema takes; None when it does not say."""
-    if depth > _DEEPEST_REF:
-        return None
-    said = schema.get("type")
-    if isinstance(said, str):
-        return frozenset((said, "null")) if schema.get("nullable") is True else frozenset((said,))
-    if isinstance(said, Sequence):
-        return frozenset(said)
-    if "const" in schema or isinstance(schema.get("enum"), list):
-        values = [schema["const"]] if "const" in schema else schema["enum"]
-        return frozenset(
-            name for value in values for name, types in _TYPES.items() if type(value) in types
-        )
-    for word in ("anyOf", "oneOf"):
-        if isinstance(branches := schema.get(word), Sequence):
-            found: set[str] = set()
-            for branch in branches:
-                types = _types(_resolved(branch, whole), whole, depth + 1)
-                if types is None:
-                    return None
-                found |= types
-            return frozenset(found)
-    return None
-
-
-def _is(value: object, types: frozenset[str]) -> bool:
-    return any(type(value) in _TYPES.get(name, ()) for name in types)
-
-
-def _fit(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
-    schema = _resolved(schema, whole)
-    types = _types(schema, whole)
-    if types is not None:
-        if isinstance(value, str) and "string" not in types:
-            value = _unwrap(value, types)
-        if (
-            isinstance(value, float)
-            and "integer" in types
-            and "number" not in types
-            and value.is_integer()
-        ):
-            value = int(value)
-    if isinstance(value, dict):
-        return _fit_object(value, schema, whole)
-    if isinstance(value, list):
-        first = schema.get("prefixItems")
-        first = first if isinstance(first, list) else []
-        rest = schema.get("items", {})
-        if not first and _are_plain(value, rest, whole):
-            return value
-        return [
-            _fit(item, first[at] if at < len(first) else rest, whole)
-            for at, item in enumerate(value)
-        ]
-    return value
-
-
-def _are_plain(items: list[Any], schema: Any, whole: Mapping[str, Any]) -> bool:
-    """Whether all items are texts, numbers or the like of the types that are wanted: then there
-    is nothing to fit, however many they are."""
-    types = _types(_resolved(schema, whole), whole) or frozenset()
-    plain = {kind for name in types - {"object", "array"} for kind in _TYPES.get(name, ())}
-    return bool(plain) and {type(item) for item in items} <= plain
-
-
-def _unwrap(text: str, types: frozenset[str]) -> Any:
-    """What the text is as JSON, if that is of a wanted type; else the text."""
-    try:
-        value = msgspec.json.decode(text.strip().encode())
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return text
-    if isinstance(value, float) and "number" not in types and value.is_integer():
-        value = int(value)
-    return value if _is(value, types) else text
-
-
-def _fit_object(
-    value: dict[str, Any], schema: Mapping[str, Any], whole: Mapping[str, Any]
-) -> dict[str, Any]:
-    properties = schema.get("properties")
-    properties = properties if isinstance(properties, Mapping) else {}
-    others = schema.get("additionalProperties")
-    fitted = dict(value)
-    for name, item in value.items():
-        if name in properties:
-            fitted[name] = _fit(item, properties[name], whole)
-        elif isinstance(others, Mapping):
-            fitted[name] = _fit(item, others, whole)
-    for name, known in properties.items():
-        known = _resolved(known, whole)
-        if name in fitted or "default" not in known:
-            continue
-        types = _types(known, whole)
-        if known["default"] is None and types is not None and "null" not in types:
-            continue  # "no default", as some generators write it
-        fitted[name] = copy.deepcopy(known["default"])
-    return fitted
 
 
 def _path(parts: Sequence[str | int]) -> str:

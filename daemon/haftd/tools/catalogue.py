@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from haft_protocol.dialects import exposed
 from haft_protocol.errors import tool_not_found
-from haft_protocol.methods import Problem, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, ToolInfo
 
 from .definition import Tool
 from .document import Document, Unreadable, problem, read
@@ -28,6 +29,7 @@ TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 _Problems = list[Problem]
 _Documents = list[Document]
 _Layers = list[Layer]
+_Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
 class Catalogue:
@@ -41,7 +43,8 @@ class Catalogue:
         self._sources = tuple(sources)
         self._toolpack = tuple(toolpack)
         self._tools: dict[str, Tool] = {}
-        self._listed: tuple[ToolInfo, ...] = ()
+        self._shown: dict[str, str] = {}
+        self._listed: dict[tuple[Provider, Style | None], _Listed] = {}
         self.problems: tuple[Problem, ...] = ()
         self.reload()
 
@@ -49,11 +52,12 @@ class Catalogue:
         return sum(tool.enable != "off" for tool in self._tools.values())
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """The tool of that name, as the root's folder has it; raises `RpcError` (tool_not_found).
+        """The tool of that name, as the root's folder has it; raises `RpcError` (tool_not_found). The
+        name may be the one under which a provider was shown the tool.
 
         Definitions of a root are not read by this version, so `root` makes no difference yet.
         """
-        tool = self._tools.get(name)
+        tool = self._tools.get(name) or self._tools.get(self._shown.get(name, ""))
         if tool is None or tool.enable == "off":
             on = [known.name for known in self._tools.values() if known.enable != "off"]
             raise tool_not_found(name, on)
@@ -61,7 +65,15 @@ class Catalogue:
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
         """The tools that can be called, with the generic schema."""
-        return self._listed
+        return self.listing("generic")[0]
+
+    def listing(self, provider: Provider, style: Style | None = None) -> _Listed:
+        """The tools that can be called in the words of a provider, and what had to be left out."""
+        found = self._listed.get((provider, style))
+        if found is None:
+            found = listing(self._tools.values(), provider, style)
+            self._listed[provider, style] = found
+        return found
 
     def reload(
         self, sources: Sequence[Path] | None = None, toolpack: Sequence[str] | None = None
@@ -76,7 +88,8 @@ class Catalogue:
         for document in self._documents(problems):
             layers.extend(layers_of(document, problems))
         self._tools = tools_of(layers, problems)
-        self._listed = listing(self._tools.values())
+        self._shown = {shown: name for name, shown in exposed(["await", *self._tools]).items()}
+        self._listed = {}
         self.problems = tuple(problems)
         return len(self), self.problems
 

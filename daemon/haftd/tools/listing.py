@@ -1,76 +1,29 @@
-"""Tools as a client sees them: names, texts, and one JSON Schema each.
+"""Tools as a client sees them: names, texts, and one JSON Schema each, in a provider's words.
 
-Rules: pure; the schema is the generic one (each provider's is another room's). A stateful tool has
-one `oneOf` variant per action it supports: its own parameters stand beside `action` and `id` for
-spawn, fetch and apply also take what bounds a wait. Section 5.
+Rules: pure. A tool that a provider cannot be given is left out by name, with the reason; the others
+stand. The name that is shown is one that every provider takes, and leads back to the tool; only the
+generic list has the names as they are. Section 5.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from haft_protocol.methods import ID_FORM, ToolInfo
+import msgspec
+
+from haft_protocol.dialects import PROVIDERS, Dialect, Inexpressible, exposed, express
+from haft_protocol.methods import Problem, Provider, Style, ToolInfo
+from haft_protocol.schema import AWAIT_PARAMETERS, stateful
 
 from .definition import Tool
 
-__all__ = ["AWAIT", "info", "listing", "stateful_schema"]
-
-_ID_PATTERN = f"^{ID_FORM}$"
-_NEW_ID = {
-    "type": "string",
-    "pattern": _ID_PATTERN,
-    "description": "A name of your choice for this run, unique among those that have not stopped.",
-}
-_ID = {"type": "string", "pattern": _ID_PATTERN, "description": "The name given to spawn."}
-_READING: dict[str, Any] = {
-    "wait": {
-        "type": "string",
-        "enum": ["none", "output", "input", "pattern", "quiet", "stopped"],
-        "description": (
-            "When to answer: none: now; output: when there is something new; input: when the program"
-            " reads its input, or has stopped; pattern: when new output matches `pattern`; quiet:"
-            " when nothing came for a while; stopped: when it has ended."
-        ),
-    },
-    "pattern": {"type": "string", "description": "A regular expression, for wait = pattern."},
-    "timeout_ms": {
-        "type": "integer",
-        "minimum": 0,
-        "description": "How long to wait at most; then the state as it is, and nothing is ended.",
-    },
-    "view": {
-        "type": "string",
-        "enum": ["delta", "all", "tail", "screen"],
-        "description": "What to return: delta: what is new; all; tail: the end; screen: the terminal's.",
-    },
-}
-_INPUT: dict[str, Any] = {
-    "description": (
-        "A text is written as it is, without a line end. An object is one of {line}: a text and the"
-        " line end; {keys}: names such as C-c, Up, Enter; {paste}; {eof: true}; {signal: INT};"
-        " {resize: {rows, cols}}. While a question waits, the answer to it."
-    )
-}
-_OWN_WORDS = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
+__all__ = ["AWAIT", "info", "listed", "listing"]
 
 AWAIT = ToolInfo(
     name="await",
     description="Wait until runs of stateful tools have stopped: all of `all`, and one of `any`.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "any": {"type": "array", "items": _ID, "description": "One of these is enough."},
-            "all": {"type": "array", "items": _ID, "description": "All of these have to stop."},
-            "timeout_secs": {
-                "type": "number",
-                "minimum": 0,
-                "description": "How long to wait at most.",
-            },
-        },
-        "additionalProperties": False,
-    },
+    parameters=AWAIT_PARAMETERS,
     stateful=False,
     actions=(),
     source="builtin",
@@ -78,53 +31,18 @@ AWAIT = ToolInfo(
 )
 
 
-def _variant(action: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": {"action": {"const": action}, **properties},
-        "required": ["action", *required],
-        "additionalProperties": False,
-    }
-
-
-def _spawn(tool: Tool) -> dict[str, Any]:
-    own = copy.deepcopy(dict(tool.parameters))
-    variant = _variant(
-        "spawn", {"id": _NEW_ID, **own.get("properties", {})}, ["id", *own.get("required", ())]
-    )
-    if own.get("additionalProperties", True) is not False:
-        variant["additionalProperties"] = own.get("additionalProperties", True)
-    variant.update({key: value for key, value in own.items() if key not in _OWN_WORDS})
-    return variant
-
-
-def stateful_schema(tool: Tool) -> dict[str, Any]:
-    """One `oneOf` variant per action; definitions that the parameters refer to stay at the top."""
-    variants = {
-        "spawn": lambda: _spawn(tool),
-        "fetch": lambda: _variant("fetch", {"id": _ID, **_READING}, ["id"]),
-        "apply": lambda: _variant(
-            "apply", {"id": _ID, "input": _INPUT, **_READING}, ["id", "input"]
-        ),
-        "abort": lambda: _variant("abort", {"id": _ID}, ["id"]),
-    }
-    schema: dict[str, Any] = {
-        "type": "object",
-        "oneOf": [variants[action]() for action in tool.actions],
-    }
-    for key in ("$defs", "definitions"):
-        if key in tool.parameters:
-            schema[key] = tool.parameters[key]
-    return schema
-
-
-def info(tool: Tool) -> ToolInfo:
-    """One tool for the list. A runtime that depends on the arguments shows as `stdio`."""
+def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
+    """One tool with its generic schema; raises `Inexpressible`. A runtime that depends on the
+    arguments shows as `stdio`."""
     texts = [text.strip() for text in (tool.summary, tool.description) if text.strip()]
+    if tool.stateful:
+        parameters = stateful(tool.parameters, tool.actions, style)
+    else:
+        parameters = copy.deepcopy(dict(tool.parameters))
     return ToolInfo(
         name=tool.name,
         description="\n\n".join(dict.fromkeys(texts)),
-        parameters=stateful_schema(tool) if tool.stateful else copy.deepcopy(dict(tool.parameters)),
+        parameters=parameters,
         stateful=tool.stateful,
         actions=tool.actions,
         source=tool.source,
@@ -132,9 +50,50 @@ def info(tool: Tool) -> ToolInfo:
     )
 
 
-def listing(tools: Iterable[Tool]) -> tuple[ToolInfo, ...]:
-    """All that can be called, by name; `await` is there when a stateful one is."""
-    found = [info(tool) for tool in tools if tool.enable == "on" and not tool.unserved]
+def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
+    """The tool in the words of a provider; raises `Inexpressible`."""
+    said = express(one.description or f"The tool {one.name}.", one.parameters, dialect, style)
+    shown = names[one.name]
+    found = msgspec.structs.replace(
+        one, name=shown, description=said.description, parameters=said.parameters
+    )
+    return found if shown == one.name else msgspec.structs.replace(found, tool=one.name)
+
+
+def listed(tools: Iterable[Tool]) -> list[Tool]:
+    """Those that can be called, by name."""
+    found = [tool for tool in tools if tool.enable == "on" and not tool.unserved]
+    return sorted(found, key=lambda tool: tool.name)
+
+
+def listing(
+    tools: Iterable[Tool], provider: Provider = "generic", style: Style | None = None
+) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
+    """All that can be called, by name, and what had to be left out; `await` is there when a stateful
+    one is. Without a style it is the provider's own."""
+    known = list(tools)
+    dialect = PROVIDERS.get(provider)
+    if dialect is None:
+        style = style or "oneof"
+    else:
+        # A provider that takes no choice at the root gets one object, whatever was asked for.
+        style = (style or dialect.style) if dialect.root_choice else "flat"
+    names = exposed([AWAIT.name, *(tool.name for tool in known)])
+    found: list[ToolInfo] = []
+    problems: list[Problem] = []
+    for tool in listed(known):
+        try:
+            one = info(tool, style)
+            found.append(one if dialect is None else _in_words(one, dialect, style, names))
+        except Inexpressible as error:
+            problems.append(
+                Problem(
+                    file=tool.file,
+                    key=f"tools.{tool.name}.parameters",
+                    message=f"the tool is left out for {provider}: {error}",
+                    **({} if tool.line is None else {"line": tool.line}),
+                )
+            )
     if any(tool.stateful for tool in found):
-        found.append(AWAIT)
-    return tuple(sorted(found, key=lambda tool: tool.name))
+        found.append(AWAIT if dialect is None else _in_words(AWAIT, dialect, style, names))
+    return tuple(sorted(found, key=lambda tool: tool.name)), tuple(problems)

@@ -38,6 +38,7 @@ _SERVED: dict[str, Any] = {
     "session/list": session.session_list,
     "session/close": session.session_close,
     "tools/list": tools.tools_list,
+    "tools/describe": tools.tools_describe,
     "tools/reload": tools.tools_reload,
     "daemon/status": control.status,
     "daemon/reload": control.reload,

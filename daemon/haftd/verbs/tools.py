@@ -1,20 +1,38 @@
-"""tools/list and tools/reload: what can be called."""
+"""tools/list, tools/describe and tools/reload: what can be called."""
 
 from __future__ import annotations
 
 from msgspec import UnsetType
 
-from haft_protocol.methods import Empty, ReloadResult, ToolsListParams, ToolsListResult
+from haft_protocol.methods import (
+    Empty,
+    ReloadResult,
+    ToolsDescribeParams,
+    ToolsDescribeResult,
+    ToolsListParams,
+    ToolsListResult,
+)
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.tools.describing import describe
 
-__all__ = ["tools_list", "tools_reload"]
+__all__ = ["tools_describe", "tools_list", "tools_reload"]
 
 
 def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> ToolsListResult:
-    """List the tools by name, each with its JSON Schema."""
+    """List the tools by name, each with its JSON Schema in the provider's words."""
+    style = None if isinstance(params.style, UnsetType) else params.style
+    return ToolsListResult(*daemon.catalogue.listing(params.provider, style))
+
+
+def tools_describe(
+    daemon: Daemon, caller: Caller, params: ToolsDescribeParams
+) -> ToolsDescribeResult:
+    """Describe the tools in full; one that is not there fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
-    return ToolsListResult(tuple(daemon.catalogue.list(root)))
+    return ToolsDescribeResult(
+        tuple(describe(daemon.catalogue.find(name, root)) for name in params.tools)
+    )
 
 
 def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:

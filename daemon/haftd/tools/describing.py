@@ -1,0 +1,90 @@
+"""A tool described in full, for whoever wants to know more than the list says.
+
+Rules: pure; the texts are the definition's own, the parameters the tool's own (for a stateful tool:
+those of spawn), each with its path. Section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import UNSET
+
+from haft_protocol.dialects.flattening import flatten
+from haft_protocol.dialects.reading import Inexpressible, read
+from haft_protocol.dialects.telling import among, joined, tell
+from haft_protocol.methods import ParameterInfo, ToolDescription
+
+from .definition import Tool
+
+__all__ = ["describe"]
+
+_DEEPEST = 5
+_MOST = 256
+_TOLD_ELSEWHERE = frozenset(
+    ["type", "description", "title", "default", "properties", "required", "items", "enum", "anyOf"]
+)
+
+
+def describe(tool: Tool) -> ToolDescription:
+    """All that the definition says about calling the tool."""
+    notes: list[str] = []
+    parameters: list[ParameterInfo] = []
+    try:
+        own, notes = flatten(read(tool.parameters))
+        for one in _parameters(own, "", 0):
+            if len(parameters) == _MOST:
+                notes.append(f"Only the first {_MOST} parameters are described here.")
+                break
+            parameters.append(one)
+    except Inexpressible as error:
+        notes = [f"It cannot be called: {error}."]
+    return ToolDescription(
+        name=tool.name,
+        summary=tool.summary.strip(),
+        description=joined(tool.description.strip(), *notes),
+        examples=tool.examples.strip(),
+        stateful=tool.stateful,
+        actions=tool.actions,
+        parameters=tuple(parameters),
+    )
+
+
+def _parameters(node: dict[str, Any], above: str, depth: int) -> Iterator[ParameterInfo]:
+    for name, schema in node.get("properties", {}).items():
+        path = f"{above}.{name}" if above else name
+        texts = [schema.get("description")]
+        if "enum" in schema:
+            texts.append(among(schema["enum"]))
+        texts.extend(tell(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
+        yield ParameterInfo(
+            name=path,
+            type=_type(schema),
+            required=name in node.get("required", ()),
+            description=joined(*texts),
+            default=schema.get("default", UNSET),
+        )
+        if depth < _DEEPEST:
+            yield from _inside(schema, path, depth + 1)
+
+
+def _inside(schema: dict[str, Any], path: str, depth: int) -> Iterator[ParameterInfo]:
+    yield from _parameters(schema, path, depth)
+    for branch in schema.get("anyOf", ()):
+        yield from _inside(branch, path, depth)
+    if "items" in schema:
+        yield from _inside(schema["items"], f"{path}[]", depth)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """The types in a word: `integer`, `list of string`, `string or null`."""
+    branches = schema.get("anyOf") or schema.get("oneOf")
+    if branches and "type" not in schema:
+        return " or ".join(dict.fromkeys(_type(branch) for branch in branches))
+    types = schema.get("type") or (["object"] if "properties" in schema else ["anything"])
+    inner = schema.get("items", {})
+    return " or ".join(
+        f"list of {_type(inner)}" if one == "array" and inner else "list" if one == "array" else one
+        for one in types
+    )

@@ -1,0 +1,110 @@
+"""One tool in a provider's words: its description, and the schema of its parameters.
+
+Rules: see the head of the package. What the root of the schema no longer says is told in the tool's
+description. A schema that is too large for the provider, also after its long choices became texts,
+is `Inexpressible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..methods import Style
+from .flattening import flatten
+from .keeping import Keeper
+from .merging import Node, is_never
+from .narrowing import Narrower
+from .reading import Inexpressible, read
+from .tables import Dialect
+from .telling import with_notes
+
+__all__ = ["Expressed", "express"]
+
+_CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", "dependentSchemas")
+
+
+class Expressed(msgspec.Struct, frozen=True):
+    """A tool as a provider takes it. `lossless`: whatever fits these parameters fits the tool's."""
+
+    description: str
+    parameters: dict[str, Any]
+    lossless: bool
+
+
+def express(
+    description: str,
+    parameters: Mapping[str, Any],
+    dialect: Dialect,
+    style: Style | None = None,
+) -> Expressed:
+    """Put a tool into the words of a dialect; raises `Inexpressible`. A choice at the root stays
+    where the provider takes it and the style, without one the provider's own, is `oneof`."""
+    node = read(parameters)
+    notes: list[str] = []
+    lossless = True
+    keeps = dialect.root_choice and (style or dialect.style) == "oneof"
+    if not keeps or node.get("type") != ["object"]:
+        lossless = not any(word in node for word in _CHOICE)
+        node, notes = flatten(node)
+    elif is_never(node):
+        raise Inexpressible("its parameters take nothing at all")
+    text = node.pop("description", "")
+    written, exact = _within_limits(node, dialect)
+    if text and text not in description:
+        notes.insert(0, text)
+    return Expressed(
+        description=with_notes(description, notes, dialect.description),
+        parameters=written,
+        lossless=lossless and exact,
+    )
+
+
+def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
+    """The schema, with as many of its long choices as the provider takes."""
+    most = dialect.enum_values
+    for values in (most, 250, 50, 10, 0) if most is not None else (None,):
+        writer = Narrower(dialect, values) if dialect.choice_alone else Keeper(dialect)
+        written = writer.root(node)
+        if is_never(written):
+            raise Inexpressible("no arguments fit its parameters")
+        written.setdefault("properties", {})
+        if values is None or _count(written)[2] <= (most or 0):
+            break
+    properties, text, _ = _count(written)
+    if dialect.properties is not None and properties > dialect.properties:
+        raise Inexpressible(
+            f"it has {properties:,} properties, and the provider takes {dialect.properties:,}"
+        )
+    if dialect.names_text is not None and text > dialect.names_text:
+        raise Inexpressible(
+            f"its names and choices have {text:,} characters, and the provider takes"
+            f" {dialect.names_text:,}"
+        )
+    return written, writer.lossless
+
+
+def _count(written: Any) -> tuple[int, int, int]:
+    """How many properties a schema has, how many characters their names and its choices, and how
+    many values its choices."""
+    if isinstance(written, list):
+        found = [_count(item) for item in written]
+    elif isinstance(written, dict):
+        properties = written.get("properties", {})
+        values = written.get("enum", [])
+        text = sum(map(len, properties)) + sum(len(v) for v in values if isinstance(v, str))
+        found = [(len(properties), text, len(values))]
+        for key, value in written.items():
+            if key == "properties":
+                found.extend(_count(item) for item in value.values())
+            elif key not in ("enum", "required", "default", "examples"):
+                found.append(_count(value))
+    else:
+        return 0, 0, 0
+    return (
+        sum(one[0] for one in found),
+        sum(one[1] for one in found),
+        sum(one[2] for one in found),
+    )

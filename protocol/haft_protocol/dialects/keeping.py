@@ -1,0 +1,82 @@
+"""A schema of the one form, written down as it stands: for those who take every word.
+
+Rules: only what the one form cannot hold is gone (references, and what comes back to itself, which
+is told), and names of properties that a provider does not take are others.
+"""
+
+from __future__ import annotations
+
+from .merging import NEVER, Node
+from .names import exposed_properties
+from .reading import CUT
+from .tables import Dialect
+from .telling import again, own_name, with_notes
+
+__all__ = ["Keeper"]
+
+_ONE = ("items", "not", "if", "then", "else", "contains", "propertyNames")
+_NAMED = ("patternProperties", "dependentSchemas")
+
+
+class Keeper:
+    """Writes one schema; `lossless` is false when something came back to itself."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self.lossless = True
+
+    def root(self, node: Node) -> Node:
+        """Write the object of all parameters."""
+        return {"type": "object", **self.write(node)}
+
+    def write(self, node: Node) -> Node:
+        """Write a node, every word of it."""
+        found: Node = {}
+        notes: list[str] = []
+        renamed = exposed_properties(_names_in(node), self._dialect)
+        for key, value in node.items():
+            if key == CUT:
+                notes.append(again(value))
+                self.lossless = False
+            elif key == "type":
+                found[key] = value[0] if len(value) == 1 else value
+            elif key == "properties":
+                found[key] = {renamed[n]: self._renamed(n, renamed[n], v) for n, v in value.items()}
+            elif key == "required":
+                found[key] = [renamed.get(name, name) for name in value]
+            elif key == "dependentRequired":
+                found[key] = {
+                    renamed.get(name, name): [renamed.get(each, each) for each in needs]
+                    for name, needs in value.items()
+                }
+            elif key in ("prefixItems", "anyOf", "oneOf", "allOf"):
+                found[key] = [self.write(item) for item in value]
+            elif key in _NAMED:
+                found[key] = {name: self.write(item) for name, item in value.items()}
+            elif key in ("additionalProperties", "unevaluatedProperties", "unevaluatedItems"):
+                found[key] = False if value == NEVER else self.write(value)
+            elif key == "items" and value == NEVER:
+                found[key] = False
+            elif key in _ONE:
+                found[key] = self.write(value)
+            else:
+                found[key] = value
+        return self._described(found, node, notes)
+
+    def _renamed(self, name: str, shown: str, node: Node) -> Node:
+        written = self.write(node)
+        return written if name == shown else self._described(written, written, [own_name(name)])
+
+    def _described(self, written: Node, node: Node, notes: list[str]) -> Node:
+        text = with_notes(node.get("description", ""), notes, self._dialect.text)
+        if text:
+            written["description"] = text
+        return written
+
+
+def _names_in(node: Node) -> list[str]:
+    """All names of properties that a node speaks of, so that each is renamed alike."""
+    found = [*node.get("properties", ()), *node.get("required", ())]
+    for name, needs in node.get("dependentRequired", {}).items():
+        found.extend([name, *needs] if isinstance(needs, list) else [name])
+    return list(dict.fromkeys(found))

@@ -1,0 +1,105 @@
+"""What belongs to each type of JSON: the words that check it, the values that are of it.
+
+Rules: pure, on schemas of the one form. A word that checks one type only says that the value is of
+it where nobody else says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .merging import ANNOTATIONS, Node
+from .reading import TYPES
+
+__all__ = ["NUMBER_FORMATS", "TYPED", "WORDS", "is_of", "only", "size", "type_of", "types_of"]
+
+WORDS: dict[str, frozenset[str]] = {
+    "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
+    "number": frozenset(
+        ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"]
+    ),
+    "array": frozenset(
+        [
+            "items",
+            "prefixItems",
+            "minItems",
+            "maxItems",
+            "uniqueItems",
+            "contains",
+            "minContains",
+            "maxContains",
+            "unevaluatedItems",
+        ]
+    ),
+    "object": frozenset(
+        [
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+            "dependentSchemas",
+            "unevaluatedProperties",
+        ]
+    ),
+    "boolean": frozenset(),
+    "null": frozenset(),
+}
+WORDS["integer"] = WORDS["number"]
+TYPED = frozenset().union(*WORDS.values())
+NUMBER_FORMATS = {"number": ("float", "double"), "integer": ("int32", "int64")}
+
+
+def types_of(node: Node) -> list[str]:
+    """The types that a node takes; empty when it takes all of them."""
+    types: list[str] = node.get("type", [])
+    if not types and "enum" not in node:
+        types = [kind for kind in TYPES if kind != "integer" and WORDS[kind] & node.keys()]
+        if "format" in node and types == ["string", "number"]:
+            number = any(node["format"] in formats for formats in NUMBER_FORMATS.values())
+            types = ["number"] if number else ["string"]
+    if "number" in types and "integer" in types:
+        types = [kind for kind in types if kind != "integer"]
+    return types
+
+
+def only(node: Node, kind: str) -> Node:
+    """The node for one of its types."""
+    others = TYPED - WORDS[kind]
+    found = {k: v for k, v in node.items() if k not in others and k not in ANNOTATIONS}
+    return {**found, "type": [kind]}
+
+
+def type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def is_of(value: Any, types: list[str]) -> bool:
+    kind = type_of(value)
+    if kind == "integer":
+        return "integer" in types or "number" in types
+    if kind == "number" and "integer" in types:
+        return "number" in types or value.is_integer()
+    return kind in types
+
+
+def size(node: Any) -> int:
+    """How many nodes stand in a schema."""
+    if isinstance(node, dict):
+        return 1 + sum(size(value) for value in node.values())
+    if isinstance(node, list):
+        return sum(size(value) for value in node)
+    return 0

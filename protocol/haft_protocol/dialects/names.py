@@ -1,0 +1,94 @@
+"""Names that providers take, for tools and for properties.
+
+Rules: a name that fits is itself. A tool's name that does not gets a mark made from the whole of it,
+so it does not hang on which other tools there are, nor on their order, and no two are the same. A
+property's name hangs on its neighbours in the schema only. Both have a way back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from .tables import PROVIDERS, Dialect
+
+__all__ = ["LONGEST", "exposed", "exposed_properties", "fits", "own_properties"]
+
+LONGEST = 64
+_FITS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_EVERYWHERE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_MARK = 8
+
+
+def fits(name: str) -> bool:
+    """Whether every provider takes the name for a tool: Google wants a letter or `_` first, OpenAI
+    no more than 64 characters and no dot."""
+    return _FITS.fullmatch(name) is not None
+
+
+def _mark(name: str, length: int) -> str:
+    return hashlib.blake2s(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def _marked(name: str, plain: str, taken: Iterable[str]) -> str:
+    """The plain form with a mark of the name, longer when it would be one that is taken."""
+    others = frozenset(taken)
+    for length in range(_MARK, 64, 4):
+        found = f"{plain[: LONGEST - length - 1]}_{_mark(name, length)}"[-LONGEST:]
+        if found not in others:
+            return found
+    raise AssertionError("a whole hash is taken by another name")
+
+
+def _plain(name: str, first: str, rest: str) -> str:
+    """The name with `_` for what is not in the alphabet."""
+    plain = re.sub(f"[^{rest}]", "_", name)
+    if not re.match(f"[{first}]", plain):
+        plain = f"_{plain}"
+    return plain
+
+
+def exposed(names: Iterable[str]) -> dict[str, str]:
+    """The name under which each tool is shown to a model, by its own name."""
+    known = sorted(set(names))
+    right = [name for name in known if fits(name)]
+    found = {name: name for name in right}
+    taken = set(right)
+    for name in known:
+        if name not in found:
+            shown = _marked(name, _plain(name, "A-Za-z_", "A-Za-z0-9_-"), taken)
+            found[name] = shown
+            taken.add(shown)
+    return found
+
+
+def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
+    """The name of each property of one object as the dialect writes it, by its own name."""
+    known = list(names)
+    if not dialect.property_rest:
+        return {name: name for name in known}
+    first, rest = dialect.property_first, dialect.property_rest
+    right = re.compile(f"[{first}][{rest}]{{0,{LONGEST - 1}}}")
+    found = {name: name for name in known if right.fullmatch(name)}
+    taken = set(found)
+    for name in sorted(set(known) - taken):
+        shown = _plain(name, first, rest)
+        if len(shown) > LONGEST or shown in taken or shown in known:
+            shown = _marked(name, shown, taken.union(known))
+        found[name] = shown
+        taken.add(shown)
+    return {name: found[name] for name in known}
+
+
+def own_properties(names: Iterable[str]) -> dict[str, str]:
+    """The property behind each name that some dialect shows instead of its own."""
+    known = list(names)
+    found: dict[str, str] = {}
+    if all(map(_EVERYWHERE.fullmatch, known)):
+        return found
+    for dialect in PROVIDERS.values():
+        for name, shown in exposed_properties(known, dialect).items():
+            if shown != name:
+                found.setdefault(shown, name)
+    return found

@@ -1,0 +1,382 @@
+"""A schema of the one form, written down in the few words of a dialect.
+
+Rules: what a dialect lacks is told in the description of the node that had it; `lossless` turns
+false when a value may fit what is written and not fit the schema. Where a choice has to stand alone,
+what stood beside it goes into each of its branches, and a type is one type. What a strict dialect
+cannot hold (an object whose names are not known, what is too deep, what comes back to itself) is
+written as JSON text: the check of a call takes such a text for the value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .kinds import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
+from .merging import ANNOTATIONS, NEVER, Node, is_never, merge
+from .names import exposed_properties
+from .reading import CUT
+from .tables import Dialect
+from .telling import again, among, compact, joined, own_name, plain, tell, with_notes
+
+__all__ = ["Narrower"]
+
+_CHOICES = ("anyOf", "oneOf")
+_NULL: Node = {"type": ["null"]}
+_ANY_OF: list[Node] = [
+    {"type": ["string"]},
+    {"type": ["number"]},
+    {"type": ["boolean"]},
+    {"type": ["array"], "items": {"type": ["string"]}},
+    _NULL,
+]
+_MAP: Node = {"type": ["object"], "properties": {}}
+_MOST_COPIES = 20_000
+_HARD_PATTERN = re.compile(r"\(\?[^:]|\\[1-9pPkgZ]")
+
+
+class Narrower:
+    """Writes one schema; what it had to leave is in `lossless`."""
+
+    def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
+        self._dialect = dialect
+        self._most_values = enum_values
+        self._copies = _MOST_COPIES
+        self.lossless = True
+
+    def root(self, node: Node) -> Node:
+        """Write the object of all parameters."""
+        written = self._object(node, 1)
+        return dict(NEVER) if written is None else written
+
+    def _described(self, written: Node, node: Node, notes: list[str]) -> Node:
+        text = with_notes(node.get("description", ""), notes, self._dialect.text)
+        if text:
+            written["description"] = text
+        return written
+
+    def _node(self, node: Node, depth: int) -> Node | None:
+        """The node, or None when nothing fits it."""
+        if is_never(node):
+            return None
+        for choice in _CHOICES:
+            if choice in node:
+                branches = self._branches(node, choice)
+                if branches is not None:
+                    return self._choice(branches, node, depth, [])
+                node = {key: value for key, value in node.items() if key != choice} | {
+                    "allOf": [*node.get("allOf", ()), {choice: node[choice]}]
+                }
+        types = types_of(node)
+        if "enum" in node:
+            return self._enum(node, types, depth)
+        if not types:
+            return self._anything(node, depth)
+        if len(types) > 1:
+            return self._choice([only(node, one) for one in types], node, depth, [])
+        return self._single(node, types[0], depth)
+
+    def _branches(self, node: Node, choice: str) -> list[Node] | None:
+        """The branches of a choice, each with what stood beside it; None when that grows too
+        large."""
+        beside = {k: v for k, v in node.items() if k != choice and k not in ANNOTATIONS}
+        self._copies -= len(node[choice]) * (1 + size(beside))
+        if self._copies < 0:
+            return None
+        if choice == "oneOf":
+            self.lossless = False  # two of the branches may fit
+        return [merge(branch, beside) for branch in node[choice]]
+
+    def _choice(
+        self, branches: list[Node], node: Node, depth: int, notes: list[str]
+    ) -> Node | None:
+        parts: list[Node] = []
+        null = False
+        for branch in branches:
+            if branch.get("type") == ["null"] or branch.get("enum") == [None]:
+                null = null or not is_never(branch)
+            elif (written := self._node(branch, depth)) is not None:
+                inner = written.get("anyOf", [written])
+                if len(inner) > 1 and "description" in written:
+                    inner = [
+                        {
+                            **one,
+                            "description": joined(written["description"], one.get("description")),
+                        }
+                        if at == 0 and one != {"type": "null"}
+                        else one
+                        for at, one in enumerate(inner)
+                    ]
+                for part in inner:
+                    if part == {"type": "null"}:
+                        null = True
+                    elif part not in parts:
+                        parts.append(part)
+        if not parts:
+            return self._null(node) if null else None
+        notes = [*notes, *tell(node, ("default", "examples"))]
+        text = joined(node.get("description"), *notes)
+        if len(parts) == 1:
+            written = dict(parts[0])
+            own = written.pop("description", "")
+            written = self._described(written, {"description": joined(text, own)}, [])
+        else:
+            written = {"anyOf": parts}
+            if self._dialect.null == "nullable" and text:
+                first = dict(parts[0])
+                own = joined(text, first.pop("description", ""))
+                written["anyOf"] = [self._described(first, {"description": own}, []), *parts[1:]]
+            elif text:
+                self._described(written, {"description": text}, [])
+        return self._or_null(written) if null else written
+
+    def _or_null(self, written: Node) -> Node:
+        """The same, or null."""
+        if self._dialect.null == "nullable":
+            if "anyOf" in written:
+                first, *rest = written["anyOf"]
+                return {**written, "anyOf": [self._or_null(first), *rest]}
+            return {**written, "nullable": True}
+        if "anyOf" in written:
+            if {"type": "null"} in written["anyOf"]:
+                return written
+            return {**written, "anyOf": [*written["anyOf"], {"type": "null"}]}
+        kind = written.get("type")
+        if kind == "null" or isinstance(kind, list):
+            return written
+        if kind in ("object", "array") or "enum" in written:
+            outer: Node = {"anyOf": [written, {"type": "null"}]}
+            if "description" in written:
+                inner = {key: value for key, value in written.items() if key != "description"}
+                outer = {"anyOf": [inner, {"type": "null"}], "description": written["description"]}
+            return outer
+        return {**written, "type": [kind, "null"]}
+
+    def _null(self, node: Node) -> Node:
+        if self._dialect.null == "nullable":
+            self.lossless = False
+            return self._described({"type": "string", "nullable": True}, node, ["Always null."])
+        return self._described({"type": "null"}, node, [])
+
+    def _enum(self, node: Node, types: list[str], depth: int) -> Node | None:
+        """Values as an `enum` of each type that they have; composed ones as JSON text."""
+        values = [v for v in node["enum"] if "type" not in node or is_of(v, node["type"])]
+        groups: dict[str, list[Any]] = {}
+        for value in values:
+            kind = type_of(value)
+            if kind in ("object", "array"):
+                kind, value = "string", compact(value, 4_000)
+            groups.setdefault(kind, [])
+            if value not in groups[kind]:
+                groups[kind].append(value)
+        if groups.keys() == {"number", "integer"}:
+            groups = {"number": [*groups["number"], *groups["integer"]]}
+        null = bool(groups.pop("null", None))
+        flags = groups.keys() == {"boolean"} and len(groups["boolean"]) == 2
+        if self._dialect.enum == "text" and groups.keys() - {"string"} and not flags:
+            flat = [v if isinstance(v, str) else compact(v, 4_000) for v in values if v is not None]
+            groups = {"string": list(dict.fromkeys(flat))}
+        parts = []
+        for kind, found in groups.items():
+            part = self._values(kind, found)
+            if part not in parts:
+                parts.append(part)
+        leftover = [word for word in node if word in TYPED or word in ("allOf", "not", "if")]
+        notes = tell(node, [word for word in node if word in leftover or word in ANNOTATIONS])
+        self.lossless = self.lossless and not leftover
+        if not parts:
+            return self._null(node) if null else None
+        if len(parts) == 1:
+            own = parts[0].pop("description", "")
+            written = self._described(
+                parts[0], {"description": joined(node.get("description"), own)}, notes
+            )
+        elif self._dialect.null == "nullable":
+            raise AssertionError("texts only are of one type")
+        else:
+            written = self._described({"anyOf": parts}, node, notes)
+        return self._or_null(written) if null else written
+
+    def _values(self, kind: str, values: list[Any]) -> Node:
+        written: Node = {"type": kind}
+        kept = [v for v in values if v != "" or self._dialect.empty_choice]
+        if len(kept) < len(values):
+            self.lossless = self.lossless and bool(kept)
+            written["description"] = "It may be left out, or an empty text." if not kept else ""
+        if kind == "boolean" and len(kept) == 2:
+            return {"type": kind}
+        most, long = self._most_values, self._dialect.long_enum
+        text = sum(len(value) for value in kept if isinstance(value, str))
+        if (most is not None and len(kept) > most) or (
+            long is not None and len(kept) > long[0] and text > long[1]
+        ):
+            self.lossless = False
+            written["description"] = among(kept)
+        elif kept:
+            written["enum"] = kept
+        if not written.get("description", "x"):
+            del written["description"]
+        return written
+
+    def _anything(self, node: Node, depth: int) -> Node:
+        forms = list(_ANY_OF)
+        if not self._dialect.strict:
+            forms.insert(4, _MAP)
+        if CUT in node:
+            self.lossless = False
+        left = [word for word in node if word not in ANNOTATIONS and word != CUT]
+        self.lossless = self.lossless and not left
+        notes = tell(node, left)
+        if CUT in node:
+            notes.insert(0, again(node[CUT]))
+        kept = self.lossless
+        written = self._choice(forms, node, depth, notes)
+        self.lossless = kept
+        if written is None:
+            raise AssertionError("anything is something")
+        return written
+
+    def _single(self, node: Node, kind: str, depth: int) -> Node | None:
+        """A node of one type."""
+        if kind == "null":
+            return self._null(node)
+        if kind in ("object", "array"):
+            if depth >= self._dialect.depth or (self._dialect.strict and CUT in node):
+                return self._text(node, kind)
+            if kind == "object":
+                return self._object(node, depth + 1)
+            return self._array(node, depth + 1)
+        written: Node = {"type": kind}
+        left = []
+        for word, value in node.items():
+            if word in ("type", "description"):
+                continue
+            if (
+                word in self._dialect.keeps
+                and word in WORDS[kind]
+                and self._takes(kind, word, value)
+            ):
+                written[word] = value
+            else:
+                left.append(word)
+        return self._finished(written, node, left)
+
+    def _takes(self, kind: str, word: str, value: Any) -> bool:
+        if word == "format":
+            formats = self._dialect.formats
+            number = NUMBER_FORMATS.get(kind)
+            if formats is not None and value not in formats:
+                return False
+            if number is None:
+                return value not in ("float", "double", "int32", "int64")
+            return value in number
+        if word == "pattern" and self._dialect.plain_patterns:
+            if _HARD_PATTERN.search(value):
+                return False
+            try:
+                re.compile(value)
+            except (re.error, RecursionError, OverflowError):
+                return False
+        return True
+
+    def _finished(self, written: Node, node: Node, left: list[str], *notes: str) -> Node:
+        """The written node with a description that tells what was left out."""
+        if CUT in left:
+            left = [word for word in left if word != CUT]
+            self.lossless = False
+            notes = (again(node[CUT]), *notes)
+        if any(word not in ANNOTATIONS for word in left):
+            self.lossless = False
+        return self._described(written, node, [*notes, *tell(node, left)])
+
+    def _text(self, node: Node, kind: str) -> Node:
+        """The value as JSON text."""
+        what = "an object" if kind == "object" else "a list"
+        notes = [f"Written as JSON text of {what}."]
+        if CUT in node:
+            notes.append(again(node[CUT]))
+        shown = {key: value for key, value in plain(node).items() if key != "type"}
+        if shown.get("properties") == {}:
+            del shown["properties"]
+        if shown:
+            notes.append(f"It must fit the JSON Schema {compact(shown, 1_000)}.")
+        self.lossless = False
+        return self._described(
+            {"type": "string"}, node, [*notes, *tell(node, ("default", "examples"))]
+        )
+
+    def _object(self, node: Node, depth: int) -> Node | None:
+        dialect = self._dialect
+        further = node.get("additionalProperties", {})
+        properties = dict(node.get("properties", {}))
+        required = node.get("required", [])
+        for name in required:
+            if name not in properties:
+                if is_never(further) and "patternProperties" not in node:
+                    return None
+                properties[name] = {} if "patternProperties" in node else further
+        open_ = not is_never(further) or bool(node.get("patternProperties"))
+        if dialect.strict and open_ and not properties and depth > 1:
+            return self._text(node, "object")
+        renamed = exposed_properties(properties, dialect)
+        written: Node = {"type": "object", "properties": {}}
+        needed = []
+        for name, inner in properties.items():
+            found = self._node(inner, depth)
+            if found is None:
+                if name in required:
+                    return None
+                self.lossless = self.lossless and dialect.strict
+                continue
+            if renamed[name] != name:
+                found = self._described(found, found, [own_name(name)])
+            if dialect.strict and name not in required:
+                found = self._or_null(found)
+            written["properties"][renamed[name]] = found
+            if dialect.strict or name in required:
+                needed.append(renamed[name])
+        if needed or dialect.strict:
+            written["required"] = needed
+        left = [w for w in node if w not in ("type", "description", "properties", "required")]
+        if dialect.strict:
+            # No other names can be given, so there is nothing to tell of them.
+            written["additionalProperties"] = False
+            left = [w for w in left if w not in ("additionalProperties", "patternProperties")]
+        for word in ("minProperties", "maxProperties"):
+            if word in left and word in dialect.keeps:
+                written[word] = node[word]
+                left.remove(word)
+        return self._finished(written, node, left)
+
+    def _array(self, node: Node, depth: int) -> Node:
+        first = node.get("prefixItems", [])
+        rest = node.get("items", {})
+        notes = []
+        items: Node = rest
+        if first:
+            forms = [{k: v for k, v in item.items() if k not in ANNOTATIONS} for item in first]
+            forms = [form for at, form in enumerate(forms) if form not in forms[:at]]
+            if "items" in node and not is_never(rest):
+                forms.append(rest)
+            items = {"anyOf": forms} if len(forms) > 1 else forms[0]
+        found = self._node(items, depth)
+        written: Node = {"type": "array"}
+        counts: Node = {word: node[word] for word in ("minItems", "maxItems") if word in node}
+        if found is None or is_never(rest):
+            counts["maxItems"] = min(len(first), counts.get("maxItems", len(first)))
+            if not first:
+                notes.append("It must be an empty list.")
+            self.lossless = self.lossless and not first
+        if found is None:
+            found = self._node({"type": ["string"]}, depth)
+        written["items"] = found
+        left = [
+            w for w in node if w not in ("type", "description", "items", "minItems", "maxItems")
+        ]
+        for word, count in counts.items():
+            if word in self._dialect.keeps:
+                written[word] = count
+            else:
+                self.lossless = False
+        notes.extend(tell(counts, [word for word in counts if word not in self._dialect.keeps]))
+        return self._finished(written, node, left, *notes)

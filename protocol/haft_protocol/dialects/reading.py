@@ -1,0 +1,250 @@
+"""A schema of any draft, brought into the one form that the rest of this package works on.
+
+Rules: no `$ref` is left: a local one is replaced by what it names, one that comes back to itself is
+cut with a word about it. `type` is a list, `const` an `enum` of one, an item list `prefixItems`,
+a limit a number, `true` the empty schema, `false` is `NEVER`. A word that is not of its form is
+passed over: a validator would refuse it, we have nothing to say about it. Bounded: what refers
+to itself twice over does not grow without end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .merging import NEVER, Node, merge
+
+__all__ = ["CUT", "TYPES", "Inexpressible", "read"]
+
+CUT = "\0cut"
+"""The key of a node that stands for one further up: the name of what it repeats."""
+
+TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_MOST_NODES = 3_000
+_DEEPEST = 40
+_ONE = (
+    "items",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+)
+_MANY = ("anyOf", "oneOf")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_COUNTS = (
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+    "minContains",
+    "maxContains",
+)
+_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_TEXTS = ("description", "title", "pattern", "format")
+
+
+class Inexpressible(ValueError):
+    """A tool's schema cannot be put into the words of a provider; the sentence says why."""
+
+
+def read(schema: object) -> Node:
+    """The schema in the one form."""
+    return _Reader(schema).node(schema, 0)
+
+
+class _Reader:
+    """One schema being read: where its references lead, and how much it may still grow."""
+
+    def __init__(self, whole: object) -> None:
+        self._whole = whole
+        self._left = _MOST_NODES
+        self._stack: list[str] = []
+        self._anchors: dict[str, Any] | None = None
+
+    def node(self, form: object, depth: int) -> Node:
+        if form is False:
+            return dict(NEVER)
+        if not isinstance(form, dict) or not form:
+            return {}
+        if depth > _DEEPEST:
+            return {CUT: "a value that is nested deeper"}
+        self._left -= 1
+        reference = form.get("$ref", form.get("$dynamicRef", form.get("$recursiveRef")))
+        if isinstance(reference, str):
+            beside = {key: value for key, value in form.items() if not key.startswith("$")}
+            found = self._referred(reference, depth)
+            # A text beside a reference is about this use of it, and comes first.
+            return merge(self.node(beside, depth), found) if beside else found
+        return self._words(form, depth)
+
+    def _referred(self, reference: str, depth: int) -> Node:
+        target = self._find(reference)
+        if reference in self._stack or self._left < 0:
+            known = target.get("type") if isinstance(target, dict) else None
+            if isinstance(target, dict) and known is None and "properties" in target:
+                known = "object"
+            cut: Node = {CUT: reference.rpartition("/")[2].lstrip("#") or "the whole"}
+            if types := _types(known):
+                cut["type"] = types
+            return cut
+        self._stack.append(reference)
+        found = self.node(target, depth)
+        self._stack.pop()
+        return found
+
+    def _find(self, reference: str) -> Any:
+        if not reference.startswith("#"):
+            return {}
+        if reference[1:2] not in ("", "/"):
+            return self._anchored(reference[1:])
+        found: Any = self._whole
+        for key in reference[1:].split("/")[1:]:
+            key = _unquoted(key)
+            if isinstance(found, dict):
+                found = found.get(key, {})
+            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                return {}
+        return found
+
+    def _anchored(self, name: str) -> Any:
+        if self._anchors is None:
+            self._anchors = {}
+            waiting: list[Any] = [self._whole]
+            while waiting:
+                form = waiting.pop()
+                if isinstance(form, dict):
+                    for key in ("$anchor", "$dynamicAnchor"):
+                        if isinstance(form.get(key), str):
+                            self._anchors.setdefault(form[key], form)
+                    waiting.extend(form.values())
+                elif isinstance(form, list):
+                    waiting.extend(form)
+        return self._anchors.get(name, {})
+
+    def _words(self, form: dict[str, Any], depth: int) -> Node:
+        node: Node = {}
+        if types := _types(form.get("type")):
+            node["type"] = types
+        values = [form["const"]] if "const" in form else form.get("enum")
+        if isinstance(values, list):
+            node["enum"] = _distinct(values)
+        if form.get("nullable") is True:
+            if "type" in node and "null" not in node["type"]:
+                node["type"] = [*node["type"], "null"]
+            if "enum" in node and None not in node["enum"]:
+                node["enum"] = [*node["enum"], None]
+        for key in _TEXTS:
+            if isinstance(form.get(key), str) and form[key].strip():
+                node[key] = form[key].strip() if key in ("description", "title") else form[key]
+        for key in _COUNTS:
+            if (count := _number(form.get(key))) is not None and count >= 0:
+                node[key] = int(count)
+        for key in _LIMITS:
+            if (limit := _number(form.get(key))) is not None:
+                node[key] = limit
+        for near, far in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if form.get(far) is True and near in node:  # as draft 4 wrote it
+                node[far] = node.pop(near)
+        if form.get("uniqueItems") is True:
+            node["uniqueItems"] = True
+        if "default" in form:
+            node["default"] = form["default"]
+        examples = form.get("examples", [form["example"]] if "example" in form else None)
+        if isinstance(examples, list) and examples:
+            node["examples"] = examples
+        self._nested(form, node, depth)
+        for part in _list(form.get("allOf")):
+            node = merge(node, self.node(part, depth + 1))
+        return node
+
+    def _nested(self, form: dict[str, Any], node: Node, depth: int) -> None:
+        for key in _ONE:
+            inner = form.get(key)
+            if isinstance(inner, dict | bool) and inner is not True:
+                node[key] = self.node(inner, depth + 1)
+        first = form.get("prefixItems")
+        if isinstance(form.get("items"), list):  # as drafts up to 2019-09 wrote it
+            first = form["items"]
+            rest = form.get("additionalItems")
+            if isinstance(rest, dict | bool) and rest is not True:
+                node["items"] = self.node(rest, depth + 1)
+        if first := _list(first):
+            node["prefixItems"] = [self.node(item, depth + 1) for item in first]
+        for key in _MANY:
+            if branches := _list(form.get(key)):
+                node[key] = [self.node(branch, depth + 1) for branch in branches]
+        for key in _NAMED:
+            if isinstance(form.get(key), dict):
+                node[key] = {str(n): self.node(v, depth + 1) for n, v in form[key].items()}
+        required = [name for name in _list(form.get("required")) if isinstance(name, str)]
+        if required:
+            node["required"] = list(dict.fromkeys(required))
+        needs = (
+            dict(form.get("dependentRequired") or {}) if _is_dict(form, "dependentRequired") else {}
+        )
+        for name, need in form["dependencies"].items() if _is_dict(form, "dependencies") else ():
+            if isinstance(need, list):  # as drafts up to 7 wrote both
+                needs.setdefault(name, need)
+            else:
+                node.setdefault("dependentSchemas", {}).setdefault(name, self.node(need, depth + 1))
+        if needs:
+            node["dependentRequired"] = needs
+
+
+def _is_dict(form: dict[str, Any], key: str) -> bool:
+    return isinstance(form.get(key), dict)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if value == value and abs(value) != float("inf") else None
+
+
+def _types(value: object) -> list[str]:
+    """The types of a `type` in the order of `TYPES`; empty when it says none that there is."""
+    said = [value] if isinstance(value, str) else _list(value)
+    lowered = [one.lower() for one in said if isinstance(one, str)]
+    return [name for name in TYPES if name in lowered]
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """Each value once; 1 and true are two, 1 and 1.0 are one."""
+    found: list[Any] = []
+    seen: set[str] = set()
+    for value in values:
+        key = (
+            repr(float(value))
+            if type(value) in (int, float) and abs(value) < 2**53
+            else repr(value)
+        )
+        if key not in seen:
+            seen.add(key)
+            found.append(value)
+    return found
+
+
+def _unquoted(key: str) -> str:
+    """One step of a JSON pointer as it stands in a URI."""
+    if "%" in key:
+        parts = key.split("%")
+        data = parts[0].encode("utf-8", "surrogatepass")
+        for part in parts[1:]:
+            try:
+                data += bytes.fromhex(part[:2]) + part[2:].encode("utf-8", "surrogatepass")
+            except ValueError:
+                return key
+        key = data.decode("utf-8", "replace")
+    return key.replace("~1", "/").replace("~0", "~")

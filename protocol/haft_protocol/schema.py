@@ -1,0 +1,287 @@
+"""The schema of a call: a tool's own parameters, and for a stateful tool what its actions take.
+
+Rules: pure, what is given is never changed. A stateful tool's schema is one `oneOf` variant an
+action, or, flat, one object that says in its descriptions what belongs to which action. Either way
+the tool's own parameters stand beside `action` and `id`. Section 5.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .dialects.flattening import flatten
+from .dialects.keeping import Keeper
+from .dialects.reading import Inexpressible, read
+from .dialects.tables import PLAIN
+from .dialects.telling import joined, names
+from .methods import ID_FORM, Style
+
+__all__ = ["AWAIT_PARAMETERS", "INPUT", "READING", "stateful"]
+
+_ID_PATTERN = f"^{ID_FORM}$"
+_NEW_ID = {
+    "type": "string",
+    "pattern": _ID_PATTERN,
+    "description": "A name of your choice for this run, unique among those that have not stopped.",
+}
+_ID = {"type": "string", "pattern": _ID_PATTERN, "description": "The name given to spawn."}
+READING: dict[str, Any] = {
+    "wait": {
+        "type": "string",
+        "enum": ["none", "output", "input", "pattern", "quiet", "stopped"],
+        "description": (
+            "When to answer: none: now; output: when there is something new; input: when the program"
+            " reads its input, or has stopped; pattern: when new output matches `pattern`; quiet:"
+            " when nothing came for a while; stopped: when it has ended."
+        ),
+    },
+    "pattern": {"type": "string", "description": "A regular expression, for wait = pattern."},
+    "timeout_ms": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "How long to wait at most; then the state as it is, and nothing is ended.",
+    },
+    "view": {
+        "type": "string",
+        "enum": ["delta", "all", "tail", "screen"],
+        "description": "What to return: delta: what is new; all; tail: the end; screen: the terminal's.",
+    },
+}
+"""What fetch and apply take beside `id`."""
+_SIZE = {"type": "integer", "minimum": 1}
+_PLACE = {"type": "integer", "minimum": 0}
+INPUT: dict[str, Any] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "boolean"},
+        {
+            "type": "object",
+            "properties": {
+                "line": {"type": "string", "description": "A text and the line end."},
+                "keys": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Names such as C-c, Up, Enter, F5.",
+                },
+                "paste": {"type": "string", "description": "A text as it is pasted."},
+                "text": {"type": "string", "description": "A text as it is."},
+                "eof": {"type": "boolean", "description": "The end of the input."},
+                "signal": {"type": "string", "description": "INT, TERM and so on."},
+                "resize": {
+                    "type": "object",
+                    "properties": {"rows": _SIZE, "cols": _SIZE},
+                    "required": ["rows", "cols"],
+                    "additionalProperties": False,
+                    "description": "The terminal's new size.",
+                },
+                "mouse": {
+                    "type": "object",
+                    "properties": {
+                        "row": _PLACE,
+                        "col": _PLACE,
+                        "action": {
+                            "type": "string",
+                            "enum": [
+                                "click",
+                                "press",
+                                "release",
+                                "move",
+                                "scroll_up",
+                                "scroll_down",
+                            ],
+                        },
+                        "button": {"type": "string", "enum": ["left", "middle", "right"]},
+                        "mods": {
+                            "type": "array",
+                            "items": {"type": "string", "enum": ["shift", "ctrl", "meta"]},
+                        },
+                    },
+                    "required": ["row", "col", "action"],
+                    "additionalProperties": False,
+                    "description": "What the mouse does, for a program that asked for it.",
+                },
+                "secret": {"type": "boolean", "description": "Keep it out of logs."},
+            },
+            "additionalProperties": False,
+        },
+    ],
+    "description": (
+        "A text is written as it is, without a line end. An object is one of `line`, `keys`, `paste`,"
+        " `text`, `eof`, `signal`, `resize`, `mouse`. While a question waits, the answer to it."
+    ),
+}
+"""What apply gives."""
+
+AWAIT_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "any": {"type": "array", "items": _ID, "description": "One of these is enough."},
+        "all": {"type": "array", "items": _ID, "description": "All of these have to stop."},
+        "timeout_secs": {
+            "type": "number",
+            "minimum": 0,
+            "description": "How long to wait at most.",
+        },
+    },
+    "additionalProperties": False,
+}
+"""What the builtin `await` takes."""
+
+_TAKEN = ("action", "id")
+_OWN = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
+_COMPOSED = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else", "dependentSchemas")
+_COUNTING = (
+    "additionalProperties",
+    "unevaluatedProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+)
+_DOES = {
+    "spawn": "start a run under a new `id`",
+    "fetch": "read what the run `id` has to say, or wait for it",
+    "apply": "give the run `id` its `input`, then read",
+    "abort": "end the run `id`",
+}
+_REPLY = (
+    "Each reply says the run's `state`: running, waiting (it asks something, answer with apply) or"
+    " stopped (with `result` or `error`)."
+)
+
+
+def stateful(parameters: Mapping[str, Any], actions: Iterable[str], style: Style) -> dict[str, Any]:
+    """The schema of a stateful tool; raises `Inexpressible` when its own parameters have a name that
+    the protocol needs."""
+    own, notes = flatten(read(parameters))
+    for name in _TAKEN:
+        if name in own.get("properties", {}):
+            raise Inexpressible(
+                f"its parameter `{name}` has a name that every call of a stateful tool needs;"
+                " give it another one"
+            )
+    if style == "flat":
+        return _flat(Keeper(PLAIN).root(own), notes, list(actions))
+    if _moves_badly(parameters):
+        plain = Keeper(PLAIN).root(own)
+        return _variants(plain, list(actions), joined(*notes))
+    return _variants(parameters, list(actions), "")
+
+
+def _moves_badly(parameters: Mapping[str, Any]) -> bool:
+    """Whether the parameters mean something else when two names are added, or at another place."""
+    if any(word in parameters for word in _COUNTING[1:]) or "enum" in parameters:
+        return True
+    return _refers_upwards(parameters) or any(
+        _counts(parameters[word]) for word in _COMPOSED if word in parameters
+    )
+
+
+def _counts(form: Any) -> bool:
+    if isinstance(form, list):
+        return any(_counts(item) for item in form)
+    if not isinstance(form, dict):
+        return False
+    inner = (value for key, value in form.items() if key in _COMPOSED)
+    return any(word in form for word in _COUNTING) or any(_counts(item) for item in inner)
+
+
+def _refers_upwards(form: Any) -> bool:
+    if isinstance(form, dict | list):
+        values: Iterable[Any] = form.values() if isinstance(form, dict) else form
+        if isinstance(form, dict) and isinstance(reference := form.get("$ref"), str):
+            return not reference.startswith(("#/$defs/", "#/definitions/"))
+        return any(_refers_upwards(value) for value in values)
+    return False
+
+
+def _variants(own: Mapping[str, Any], actions: list[str], note: str) -> dict[str, Any]:
+    """One `oneOf` variant an action; definitions that the parameters refer to stay at the top."""
+    variants = {
+        "spawn": lambda: _spawn(own, note),
+        "fetch": lambda: _variant("fetch", {"id": _ID, **READING}, ["id"]),
+        "apply": lambda: _variant("apply", {"id": _ID, "input": INPUT, **READING}, ["id", "input"]),
+        "abort": lambda: _variant("abort", {"id": _ID}, ["id"]),
+    }
+    schema: dict[str, Any] = {
+        "type": "object",
+        "oneOf": [variants[action]() for action in actions],
+    }
+    for key in ("$defs", "definitions"):
+        if key in own:
+            schema[key] = own[key]
+    return copy.deepcopy(schema)
+
+
+def _variant(action: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {"action": {"const": action}, **properties},
+        "required": ["action", *required],
+        "additionalProperties": False,
+    }
+
+
+def _spawn(own: Mapping[str, Any], note: str) -> dict[str, Any]:
+    variant = _variant(
+        "spawn", {"id": _NEW_ID, **own.get("properties", {})}, ["id", *own.get("required", ())]
+    )
+    if own.get("additionalProperties", True) is not False:
+        variant["additionalProperties"] = own.get("additionalProperties", True)
+    variant.update({key: value for key, value in own.items() if key not in _OWN})
+    if note:
+        variant["description"] = joined(variant.get("description"), note)
+    return variant
+
+
+def _flat(own: dict[str, Any], notes: list[str], actions: list[str]) -> dict[str, Any]:
+    """One object for all actions."""
+    properties: dict[str, Any] = {
+        "action": {"type": "string", "enum": actions, "description": _actions(own, notes, actions)},
+        "id": {**_NEW_ID, "description": "The run's name: for spawn a new one of your choice."},
+    }
+    if "spawn" in actions:
+        for name, schema in own["properties"].items() if "properties" in own else ():
+            needed = "For spawn, required." if name in own.get("required", ()) else "For spawn."
+            properties[name] = _for(needed, schema)
+    readers = [action for action in ("fetch", "apply") if action in actions]
+    if readers:
+        belongs = f"For {' and '.join(readers)}."
+        for name, schema in READING.items():
+            properties[name] = _both(properties.get(name), _for(belongs, schema))
+    if "apply" in actions:
+        given = _for("For apply, required.", INPUT)
+        properties["input"] = _both(properties.get("input"), given)
+    flat: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": ["action", "id"],
+    }
+    for word in ("additionalProperties", "patternProperties"):
+        if word in own:
+            flat[word] = own[word]
+    return copy.deepcopy(flat)
+
+
+def _actions(own: dict[str, Any], notes: list[str], actions: list[str]) -> str:
+    parts = []
+    for action in actions:
+        text = f"{action}: {_DOES[action]}"
+        if action == "spawn" and own.get("required"):
+            text += f", with {names(own['required'])}"
+        parts.append(text)
+    spawn = f"For spawn: {joined(*notes)}" if notes and "spawn" in actions else ""
+    return joined(f"{'; '.join(parts)}.", spawn, _REPLY)
+
+
+def _for(belongs: str, schema: Any) -> dict[str, Any]:
+    """The schema, its description headed by the action that it belongs to."""
+    if not isinstance(schema, dict):
+        raise AssertionError("what was written down is an object")
+    return {**schema, "description": joined(belongs, schema.get("description"))}
+
+
+def _both(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """A name that spawn and a reading action give different meanings."""
+    return other if one is None else {"anyOf": [one, other]}

@@ -1,0 +1,166 @@
+"""Parameters of growing nastiness in every dialect: each provider takes what we give."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, exposed, express
+from haftd.tools.arguments import check
+from haftd.tools.definition import Tool, compile_schema
+
+from .accepting import JUDGES, refusals
+from .definitions import NASTY, UNREADABLE
+
+
+def expressed(schema: Any, provider: str, description: str = "Does it.") -> Expressed:
+    return express(description, schema, PROVIDERS[provider])
+
+
+def test_there_are_forty_and_each_provider_has_a_judge() -> None:
+    assert len(NASTY) >= 40
+    assert JUDGES.keys() == PROVIDERS.keys()
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_the_definitions_are_right_and_their_arguments_fit(name: str) -> None:
+    schema, args = NASTY[name]
+    compile_schema(schema)
+    check(Tool(name="x", file="f", parameters=schema), args)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", NASTY)
+def test_each_provider_takes_each_definition(name: str, provider: str) -> None:
+    schema, _ = NASTY[name]
+    before = copy.deepcopy(schema)
+    shown = exposed([name])[name]
+    one = expressed(schema, provider)
+    assert refusals(provider, shown, one.description, one.parameters) == []
+    assert schema == before, "what was given is not changed"
+    assert expressed(schema, provider) == one, "the same comes out each time"
+    again = express(one.description, one.parameters, PROVIDERS[provider])
+    assert again.parameters == one.parameters
+    assert again.description == one.description
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_not_even_a_schema_becomes_one_or_is_refused_in_a_sentence(
+    name: str, provider: str
+) -> None:
+    try:
+        one = expressed(UNREADABLE[name], provider)
+    except Inexpressible as error:
+        assert str(error)
+    else:
+        assert refusals(provider, "x", one.description, one.parameters) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": ["array", "null"]},
+        False,
+        {"not": {}},
+        {"anyOf": [{"type": "string"}, False]},
+        {"type": "object", "allOf": [{"type": "integer"}]},
+    ],
+)
+def test_parameters_that_are_no_object_cannot_be_expressed(schema: Any, provider: str) -> None:
+    with pytest.raises(Inexpressible):
+        expressed(schema, provider)
+
+
+def test_what_is_too_large_for_a_provider_is_refused_with_the_figures() -> None:
+    many = {f"p{n}": {"type": "string"} for n in range(5001)}
+    with pytest.raises(Inexpressible, match="5,001 properties"):
+        expressed({"type": "object", "properties": many}, "openai")
+    long = {"p" * 300 + str(n): {"type": "string"} for n in range(500)}
+    with pytest.raises(Inexpressible, match="characters"):
+        expressed({"type": "object", "properties": long}, "openai")
+    expressed({"type": "object", "properties": many}, "anthropic")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_long_description_is_cut_and_what_has_to_be_told_stays(provider: str) -> None:
+    schema = {**NASTY["a choice at the root"][0]}
+    one = expressed(schema, provider, "Word. " * 5000)
+    assert len(one.description) <= PROVIDERS[provider].description
+    assert one.description.endswith("Give exactly one of `argv` or `command`.")
+
+
+def told(schema: Any, provider: str) -> str:
+    """The description of the one property in the provider's words."""
+    parameters = expressed({"type": "object", "properties": {"a": schema}}, provider).parameters
+    text: str = parameters["properties"]["a"].get("description", "")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("schema", "provider", "sentence"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 10}, "ollama", "From 1 to 10."),
+        ({"type": "integer", "minimum": 1}, "ollama", "At least 1."),
+        ({"type": "number", "exclusiveMinimum": 0}, "google", "More than 0."),
+        ({"type": "number", "exclusiveMaximum": 2}, "google", "Less than 2."),
+        ({"type": "integer", "multipleOf": 5}, "google", "A multiple of 5."),
+        ({"type": "string", "minLength": 2, "maxLength": 4}, "openai", "2 to 4 characters."),
+        ({"type": "string", "minLength": 3, "maxLength": 3}, "openai", "Exactly 3 characters."),
+        ({"type": "string", "format": "uri"}, "google", "Format: uri."),
+        ({"type": "string", "default": "x"}, "openai", 'Default: "x".'),
+        ({"type": "string", "default": None}, "openai", ""),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "google", "No item twice."),
+        ({"type": "string", "pattern": "^(?!a)"}, "openai", 'It must match the regular expression "^(?!a)".'),
+        (
+            {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]},
+            "google",
+            "In this order: 1. string; 2. number.",
+        ),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, "google", "Any names, each value: integer."),
+        ({"type": "object"}, "openai", "Written as JSON text of an object."),
+        ({"type": "string", "title": "A", "not": {"const": "x"}}, "google", 'It must also fit the JSON Schema {"not":{"const":"x"}}.'),
+    ],
+)  # fmt: skip
+def test_what_is_taken_away_is_told(schema: Any, provider: str, sentence: str) -> None:
+    assert told(schema, provider) == sentence
+    assert told({**schema, "description": "Mine"}, provider) == (
+        f"Mine. {sentence}" if sentence else "Mine"
+    )
+
+
+def test_a_strict_provider_has_every_property_required_and_the_optional_ones_nullable() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"enum": ["x"]}},
+        "required": ["a"],
+    }
+    assert expressed(schema, "openai").parameters == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"type": ["integer", "null"]},
+            "c": {"anyOf": [{"type": "string", "enum": ["x"]}, {"type": "null"}]},
+        },
+        "required": ["a", "b", "c"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_recursive_form_is_cut_where_it_comes_back() -> None:
+    schema, _ = NASTY["recursive reference"]
+    tree = expressed(schema, "google").parameters["properties"]["t"]
+    again = tree["properties"]["kids"]["items"]
+    assert again["properties"] == {}
+    assert again["description"] == 'The same form as "t" above, again.'
+
+
+def test_references_that_double_stay_small() -> None:
+    schema, _ = NASTY["references that double"]
+    for provider in PROVIDERS:
+        one = expressed(schema, provider)
+        assert len(str(one.parameters)) < 5_000_000
