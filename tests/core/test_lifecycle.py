@@ -16,6 +16,7 @@ LEGAL = {
     ("running", "asked"): "waiting",
     ("running", "ended"): "stopped",
     ("waiting", "answered"): "running",
+    ("waiting", "withdrawn"): "running",
     ("waiting", "ended"): "stopped",
 }
 

@@ -119,6 +119,8 @@ class Handle:
         """Whether something of it may still run; it is kept for as long."""
         self.last_screen: Screen | None = None
         """What a terminal showed when nothing of it was left."""
+        self.last_paint: bytes | None = None
+        """The bytes that draw it."""
         self.rendering: Rendering = STRIPPED
         """How its output reads as text."""
         self.seen = 0

@@ -10,6 +10,7 @@ counted. Section 4, `view`.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from codecs import utf_8_decode
 from typing import Protocol
 
@@ -18,11 +19,24 @@ import msgspec
 from .escapes import LONGEST, decode, pending, unfinished
 from .spool import Budget, Spool
 
-__all__ = ["STRIPPED", "Rendering", "Slice", "cut", "cut_text", "left_out", "shown_end"]
+__all__ = [
+    "STRIPPED",
+    "Rendering",
+    "Slice",
+    "bytes_from",
+    "cut",
+    "cut_text",
+    "last_line",
+    "left_out",
+    "shown_end",
+]
 
 
 _LINE = 4_096
 """How much is given up to begin with a whole line where the spool has dropped its beginning."""
+
+
+_LONGEST_PROMPT = 1_024
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
@@ -79,6 +93,27 @@ _VERBATIM: Rendering = _Verbatim()
 def shown_end(spool: Spool, rendering: Rendering) -> int:
     """Return the offset up to which a read would show output now."""
     return spool.end - rendering.pending(spool.read(spool.end - LONGEST, spool.end))
+
+
+def last_line(spool: Spool, rendering: Rendering) -> str:
+    """Return the last line that was printed, as far as it is there: what asks for input."""
+    start = max(0, spool.end - _LONGEST_PROMPT)
+    data = spool.read(start, spool.end)
+    line = data.rfind(b"\n") + 1
+    text = rendering.text(spool, spool.end - len(data) + line, data[line:])
+    return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
+
+
+def bytes_from(spool: Spool, start: int, max_bytes: int) -> Slice:
+    """Return the bytes from `start` on in base64, `max_bytes` of them at most; `omitted` are those
+    that the spool has dropped."""
+    data = spool.head[start : start + max_bytes] if start < spool.start else b""
+    begin, stop = start, start + len(data)
+    if not data:
+        stop = min(spool.end, max(start, spool.start) + max_bytes)
+        data = spool.read(start, stop)
+        begin = max(start, stop - len(data))
+    return Slice(b64encode(data).decode(), max(start, stop), begin - start)
 
 
 def left_out(count: int) -> str:

@@ -1,7 +1,7 @@
 """A handle as its reader sees it: the state object of the wire.
 
-Rules: `delta` reads from the mark and moves it over what it returned or left out; a `cursor`, `all`,
-`tail` and `screen` leave it. A stopped handle's delta begins at the mark as the stop found it, so
+Rules: `delta` reads from the mark and moves it over what it returned or left out; a `cursor` and every
+other view leave it. A stopped handle's delta begins at the mark as the stop found it, so
 every fetch of it is the same. What succeeded has a result, what failed an error, never both.
 Sections 3 and 4.
 """
@@ -27,7 +27,7 @@ from haft_protocol.states import (
 
 from .lifecycle import State
 from .outcomes import failure_of
-from .text import Slice, cut, cut_text
+from .text import Slice, bytes_from, cut, cut_text
 
 if TYPE_CHECKING:
     from .handles import Handle
@@ -44,20 +44,29 @@ def show(
     max_bytes: int = 65_536,
     waited: Waited | UnsetType | None = UNSET,
     screen: Screen | UnsetType = UNSET,
+    painted: str = "",
     left_behind: tuple[LeftBehind, ...] | None = None,
     input_wanted: InputWanted | UnsetType | None = UNSET,
     peek: bool = False,
 ) -> HandleState:
     """Return the handle's state with the text that `view` or `cursor` asks for.
 
-    A `peek` (a list, an error's data) moves no mark and does not count as read.
+    A `peek` (a list, an error's data) moves no mark and does not count as read. `painted` is what the
+    view `paint` shows.
     """
     if waited is None:
         waited = UNSET
     state = handle.state
     if state is State.STOPPED:
-        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, left_behind, peek)
-    piece = _text(handle, view, cursor, max_bytes, final=False)
+        encoded = _encoded(handle, view, cursor, max_bytes, painted)
+        if encoded is not None:
+            view, cursor = "delta", None
+        return _stopped(
+            handle, now, view, cursor, max_bytes, waited, screen, encoded, left_behind, peek
+        )
+    piece = _encoded(handle, view, cursor, max_bytes, painted) or _text(
+        handle, view, cursor, max_bytes, final=False
+    )
     if not peek and cursor is None and view == "delta":
         handle.mark = piece.cursor
     elapsed = int((now - handle.born) * 1000)
@@ -104,6 +113,15 @@ def show(
     )
 
 
+def _encoded(
+    handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str
+) -> Slice | None:
+    """What the views that are no text show; None for the others."""
+    if view == "raw":
+        return bytes_from(handle.spool, handle.mark if cursor is None else cursor, max_bytes)
+    return Slice(painted, handle.spool.end) if view == "paint" else None
+
+
 def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
     spool = handle.spool
     tail = view == "tail"
@@ -128,6 +146,7 @@ def _stopped(
     max_bytes: int,
     waited: Waited | UnsetType,
     screen: Screen | UnsetType,
+    encoded: Slice | None,
     left_behind: tuple[LeftBehind, ...] | None,
     peek: bool,
 ) -> Stopped:
@@ -155,6 +174,9 @@ def _stopped(
         result, total, kept = cut_text(handle.result, max_bytes)
         if kept < total:
             truncated = Truncated(bytes=total, kept=kept, path=None)
+    if encoded is not None:
+        # Beside the result: a reader of bytes takes both.
+        content, position, omitted = encoded.text, encoded.cursor, encoded.omitted
     if not peek and handle.read_at is None:
         handle.read_at = now
     if left_behind is None:

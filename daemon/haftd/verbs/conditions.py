@@ -6,7 +6,6 @@ whenever the handle changes, and at the time that it names itself. Section 4 of 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from math import inf
 
@@ -16,10 +15,9 @@ from haft_protocol.methods import Wait
 from haft_protocol.states import Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.spool import Spool
 from haftd.supervisor import Use
 
-__all__ = ["Condition", "Reading", "condition_of", "last_line"]
+__all__ = ["Condition", "Reading", "condition_of"]
 
 _SETTLED_S = 0.004
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
@@ -28,8 +26,6 @@ _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
 _BETWEEN_LOOKS_S = 0.04
 """Meanwhile it is looked at evenly: one that works half of the time is soon found at work."""
-_LONGEST_PROMPT = 1024
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +136,3 @@ def condition_of(handle: Handle, use: Use | None, reading: Reading, since: int) 
     if reading.wait == "input":
         return _InputCondition(handle, reading, since, use)
     return Condition(handle, reading, since)
-
-
-def last_line(spool: Spool) -> str:
-    """The last line that was printed, as a terminal would show it: what asks for the input."""
-    text = _ESCAPES.sub(b"", spool.read(spool.end - _LONGEST_PROMPT, spool.end))
-    begin = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
-    return text[begin:].decode("utf-8", "replace")

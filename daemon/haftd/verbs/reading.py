@@ -7,6 +7,8 @@ caller's own deadline and for the quiet it asked for. Section 4 of the protocol.
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import trio
 from msgspec import UNSET, UnsetType
 
@@ -16,13 +18,15 @@ from haft_protocol.states import HandleState, InputWanted, Screen, Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
+from haftd.core.text import last_line
 from haftd.daemon import Daemon
+from haftd.supervisor import Use
 
 from .base import Later
-from .conditions import Condition, Reading, condition_of, last_line
+from .conditions import Condition, Reading, condition_of
 from .waiting import until
 
-__all__ = ["Reading", "answer", "look", "plain_state", "plan"]
+__all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
 
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
@@ -43,9 +47,9 @@ def plan(
         compile_pattern(pattern)
         if isinstance(params.wait, UnsetType):
             wait = "pattern"
-    if params.view == "screen" and not terminal:
+    if params.view in ("screen", "paint") and not terminal:
         raise invalid_params(
-            "`view` is `screen`, but this handle has no terminal; use `delta`, `all` or `tail`",
+            f"`view` is `{params.view}`, but this handle has no terminal; use `delta`, `all` or `tail`",
             field="view",
         )
     bound = DEADLINE_MS
@@ -76,13 +80,19 @@ def look(
     """Show the handle as the call asked for; moves the read mark when the view is `delta`."""
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
+    painted = ""
+    use = daemon.supervisor.use_of(handle)
     if params.view == "screen":
         since = params.since_revision if isinstance(params, FetchParams) else UNSET
-        use = daemon.supervisor.use_of(handle)
         shot = handle.last_screen
         if use is not None:
             shot = use.screen(None if isinstance(since, UnsetType) else since)
         screen = UNSET if shot is None else shot
+    elif params.view == "paint":
+        bytes_that_draw = handle.last_paint if use is None else use.paint()
+        painted = b64encode(bytes_that_draw or b"").decode()
+    if params.view in ("screen", "paint"):
+        handle.seen = handle.spool.end
     if handle.stopped:
         daemon.stir()
     return handle.view(
@@ -92,6 +102,7 @@ def look(
         max_bytes=params.max_bytes,
         waited=waited,
         screen=screen,
+        painted=painted,
         input_wanted=_input_wanted(daemon, handle, waited),
     )
 
@@ -105,11 +116,35 @@ def _input_wanted(
     if handle.state is not State.RUNNING or use is None:
         return UNSET
     if not handle.terminal:
-        return InputWanted("line", last_line(handle.spool)) if waited == "input" else UNSET
+        return InputWanted("line", _prompt(handle, use)) if waited == "input" else UNSET
     wanted = use.wanted()
     if wanted.kind is None or wanted.state == "busy":
         return None
-    return InputWanted(wanted.kind, last_line(handle.spool), wanted.state == "reads")
+    return InputWanted(wanted.kind, _prompt(handle, use), wanted.state == "reads")
+
+
+def _prompt(handle: Handle, use: Use) -> str:
+    """The line that asks: the last that was printed, else the last of the screen."""
+    line = last_line(handle.spool, handle.rendering)
+    if line.strip() or not handle.terminal:
+        return line
+    screen = use.screen()
+    lines = () if screen is None or isinstance(screen.lines, UnsetType) else screen.lines
+    return next((text for text in reversed(lines) if text), "")
+
+
+def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
+    """The offset from which output is new to the caller: its cursor, else what it has seen."""
+    if not isinstance(params.cursor, UnsetType):
+        return params.cursor
+    if params.view not in ("screen", "paint"):
+        return handle.mark
+    use = daemon.supervisor.use_of(handle)
+    if not isinstance(params.since_revision, UnsetType) and use is not None:
+        screen = use.screen()
+        if screen is not None and screen.revision != params.since_revision:
+            return -1  # what it has is out of date already
+    return max(handle.mark, handle.seen)
 
 
 def answer(
@@ -163,8 +198,9 @@ def _answer_match(
     """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
     what comes, between others' turns: a pattern is hostile until it has matched."""
     spool = handle.spool
+    since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
-    watch = Watch(compile_pattern(reading.pattern), since, before)
+    watch = Watch(compile_pattern(reading.pattern), since, before, handle.rendering)
     if watch.take(spool):
         return look(daemon, params, handle, "matched")
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):

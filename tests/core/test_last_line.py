@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.core.spool import Budget, Spool
-from haftd.verbs.conditions import last_line
+from haftd.core.text import STRIPPED, last_line
 
 
 def spool(data: bytes) -> Spool:
@@ -21,7 +21,7 @@ def spool(data: bytes) -> Spool:
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"$ ", b"a", "é".encode(), b" "]), max_size=80))
 def test_it_is_what_follows_the_last_line_end(parts: list[bytes]) -> None:
     data = b"".join(parts)
-    assert last_line(spool(data)) == re.split(rb"[\r\n]", data)[-1].decode()
+    assert last_line(spool(data), STRIPPED) == re.split(rb"[\r\n]", data)[-1].decode()
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_it_is_what_follows_the_last_line_end(parts: list[bytes]) -> None:
     ],
 )
 def test_it_is_without_escape_sequences_and_of_bounded_length(printed: bytes, shown: str) -> None:
-    assert last_line(spool(printed)) == shown
+    assert last_line(spool(printed), STRIPPED) == shown

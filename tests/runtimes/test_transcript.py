@@ -1,0 +1,169 @@
+"""A terminal's output reads as what a person would have read on it, whoever reads it in what pieces."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from haftd.core.spool import Budget, Spool
+from haftd.core.text import cut
+from haftd.runtimes import screen, transcript
+from haftd.runtimes.transcript import Transcript
+
+ROWS, COLS = 24, 80
+SGR, TITLE, PASTE = b"\x1b[1;32m", b"\x1b]0;t\x07", b"\x1b[?2004h"
+APPENDS = st.lists(
+    st.sampled_from(
+        [b"word", b" and", b"\r\n", b"\r\n\r\n", SGR, b"\x1b[0m", TITLE, PASTE, b"\x1b[K", b"\x07",
+         b"x" * 100, "é≤".encode(), b"\x1b[6n", b"\r\n" + PASTE[:-1] + b"l\r"]
+    ),
+    max_size=25,
+).map(b"".join)  # fmt: skip
+
+
+def spool_of(data: bytes) -> Spool:
+    spool = Spool(1 << 22, 0, None, Budget(0))
+    spool.append(data)
+    return spool
+
+
+def read(data: bytes, start: int = 0, max_bytes: int = 1 << 20) -> str:
+    """The text of the output from `start` on, when nothing more will come."""
+    spool = spool_of(data)
+    rendering = Transcript(ROWS, COLS)
+    return cut(spool, start, spool.end, max_bytes, final=True, rendering=rendering).text
+
+
+def deltas(*chunks: bytes) -> list[str]:
+    """What a reader gets who reads after each chunk, and once more at the end."""
+    spool, rendering, mark, texts = spool_of(b""), Transcript(ROWS, COLS), 0, []
+    for chunk in chunks:
+        spool.append(chunk)
+        piece = cut(spool, mark, spool.end, 1 << 20, final=False, rendering=rendering)
+        texts.append(piece.text)
+        mark = piece.cursor
+    rest = cut(spool, mark, spool.end, 1 << 20, final=True, rendering=rendering).text
+    return [*texts, rest] if rest else texts
+
+
+def drawn(data: bytes) -> str:
+    scratch = screen.Scratch(ROWS, COLS, history=1 << 26)
+    try:
+        return transcript._drawn(scratch, b"", data)
+    finally:
+        scratch.close()
+
+
+@settings(deadline=None)
+@given(APPENDS)
+def test_taking_sequences_out_reads_as_drawing_does(data: bytes) -> None:
+    appended = transcript._appended(data, at_line_start=True)
+    assert appended is not None
+    assert "\n".join(line.rstrip() for line in appended.split("\n")) == "\n".join(
+        line.rstrip() for line in drawn(data).split("\n")
+    )
+
+
+@settings(deadline=None)
+@given(APPENDS, st.lists(st.integers(0, 400), max_size=8))
+@example(b"one\r\ntwo", [4])
+def test_reads_of_output_that_only_appends_join_to_the_whole(data: bytes, cuts: list[int]) -> None:
+    edges = [0, *sorted(min(at, len(data)) for at in cuts), len(data)]
+    pieces = [data[a:b] for a, b in itertools.pairwise(edges)]
+    assert "".join(deltas(*pieces)) == read(data)
+
+
+@pytest.mark.parametrize(
+    "form", ["\r{:3}%", "{:3}%\r", "\r\x1b[K{:3}%", "\x1b[1G{:3}%", "\b\b\b\b{:3}%"]
+)
+def test_a_progress_bar_is_there_once_with_its_last_text(form: str) -> None:
+    steps = [form.format(n).encode() for n in range(101)]
+    end = b"\r\ndone\r\n"
+    assert read(b"".join(steps) + end) == "100%\ndone\n"
+    assert deltas(b"".join(steps[:51]), b"".join(steps[51:]), end) == [" 50%", "100%", "\ndone\n"]
+
+
+def test_a_display_of_several_lines_gives_the_lines_that_changed() -> None:
+    first = b"a:  0%\r\nb:  0%\r\nc:  0%\r\n"
+    again = b"\x1b[3A\r\x1b[Ka: 10%\r\n\r\x1b[Kb:  0%\r\n\r\x1b[Kc: 20%\r\n"
+    assert deltas(first, again) == ["a:  0%\nb:  0%\nc:  0%\n", "a: 10%\nc: 20%\n"]
+
+
+def test_a_line_is_as_long_as_it_was_made_and_none_is_lost_above_the_screen() -> None:
+    long = "".join(f"{n:05}" for n in range(60))
+    lines = [f"line {n}" for n in range(500)]
+    data = "\r\n".join([long, *lines, "50%\r60%"]).encode()
+    assert read(data) == "\n".join([long, *lines, "60%"])
+
+
+def test_typing_and_its_corrections_read_as_the_line_they_made() -> None:
+    assert deltas(b"$ ", b"lz", b"\b\x1b[Ks", b"\r\nfile\r\n$ ") == [
+        "$ ",
+        "lz",
+        "$ ls",
+        "\nfile\n$ ",
+    ]
+    # The shell moves the cursor left and puts a letter in.
+    assert deltas(b"$ ac", b"\bbc\b") == ["$ ac", "$ abc"]
+
+
+def test_the_alternate_screen_gives_the_rows_that_changed_and_nothing_once_it_is_left() -> None:
+    enter = b"\x1b[?1049h\x1b[H\x1b[2J"
+    page = b"one\r\ntwo\x1b[24;1H-- INSERT --"
+    leave = b"\x1b[?1049l"
+    got = deltas(b"$ vi\r\n", enter + page, b"\x1b[2;4H!", b"\x1b[1;1H", leave + b"$ ")
+    assert got == ["$ vi\n", "one\ntwo\n-- INSERT --\n", "two!\n", "", "$ "]
+    assert read(b"$ vi\r\n" + enter + page + leave + b"$ ") == "$ vi\n$ "
+
+
+def test_what_was_printed_long_before_does_not_come_again() -> None:
+    before = b"".join(b"old %d\r\n" % n for n in range(20_000))
+    assert read(before + b"10%\r20%", start=len(before)) == "20%"
+
+
+def test_a_long_progress_bar_is_one_line_although_it_was_many_bytes() -> None:
+    data = b"".join(b"\r\x1b[K%6d of 5000" % n for n in range(1, 5001))
+    assert len(data) > 80_000
+    assert read(data, max_bytes=1_000) == "  5000 of 5000"
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=8),
+            st.sampled_from([b"\x1b[", b"\x1b]", b"\r", b"\n", b"\b", b"\x1b[?1049h", b"\x1b[2J",
+                             b"\x1b[?1049l", b"\x1b[9;9H", b"\x1b[3A", b"\x1b[3J", b"\x1bc",
+                             b"\x1b[?47h", b"\x1b[4L", b"text", "日本".encode(), b"\x0e", b"\t"]),
+        ),
+        max_size=30,
+    ),
+    st.integers(0, 60),
+)  # fmt: skip
+def test_whatever_is_printed_is_text_and_the_same_text_again(
+    parts: list[bytes], start: int
+) -> None:
+    data = b"".join(parts)
+    text = read(data, start=min(start, len(data)))
+    assert "\x1b" not in text and "\r" not in text
+    assert text == read(data, start=min(start, len(data)))
+
+
+def test_nothing_but_line_ends_is_no_work() -> None:
+    assert read(b"\x1b[9;9H" + b"\n" * 100_000).count("\n") == 100_000
+
+
+def test_a_return_of_the_carriage_waits_for_what_follows() -> None:
+    rendering = Transcript(ROWS, COLS)
+    assert rendering.pending(b"50%\r") == 1
+    assert rendering.pending(b"50%\r\r") == 2
+    assert rendering.pending(b"50%\r\n") == 0
+    assert deltas(b"50%\r", b"\ndone") == ["50%", "\ndone"]
+
+
+def test_a_search_sees_lines_and_no_sequences() -> None:
+    rendering = Transcript(ROWS, COLS)
+    assert rendering.plain(b"\x1b[?2004h$ \x1b[1mls\x1b[0m\r\nfile\r\n") == b"$ ls\nfile\n"
