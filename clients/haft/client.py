@@ -213,13 +213,15 @@ class Haft:
         id: str,
         input: object,
         *,
+        question: str | None = None,
         cursor: int | None = None,
         since_revision: int | None = None,
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        """Give input, or the answer to the handle's question; then read as `fetch` does. With
+        `question` it is given only while that one is asked."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
         return state
 

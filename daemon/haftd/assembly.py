@@ -7,6 +7,7 @@ here, what only a start can change is named as a problem.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from haftd.runtimes.base import Call
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
-from haftd.starting import Place, Starter
+from haftd.starting import Place, Starter, find_askpass
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.verbs import table
@@ -83,6 +84,7 @@ def assemble(
             base=parts.base,
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
+            askpass=find_askpass((sys.executable, sys.argv[0]), parts.paths.socket),
         ),
         settings=parts.settings,
         catalogue=catalogue,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,10 @@ from haftd.supervisor import Supervisor, Use
 from haftd.tools import arguments
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
-from haftd.tools.environment import build, call_value, path_of
+from haftd.tools.environment import Askpass, build, call_value, path_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
-__all__ = ["Place", "Prepared", "Starter"]
+__all__ = ["Place", "Prepared", "Starter", "find_askpass"]
 
 log = structlog.get_logger("haftd.starting")
 
@@ -49,7 +49,8 @@ class Place:
     """Where this daemon starts things: its environment, its names, its folders.
 
     `environ` is what a tool gets when the client sends none, `nofile` the soft limit of
-    descriptors that the daemon itself was given, `base` the cgroup below which handles get theirs.
+    descriptors that the daemon itself was given, `base` the cgroup below which handles get theirs,
+    `askpass` how tools ask for secrets, None where the helper is not installed.
     """
 
     environ: Mapping[str, str]
@@ -59,6 +60,17 @@ class Place:
     base: Path | None
     nofile: int
     root: str
+    askpass: Askpass | None = None
+
+
+def find_askpass(programs: Iterable[str], socket: str) -> Askpass | None:
+    """The helper `haft-askpass` in the folder of one of these programs, the first that has it."""
+    for program in programs:
+        folder = os.path.dirname(program)  # noqa: PTH120
+        helper = f"{folder}/haft-askpass"
+        if folder.startswith("/") and os.access(helper, os.X_OK):
+            return Askpass(helper, socket)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +200,7 @@ class Starter:
                 secret_env=self.settings.daemon.secret_env,
                 overlay=resolved.env_overlay,
                 terminal=resolved.terminal,
+                askpass=self.place.askpass,
                 mark=mark,
                 call=call_value(resolved.context_json, self._call_file(mark)),
             )

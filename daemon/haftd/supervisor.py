@@ -18,6 +18,7 @@ from msgspec import UNSET
 from haft_protocol.errors import RpcError, input_refused, invalid_params, spawn_failed
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
+from haftd.asking import Asking, Void
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.runtimes.base import (
@@ -47,10 +48,9 @@ class Use:
     """One use of a tool, from its start until nothing of it is left; also the runtime's port."""
 
     __slots__ = (
-        "_answer",
-        "_answered",
         "_early",
         "_shown",
+        "asking",
         "begun",
         "done",
         "ender",
@@ -64,6 +64,7 @@ class Use:
 
     def __init__(self, handle: Handle, grace_s: float) -> None:
         self.handle = handle
+        self.asking = Asking(handle)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
         self.begun = trio.Event()
@@ -72,8 +73,6 @@ class Use:
         self.failure: RpcError | None = None
         self.ender: EndedBy | None = None
         self.written_to = 0
-        self._answer: Any = None
-        self._answered = trio.Event()
         self._early: list[Callable[[], None]] = []
         self._shown: dict[int, ScreenShot] = {}
 
@@ -87,6 +86,7 @@ class Use:
             trio.current_time(), pid=grip.pid, command=grip.command, terminal=grip.terminal
         )
         self.begin()
+        self.asking.go_on()
 
     def emit(self, data: bytes) -> None:
         """See `runtimes.base.Port`."""
@@ -116,6 +116,7 @@ class Use:
             complete=end.output_complete,
             unconfirmed=end.unconfirmed,
         )
+        self.asking.end()
 
     def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
         """Who ended it, and the failure where it is not only the end that says it."""
@@ -136,18 +137,13 @@ class Use:
 
     async def ask(self, question: Question) -> Any:
         """See `runtimes.base.Port`."""
-        self._answered = trio.Event()
-        self.handle.ask(question, trio.current_time())
-        await self._answered.wait()
-        return self._answer
+        try:
+            return await self.asking.ask(question)
+        except Void:
+            # The runtime has said so itself; it ends what it does for this question.
+            return await trio.sleep_forever()
 
     # -- what the verbs do to it
-
-    def answer(self, value: Any) -> None:
-        """Answer the question that the handle waits for; the answer has been checked."""
-        self._answer = value
-        self.handle.answer(trio.current_time())
-        self._answered.set()
 
     def write(self, item: Input) -> int:
         """Queue input for the running tool; raises `RpcError` where it takes none."""
@@ -217,6 +213,10 @@ class Use:
         if self.grip is not None:
             self.grip.kill()
 
+    def members(self) -> tuple[int, ...]:
+        """The pids of everything of it that lives, as of now."""
+        return () if self.grip is None else self.grip.members()
+
     def _left_behind(self) -> tuple[LeftBehind, ...]:
         if self.grip is None:
             return ()
@@ -231,6 +231,7 @@ class Use:
             by=EndedBy("exit"),
             complete=True,
         )
+        self.asking.end()
         self.begin()
 
 
@@ -251,12 +252,14 @@ class Supervisor:
         self._withdraw = withdraw
         self._settled = settled
         self._uses: dict[Handle, Use] = {}
+        self._marks: dict[str, Use] = {}
         self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(self, handle: Handle, runtime: Runtime, call: Call) -> Use:
         """Schedule the tool's task; nothing of it has run when this returns."""
         use = Use(handle, self._grace_s)
         self._uses[handle] = use
+        self._marks[call.mark] = use
         handle.held = True
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
         return use
@@ -264,6 +267,10 @@ class Supervisor:
     def use_of(self, handle: Handle) -> Use | None:
         """The use that is still held: running, or with processes left behind."""
         return self._uses.get(handle)
+
+    def marked(self, mark: str) -> Use | None:
+        """The use whose processes carry this mark, for as long as there are any."""
+        return self._marks.get(mark)
 
     def uses(self, session: str | None = None, id: str | None = None) -> tuple[Use, ...]:
         """The uses that are still held, or those of a session, or of an id: a handle that a new one
@@ -331,6 +338,7 @@ class Supervisor:
         use.begin()
         handle.held = False
         del self._uses[handle]
+        self._marks.pop(call.mark, None)
         try:
             if handle.terminal:
                 handle.last_screen = use.screen()

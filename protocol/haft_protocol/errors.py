@@ -23,9 +23,12 @@ __all__ = [
     "invalid_params",
     "invalid_request",
     "limit_exceeded",
+    "mark_not_found",
     "method_not_found",
     "not_authorized",
     "parse_error",
+    "question_gone",
+    "question_void",
     "request_cancelled",
     "shown",
     "shutting_down",
@@ -169,6 +172,33 @@ def handle_not_found(handle: str, session: str, *, expired: bool = False) -> Rpc
         f"There is no handle {shown(handle)} in session {shown(session)}; `handles/list` shows those there are.",
         id=handle,
         session=session,
+    )
+
+
+def mark_not_found() -> RpcError:
+    """The mark is of no live handle, or of one that is none of the caller's business."""
+    return RpcError(
+        "handle_not_found",
+        "This process belongs to no running tool of that mark; only what a tool itself runs may ask.",
+    )
+
+
+def question_gone(handle: str, question: str) -> RpcError:
+    """The answer is for a question that is not asked, or not any more; nothing was given."""
+    return RpcError(
+        "invalid_answer",
+        f"Handle {shown(handle)} does not ask the question {shown(question)} now; fetch it again.",
+        id=handle,
+        question=question,
+    )
+
+
+def question_void(handle: str) -> RpcError:
+    """The handle ended before its question was answered."""
+    return RpcError(
+        "handle_stopped",
+        f"Handle {shown(handle)} has ended, so nobody answers what is asked for it.",
+        id=handle,
     )
 
 

@@ -31,6 +31,8 @@ __all__ = [
     "METHODS",
     "AbortParams",
     "ApplyParams",
+    "AskpassParams",
+    "AskpassResult",
     "AwaitParams",
     "AwaitResult",
     "Client",
@@ -148,6 +150,7 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
     """Give a handle input, or the answer it waits for; then read as fetch does."""
 
     input: Any
+    question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
@@ -338,6 +341,23 @@ class SessionCloseResult(msgspec.Struct, frozen=True):
     handles: tuple[HandleState, ...]
 
 
+class AskpassParams(Params, frozen=True, kw_only=True):
+    """Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it."""
+
+    mark: Annotated[str, Meta(max_length=256)]
+    prompt: str
+    hint: Literal["confirm", "none"] | UnsetType = UNSET
+
+
+class AskpassResult(msgspec.Struct, frozen=True):
+    """What was answered; `null` where nothing was asked."""
+
+    answer: str | bool | None
+
+    def __repr__(self) -> str:
+        return "AskpassResult(…)"
+
+
 class Method(msgspec.Struct, frozen=True):
     """One method: its wire name, the types of its params and result, and one line about it."""
 
@@ -390,6 +410,12 @@ METHODS: dict[str, Method] = {
             "Describe tools in full, with examples and each parameter.",
         ),
         Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
+        Method(
+            "askpass",
+            AskpassParams,
+            AskpassResult,
+            "Ask a secret of whoever drives the handle; called by the helper `haft-askpass` only.",
+        ),
         Method("daemon/status", Empty, StatusResult, "The daemon's own figures and problems."),
         Method("daemon/reload", Empty, ReloadResult, "Read configuration and definitions again."),
         Method(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.settings import DaemonSettings
-from haftd.tools.environment import LONGEST_CALL, build, call_value, path_of
+from haftd.tools.environment import LONGEST_CALL, Askpass, build, call_value, path_of
 
 from .making import called, environment, tool
 
@@ -213,3 +213,31 @@ def test_values_of_a_script_reach_its_process() -> None:
 command = { program = "echo {{ tool.name }}", shell = true }
 """)
     assert environment(called(own, {}), BASE)["HAFT_VALUE_0"] == "x"
+
+
+HELPER = Askpass("/opt/bin/haft-askpass", "/run/haftd.sock")
+ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_secrets_are_asked_through_the_daemon_whatever_the_client_has(terminal: bool) -> None:
+    theirs = {**dict.fromkeys(ASKERS, "/theirs"), "SSH_ASKPASS_REQUIRE": "never"}
+    for options in ({"base": {**BASE, **theirs}}, {"client": theirs}):
+        env = made(**options, askpass=HELPER, terminal=terminal)
+        assert {env[name] for name in ASKERS} == {HELPER.program}
+        assert env["HAFT_ASKPASS_SOCKET"] == HELPER.socket
+        assert env.get("SSH_ASKPASS_REQUIRE") == (None if terminal else "force")
+
+
+def test_a_definition_says_otherwise_about_who_asks() -> None:
+    own = '[tools.x]\ncommand = "a"\nenv = { SSH_ASKPASS = "/own", GIT_ASKPASS = true }\n'
+    overlay = {**called(tool(own), {}).env_overlay, "SUDO_ASKPASS": None}
+    env = made({**BASE, "GIT_ASKPASS": "/theirs"}, askpass=HELPER, overlay=overlay)
+    assert (env["SSH_ASKPASS"], env["GIT_ASKPASS"]) == ("/own", "/theirs")
+    assert "SUDO_ASKPASS" not in env
+
+
+def test_without_the_helper_nothing_is_said_about_it() -> None:
+    env = made({**BASE, "SSH_ASKPASS": "/theirs"})
+    assert env["SSH_ASKPASS"] == "/theirs"
+    assert not {"SUDO_ASKPASS", "GIT_ASKPASS", "SSH_ASKPASS_REQUIRE"} & env.keys()

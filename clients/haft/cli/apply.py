@@ -10,7 +10,7 @@ from haft_protocol.states import Waiting
 from ..client import Haft
 from .options import UsageError, connect
 from .reading import add_reading, finish, reading_of, state_of
-from .values import read_answer, read_json, read_size, read_text
+from .values import read_answer, read_json, read_place, read_size, read_text
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(form, dict) and secret:
         form["secret"] = True
     with connect(options) as haft:
-        content = form if answer is None else _answer(haft, options.id, answer)
-        fields = {"id": options.id, "input": content, **reading_of(options)}
+        given = {"input": form} if answer is None else _answer(haft, options.id, answer)
+        fields = {"id": options.id, **given, **reading_of(options)}
         return finish(haft, options, haft.raw("apply", fields))
 
 
@@ -85,11 +85,13 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
     return given or None
 
 
-def _answer(haft: Haft, handle: str, text: str) -> object:
-    """Read the question first: what an answer means depends on it."""
+def _answer(haft: Haft, handle: str, text: str) -> dict[str, object]:
+    """Read the question first: what an answer means depends on it. While a person types, the question
+    may go; what they typed, a secret perhaps, must not become input of the program then."""
     # From a cursor, so that nothing is marked as read.
     state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
     if not isinstance(state, Waiting):
         raise UsageError(f"{handle} asks nothing; give it input with --line, --text or --keys")
     secret = isinstance(state.question.answer_type, Secret)
-    return read_answer(read_text(text, line=True, secret=secret), state.question)
+    answer = read_answer(read_text(text, line=True, secret=secret), state.question)
+    return {"input": answer, "question": state.question.id}

@@ -164,6 +164,8 @@ def _what(record: dict[str, Any]) -> str:
         case {"event": "apply"}:
             cut = f" … ({record['length']} in all)" if "length" in record else ""
             return _input(record.get("input")) + cut
+        case {"event": "askpass", "question": question, "prompt": prompt}:
+            return f"{question} was answered, which asked: {prompt}"
         case {"event": "lost", "records": records}:
             return f"{records} records are missing here"
         case {"event": "session/close", "handles": list(handles)} if handles:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ from haft_protocol.errors import invalid_params, limit_exceeded, shown
 
 from .template import MAX_ARGUMENT
 
-__all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
+__all__ = ["LONGEST_CALL", "Askpass", "build", "call_value", "path_of", "secret_pattern"]
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
 """Name and value together, in bytes: what the kernel takes less `=` and NUL."""
@@ -51,7 +52,16 @@ _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
 _NOT_FOR_PIPES = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _FOR_TERMINALS = {"TERM": "xterm-256color"}
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+_ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Askpass:
+    """The helper through which a tool's programs ask for secrets, and where it finds the daemon."""
+
+    program: str
+    socket: str
 
 
 @lru_cache(maxsize=16)
@@ -107,6 +117,7 @@ def build(
     secret_env: Sequence[str] = (),
     overlay: Mapping[str, str | bool | None] | None = None,
     terminal: bool = False,
+    askpass: Askpass | None = None,
     mark: str,
     call: str,
 ) -> dict[str, str]:
@@ -125,6 +136,8 @@ def build(
             env.pop(name, None)
         env.update(_FOR_PIPES)
     env.update(_EVERYWHERE)
+    if askpass is not None:
+        _ask_through(env, askpass, terminal=terminal)
     if not _UTF8.search(env.get("LANG", "")):
         env["LANG"] = "C.UTF-8"
     for name in ("LC_ALL", "LC_CTYPE"):  # they win over LANG
@@ -143,6 +156,17 @@ def build(
     env.pop("HAFT_HANDLE", None)
     env["HAFT_HANDLE"] = mark
     return env
+
+
+def _ask_through(env: dict[str, str], askpass: Askpass, *, terminal: bool) -> None:
+    """Have secrets asked through the daemon. A client's own program would open a window, or wait at
+    a terminal, where nobody looks."""
+    env.update(dict.fromkeys(_ASKERS, askpass.program))
+    env["HAFT_ASKPASS_SOCKET"] = askpass.socket
+    # On a terminal ssh asks there, as it should: whoever drives it sees the question.
+    env.pop("SSH_ASKPASS_REQUIRE", None)
+    if not terminal:
+        env["SSH_ASKPASS_REQUIRE"] = "force"
 
 
 def _sound(name: str, value: str) -> bool:

@@ -11,6 +11,7 @@ from haftd.daemon import Daemon
 from . import (
     abort,
     apply,
+    askpass,
     await_,
     control,
     fetch,
@@ -40,6 +41,7 @@ _SERVED: dict[str, Any] = {
     "tools/list": tools.tools_list,
     "tools/describe": tools.tools_describe,
     "tools/reload": tools.tools_reload,
+    "askpass": askpass.askpass,
     "daemon/status": control.status,
     "daemon/reload": control.reload,
     "daemon/shutdown": control.shutdown,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import trio
 from msgspec import UnsetType
 
-from haft_protocol.errors import handle_stopped, invalid_answer
+from haft_protocol.errors import handle_stopped, invalid_answer, question_gone
 from haft_protocol.inputs import InputForm, read_input
 from haft_protocol.methods import ApplyParams
-from haft_protocol.questions import InvalidAnswer, Secret, check_answer
+from haft_protocol.questions import InvalidAnswer, check_answer
 from haftd.audit import typed
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -30,6 +30,7 @@ from .waiting import until
 __all__ = ["apply"]
 
 _TYPED = ("text", "line", "keys", "paste")
+_BESIDE = ("signal", "resize")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +73,22 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
     use = daemon.supervisor.use_of(handle)
     if handle.stopped or use is None:
         raise handle_stopped(handle.id, plain_state(handle, peek=True))
+    asked = None if handle.question is None else handle.question.id
+    if not isinstance(params.question, UnsetType) and params.question != asked:
+        raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
     call = _Call(daemon, caller, params, handle, use, reading, trio.current_time())
-    if handle.state is State.WAITING:
+    if handle.state is State.WAITING and not _is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)
     if handle.state is State.PENDING:
         return _give_when_it_runs(call, form)
     return _give(call, form)
+
+
+def _is_beside(form: object) -> bool:
+    """Whether it is no answer in any case, and acts on the program that runs beside its question."""
+    return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
 def _answer_question(call: _Call) -> object:
@@ -91,9 +100,9 @@ def _answer_question(call: _Call) -> object:
     except InvalidAnswer as wrong:
         raise invalid_answer(str(wrong)) from None
     since = call.handle.spool.end
-    call.use.answer(value)
-    secret = isinstance(question.answer_type, Secret)
-    call.record("answer", withheld=secret, question=question.id)
+    private = call.use.asking.is_private
+    call.use.asking.answer(value)
+    call.record("answer", withheld=private, question=question.id)
     return call.read(since)
 
 
