@@ -3,7 +3,7 @@
 Rules:
 
 - Read first, and wait only when nothing is there. A stream that never ends lets others run every
-  few reads.
+  few reads, or after `_TURN_S` where what is made of them takes long.
 - An input is written whole, in order of arrival; what fits at once is written at once, by the
   caller, and the rest by the writer's task.
 - How descriptors are watched is the secret of this room.
@@ -20,7 +20,7 @@ import select
 import struct
 import termios
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -38,6 +38,7 @@ __all__ = [
 
 CHUNK = 65_536
 _READS_A_TURN = 8
+_TURN_S = 0.002
 _INT = struct.Struct("i")
 _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
@@ -81,25 +82,34 @@ def _read(fd: int) -> bytes | None:
             raise
 
 
-async def pump(fd: int, emit: Callable[[bytes], None]) -> None:
+async def pump(
+    fd: int,
+    emit: Callable[[bytes], None],
+    keep_up: Callable[[], Awaitable[None] | None] = lambda: None,
+) -> None:
     """Hand everything that comes from `fd` to `emit`, until its end. Closes nothing.
 
-    Cancellation loses nothing: what was read was emitted, the rest is still in the pipe.
+    What `keep_up` returns after a piece is awaited before more is read: a stream waits for what is
+    made of it. Cancellation loses nothing: what was read was emitted, the rest is still in the pipe.
     """
-    reads = 0
+    reads, began = 0, trio.current_time()
     while True:
         data = _read(fd)
         if data is None:
-            reads = 0
             await trio.lowlevel.wait_readable(fd)
-            continue
-        if not data:
+        elif not data:
             return
-        emit(data)
-        reads += 1
-        if reads >= _READS_A_TURN:
-            reads = 0
-            await trio.lowlevel.checkpoint()
+        else:
+            emit(data)
+            reads += 1
+            rest = keep_up()
+            if rest is not None:
+                await rest
+            elif reads < _READS_A_TURN and trio.current_time() - began < _TURN_S:
+                continue
+            else:
+                await trio.lowlevel.checkpoint()
+        reads, began = 0, trio.current_time()
 
 
 def is_readable(fd: int) -> bool:

@@ -38,10 +38,11 @@ _TERM = 1 << 14
 
 @dataclass(slots=True, eq=False)
 class Output:
-    """One descriptor that is read, and where its bytes go."""
+    """One descriptor that is read, and where its bytes go; for `keep_up` see `pump.pump`."""
 
     fd: int
     take: Callable[[bytes], None]
+    keep_up: Callable[[], Awaitable[None] | None] = lambda: None
     at_end: bool = False
 
 
@@ -230,7 +231,7 @@ class Child:
             self._still.set()
 
     async def _flow(self, output: Output) -> None:
-        await pump.pump(output.fd, output.take)
+        await pump.pump(output.fd, output.take, output.keep_up)
         output.at_end = True
         if all(one.at_end for one in self._outputs):
             self._flowed.set()

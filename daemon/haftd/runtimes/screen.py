@@ -8,6 +8,8 @@ Rules:
 - Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
   first escape on, every byte is fed at once, because it may be a query and the program waits for
   the answer.
+- Drawing holds up the daemon, and a few bytes can ask for a lot of it: it is done in small pieces,
+  for `_TURN_S` at a time. What is left then waits, and its owner lets others run before more.
 - Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
   pictures or report its title are off: what a program prints must not reach beyond its screen.
 - Rows and columns count from 0; `revision` grows with every byte and every resize.
@@ -16,6 +18,8 @@ Rules:
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -26,7 +30,19 @@ from .paint import KEPT_UNFINISHED, paint
 
 __all__ = ["Scratch", "Screen", "is_loaded", "is_loading", "load"]
 
-_MOST_WAITING = 65_536
+_MOST_WAITING = 16_384
+_MOST_UNLOADED = 65_536
+"""How much may wait for the library."""
+
+_TURN_S = 0.002
+_PIECE = 256
+_PIECE_OF_LARGE = 64
+"""What is drawn between two looks at the clock. The worst a byte can ask for, measured: a character
+repeated 65,535 times, 8 µs; a screen of 1,000 × 2,000 moved by a page, 120 µs."""
+
+_LARGE = 20_000
+"""Cells of a screen that is large."""
+
 _SCROLLBACK_BYTES = 2 << 20
 """What the lines above the screen may take; at 80 columns more than 2,000 of them."""
 
@@ -119,6 +135,7 @@ class Screen:
     """One terminal's screen; not before it is looked at or spoken to does it cost anything."""
 
     __slots__ = (
+        "_at",
         "_bytes",
         "_cols",
         "_eager",
@@ -137,7 +154,8 @@ class Screen:
         self._rows = rows
         self._cols = cols
         self._on_reply = on_reply
-        self._waiting: list[bytes] = []
+        self._waiting: deque[bytes] = deque()
+        self._at = 0  # how much of the first of these is drawn
         self._waiting_size = 0
         self._eager = False
         self._terminal: Any = None
@@ -156,7 +174,7 @@ class Screen:
     def must_load(self) -> bool:
         """Whether bytes wait that want the library, which is not loaded yet.
 
-        Then the owner runs `load` (in a thread, if it likes) and calls `catch_up`.
+        Then the owner runs `load` (in a thread, if it likes) and goes on to draw.
         """
         return self._wants_feeding and not is_loaded()
 
@@ -166,24 +184,59 @@ class Screen:
         return bool(self._waiting) and not is_loaded()
 
     @property
+    def is_behind(self) -> bool:
+        """Whether more waits to be drawn than should when the next comes; see `draw`."""
+        if is_loaded():
+            return self._wants_feeding
+        return self._waiting_size >= _MOST_UNLOADED
+
+    @property
     def _wants_feeding(self) -> bool:
         return bool(self._waiting) and (self._eager or self._waiting_size >= _MOST_WAITING)
 
-    def feed(self, data: bytes) -> None:
-        """Show what the program printed. Loads nothing; see `must_load`."""
+    def hold(self, data: bytes) -> None:
+        """Take what the program printed; it is drawn later."""
         self._waiting.append(data)
         self._waiting_size += len(data)
         self._bytes += len(data)
         self._eager = self._eager or b"\x1b" in data
+
+    def feed(self, data: bytes) -> None:
+        """Show what the program printed, or the first of it. Loads nothing; see `must_load`."""
+        self.hold(data)
         if self._wants_feeding and is_loaded():
-            self.catch_up()
+            self.draw()
+
+    def draw(self) -> bool:
+        """Draw what waits, for as long as a turn may take; say whether some is left."""
+        if not self._waiting:
+            return False
+        terminal = self._open()
+        piece = _PIECE if self._rows * self._cols <= _LARGE else _PIECE_OF_LARGE
+        end = time.monotonic() + _TURN_S
+        while self._waiting:
+            data, at = self._waiting[0], self._at
+            terminal.feed(data[at : at + piece])
+            at += piece
+            if at < len(data):
+                self._at = at
+                self._waiting_size -= piece
+            else:
+                self._waiting.popleft()
+                self._waiting_size -= len(data) - at + piece
+                self._at = 0
+            if time.monotonic() >= end:
+                break
+        return bool(self._waiting)
 
     def catch_up(self) -> None:
-        """Feed all that waits."""
+        """Draw all that waits, however long that takes: somebody looks."""
         terminal = self._open()
-        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
+        waiting, at = self._waiting, self._at
+        self._waiting, self._waiting_size, self._at = deque(), 0, 0
         for data in waiting:
-            terminal.feed(data)
+            terminal.feed(data[at:])
+            at = 0
 
     def _open(self) -> Any:
         if self._terminal is None:
@@ -337,7 +390,8 @@ class Screen:
             self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.close()
             self._terminal = self._encoder = None
-        self._waiting, self._waiting_size, self._eager = [], 0, False
+        self._waiting, self._waiting_size, self._at = deque(), 0, 0
+        self._eager = False
         return self._shot
 
 

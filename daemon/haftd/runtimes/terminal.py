@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import signal
+from collections.abc import Awaitable
 
 import trio
 
@@ -40,7 +41,7 @@ class TerminalRuntime:
         async with await Child.start(call, port, Bounds(call.limits)) as child:
             grip = TerminalGrip(call, port, child)
             port.started(grip)
-            outputs = [Output(grip.master, grip.show)]
+            outputs = [Output(grip.master, grip.show, grip.keep_up)]
             try:
                 await child.run(outputs, Plain(), (grip.attend,), grip.close)
             finally:
@@ -63,6 +64,7 @@ class TerminalGrip(ChildGrip):
         self._typist = Typist(master, child.launched.slave, self._screen, port.written)
         self._transcript = Transcript(call.rows, call.cols)
         self._must_load = trio.Event()
+        self._loaded = trio.Event()
         self._is_settled = False
         self._last: ScreenShot | None = None
 
@@ -97,6 +99,8 @@ class TerminalGrip(ChildGrip):
         child = self.child
         if child.ended or self._typist.waits or pump.is_readable(self.master):
             return Wanted("busy")
+        if self._screen.is_behind:
+            return Wanted("busy")  # What it printed may be a query, which is not answered yet.
         try:
             told = reads.reading(self.master, child.launched.slave, (child.pid,))
         except OSError:
@@ -117,10 +121,25 @@ class TerminalGrip(ChildGrip):
     def show(self, data: bytes) -> None:
         """Take what the program printed."""
         self.child.emit(data)
-        self._screen.feed(data)
+        if self.child.ended:
+            self._screen.hold(data)  # There is nobody to answer; it is drawn in `settle`.
+        else:
+            self._screen.feed(data)
         self._typist.stirred()
         if self._screen.must_load:
             self._must_load.set()
+
+    def keep_up(self) -> Awaitable[None] | None:
+        """What has to be waited for before more is read, so that the screen is never far behind."""
+        return self._draw() if self._screen.is_behind else None
+
+    async def _draw(self) -> None:
+        """Draw what waits, in turns with all others."""
+        while self._screen.is_behind:
+            if not screen.is_loaded():
+                await self._loaded.wait()
+            self._screen.draw()
+            await trio.lowlevel.checkpoint()
 
     async def attend(self) -> None:
         """Type what waits. Load the screen's library in a thread: the first terminal of all does,
@@ -130,8 +149,8 @@ class TerminalGrip(ChildGrip):
             if screen.is_loading():
                 await self._must_load.wait()
             await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)
-            if self._must_load.is_set():
-                self._screen.catch_up()
+            self._loaded.set()
+            await self._draw()
 
     def close(self) -> None:
         """The process has ended: nothing is typed or shown any more."""
@@ -140,9 +159,11 @@ class TerminalGrip(ChildGrip):
     async def settle(self) -> None:
         """Nothing will be printed any more: keep the last screen. What ended before the library
         was loaded waits for that, once in a daemon's life."""
-        if self._screen.waits:
-            with trio.CancelScope(shield=True):
+        with trio.CancelScope(shield=True):
+            if self._screen.waits:
                 await trio.to_thread.run_sync(screen.load)
+            while self._screen.draw():
+                await trio.lowlevel.checkpoint()
         self._last = self._screen.close()
         self._is_settled = True
 
