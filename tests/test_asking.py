@@ -91,7 +91,7 @@ async def test_who_goes_away_is_asked_for_no_more() -> None:
         await desk.leave("a")
         assert desk.asked == "c"
         await desk.leave("c")
-        assert (desk.asked, desk.ends) == (None, {})
+        assert desk.handle.question is None and desk.ends == {}
 
 
 async def test_before_the_tool_runs_nothing_is_asked() -> None:
