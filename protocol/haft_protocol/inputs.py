@@ -6,15 +6,16 @@ Rules: one kind an input, nothing coerced, nothing unknown passed over; what was
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from .errors import RpcError, invalid_params, shown
 
-__all__ = ["SIGNALS", "InputForm", "InputKind", "read_input"]
+__all__ = ["SIGNALS", "InputForm", "InputKind", "Mouse", "MouseAction", "read_input"]
 
-InputKind = Literal["text", "line", "keys", "paste", "eof", "signal", "resize"]
+InputKind = Literal["text", "line", "keys", "paste", "mouse", "eof", "signal", "resize"]
+MouseAction = Literal["click", "press", "release", "move", "scroll_up", "scroll_down"]
 
 # fmt: off
 SIGNALS = frozenset({
@@ -30,9 +31,26 @@ _MOST_ROWS = 1000
 _MOST_COLS = 2000
 
 _FORMS = (
-    "a text (written as it is), or an object with one of `line`, `keys`, `paste`, `eof`, `signal`, "
-    "`resize` or `text`, and `secret` beside it if it is one"
+    "a text (written as it is), or an object with one of `line`, `keys`, `paste`, `mouse`, `eof`, "
+    "`signal`, `resize` or `text`, and `secret` beside it if it is one"
 )
+
+
+class Mouse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One use of the mouse; rows and columns count from 0. A `click` is a press and a release; a
+    `move` with a `button` drags."""
+
+    row: Annotated[int, msgspec.Meta(ge=0, lt=_MOST_ROWS)]
+    col: Annotated[int, msgspec.Meta(ge=0, lt=_MOST_COLS)]
+    action: MouseAction
+    button: Literal["left", "middle", "right"] | None = None
+    mods: tuple[Literal["shift", "ctrl", "meta"], ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.mods)) < len(self.mods):
+            raise ValueError("`mods` names each of its keys once")
+        if self.button is not None and self.action.startswith("scroll"):
+            raise ValueError("a scroll has no button")
 
 
 class InputForm(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +62,7 @@ class InputForm(msgspec.Struct, frozen=True, kw_only=True):
     signal: str = ""
     rows: int = 0
     cols: int = 0
+    mouse: Mouse | None = None
     secret: bool = False
 
     def __repr__(self) -> str:
@@ -89,6 +108,18 @@ def _keys(value: object, secret: bool) -> InputForm:
     return InputForm(kind="keys", keys=tuple(value), secret=secret)
 
 
+def _mouse(value: object, secret: bool) -> InputForm:
+    try:
+        mouse = msgspec.convert(value, Mouse)
+    except msgspec.ValidationError as wrong:
+        raise _wrong(
+            '`mouse` is {"row": n, "col": n, "action": "click" | "press" | "release" | "move" | '
+            '"scroll_up" | "scroll_down"}, with "button": "left" | "middle" | "right" and "mods": '
+            f'["shift", "ctrl", "meta"] beside them; {str(wrong)[:200]}'
+        ) from None
+    return InputForm(kind="mouse", mouse=mouse, secret=secret)
+
+
 def _eof(value: object, secret: bool) -> InputForm:
     if value is not True:
         raise _wrong("`eof` is true")
@@ -117,6 +148,7 @@ _READERS = {
     "line": lambda value, secret: _text("line", value, secret),
     "paste": lambda value, secret: _text("paste", value, secret),
     "keys": _keys,
+    "mouse": _mouse,
     "eof": _eof,
     "signal": _signal,
     "resize": _resize,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haft_protocol.inputs import SIGNALS, InputForm, read_input
+from haft_protocol.inputs import SIGNALS, InputForm, Mouse, read_input
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,17 @@ from haft_protocol.inputs import SIGNALS, InputForm, read_input
         ({"signal": "SIGTERM"}, InputForm(kind="signal", signal="TERM")),
         ({"signal": "usr1"}, InputForm(kind="signal", signal="USR1")),
         ({"resize": {"rows": 40, "cols": 120}}, InputForm(kind="resize", rows=40, cols=120)),
+        (
+            {"mouse": {"row": 2, "col": 4, "action": "click"}},
+            InputForm(kind="mouse", mouse=Mouse(row=2, col=4, action="click")),
+        ),
+        (
+            {"mouse": {"row": 0, "col": 0, "action": "move", "button": "left", "mods": ["ctrl"]}},
+            InputForm(
+                kind="mouse",
+                mouse=Mouse(row=0, col=0, action="move", button="left", mods=("ctrl",)),
+            ),
+        ),
         ({"line": "pw", "secret": True}, InputForm(kind="line", text="pw", secret=True)),
         ({"line": "pw", "secret": False}, InputForm(kind="line", text="pw")),
     ],
@@ -66,6 +77,21 @@ def test_each_form_is_read(form: object, read: InputForm) -> None:
         ({"resize": {"rows": 24, "cols": 10**9}}, "`resize.cols`"),
         ({"resize": {"rows": True, "cols": 80}}, "`resize.rows`"),
         ({"resize": {"rows": 24.0, "cols": 80}}, "`resize.rows`"),
+        ({"mouse": {"row": 1, "col": 1}}, "`mouse` is"),
+        ({"mouse": {"row": 1, "col": 1, "action": "wheel"}}, "`mouse` is"),
+        ({"mouse": {"row": -1, "col": 1, "action": "click"}}, "`mouse` is"),
+        ({"mouse": {"row": 1, "col": 10**9, "action": "click"}}, "`mouse` is"),
+        ({"mouse": {"row": True, "col": 1, "action": "click"}}, "`mouse` is"),
+        ({"mouse": {"row": 1, "col": 1, "action": "click", "x": 1}}, "`mouse` is"),
+        ({"mouse": {"row": 1, "col": 1, "action": "click", "button": "up"}}, "`mouse` is"),
+        (
+            {"mouse": {"row": 1, "col": 1, "action": "scroll_up", "button": "left"}},
+            "a scroll has no button",
+        ),
+        (
+            {"mouse": {"row": 1, "col": 1, "action": "click", "mods": ["ctrl", "ctrl"]}},
+            "each of its keys once",
+        ),
         ({"line": "a", "secret": 1}, "`secret` is true or false"),
     ],
 )  # fmt: skip
@@ -84,7 +110,7 @@ def test_everything_else_is_refused_in_words(form: object, words: str) -> None:
             st.lists(inner, max_size=3)
             | st.dictionaries(
                 st.sampled_from(
-                    ["line", "keys", "eof", "resize", "signal", "secret", "rows", "cols"]
+                    ["line", "keys", "mouse", "eof", "resize", "signal", "secret", "rows", "cols"]
                 ),
                 inner,
                 max_size=3,

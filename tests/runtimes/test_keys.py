@@ -54,7 +54,7 @@ def no_encoder(press: KeyPress) -> bytes:
     ],
 )
 def test_common_keys_need_no_screen(name: str, sent: bytes) -> None:
-    assert encode([name], False, no_encoder) == (sent,)
+    assert encode([name], False, False, no_encoder) == (sent,)
 
 
 @pytest.mark.parametrize(
@@ -84,19 +84,19 @@ def test_the_application_cursor_mode_is_honoured(
     name: str, normal: bytes, application: bytes
 ) -> None:
     screen = Screen(24, 80, lambda reply: None)
-    assert encode([name], screen.keyboard_protocol, screen.encode_key) == (normal,)
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (normal,)
     screen.feed(b"\x1b[?1h")
     assert screen.application_cursor
-    assert encode([name], screen.keyboard_protocol, screen.encode_key) == (application,)
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (application,)
     screen.feed(b"\x1b[?1l")
-    assert encode([name], screen.keyboard_protocol, screen.encode_key) == (normal,)
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (normal,)
 
 
 def test_a_keyboard_protocol_that_the_program_asked_for_is_honoured() -> None:
     screen = Screen(24, 80, lambda reply: None)
     screen.feed(b"\x1b[>1u")
     assert screen.keyboard_protocol
-    sent = encode(["C-c", "Escape", "a", "C-i"], screen.keyboard_protocol, screen.encode_key)
+    sent = encode(["C-c", "Escape", "a", "C-i"], screen.keyboard_protocol, False, screen.encode_key)
     assert sent == (b"\x1b[99;5u", b"\x1b[27u", b"a", b"\x1b[105;5u")
 
 
@@ -117,10 +117,10 @@ def test_a_wrong_name_stops_the_whole_list() -> None:
         return b"x"
 
     with pytest.raises(InputRefused):
-        encode(["Up", "Nope"], False, encoder)
+        encode(["Up", "Nope"], False, False, encoder)
     assert seen == []
     with pytest.raises(InputRefused, match="at least one name"):
-        encode([], False, encoder)
+        encode([], False, False, encoder)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_any_character_with_any_modifiers_is_typed_or_refused(
     screen.feed(protocol)
     name = "".join(sorted(modifiers)) + char
     try:
-        (data,) = encode([name], screen.keyboard_protocol, screen.encode_key)
+        (data,) = encode([name], screen.keyboard_protocol, False, screen.encode_key)
     except InputRefused as refused:
         assert str(refused).endswith(".")
     else:
@@ -173,9 +173,9 @@ def test_any_character_with_any_modifiers_is_typed_or_refused(
 def test_a_letter_with_another_as_its_capital_is_not_that_one() -> None:
     screen = Screen(24, 80, lambda reply: None)
     for name in ("C-ı", "C-ſ", "C-ß", "C-İ"):
-        (data,) = encode([name], False, screen.encode_key)
+        (data,) = encode([name], False, False, screen.encode_key)
         assert data not in (b"\t", b"\x13")
-    assert encode(["S-ß"], False, screen.encode_key) == ("ß".encode(),)
+    assert encode(["S-ß"], False, False, screen.encode_key) == ("ß".encode(),)
 
 
 @given(st.text(max_size=12))

@@ -40,6 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--keys", nargs="+", metavar="KEY", help="keys, as tmux names them: C-c Up Enter F5"
     )
     form.add_argument("--paste", metavar="TEXT", help="as a paste")
+    form.add_argument(
+        "--click", metavar="ROW,COL", help="the left button of the mouse there, counted from 0"
+    )
     form.add_argument("--eof", action="store_true", help="the end of its input")
     form.add_argument("--signal", metavar="NAME", help="a signal: INT TERM HUP …")
     form.add_argument("--resize", metavar="ROWSxCOLS", help="another size of its terminal")
@@ -66,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 def _form(options: argparse.Namespace, secret: bool) -> object:
     given = {
         name: getattr(options, name)
-        for name in ("text", "line", "keys", "paste", "eof", "signal", "resize", "input")
+        for name in ("text", "line", "keys", "paste", "click", "eof", "signal", "resize", "input")
         if hasattr(options, name)
     }
     match given:
@@ -78,6 +81,8 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
             return {"line": read_text(text, line=True, secret=secret)}
         case {"paste": text}:
             return {"paste": read_text(text, secret=secret)}
+        case {"click": place}:
+            return {"mouse": {**read_place(place), "action": "click"}}
         case {"resize": size}:
             return {"resize": read_size(size)}
         case {"input": document}:

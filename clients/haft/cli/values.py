@@ -16,7 +16,7 @@ from haft_protocol.questions import Boolean, Question, Select
 
 from .options import UsageError
 
-__all__ = ["read_answer", "read_arguments", "read_json", "read_size", "read_text"]
+__all__ = ["read_answer", "read_arguments", "read_json", "read_place", "read_size", "read_text"]
 
 _YES = {"y", "yes", "true"}
 _NO = {"n", "no", "false"}
@@ -85,6 +85,14 @@ def read_size(text: str) -> dict[str, int]:
     if found is None:
         raise UsageError(f"--resize wants rows by columns, as in 24x80, not {text!r}")
     return {"rows": int(found[1]), "cols": int(found[2])}
+
+
+def read_place(text: str) -> dict[str, int]:
+    """Read a place on a terminal, as in 3,10: row and column, from 0."""
+    found = re.fullmatch(r"(\d{1,5}),(\d{1,5})", text)
+    if found is None:
+        raise UsageError(f"--click wants row and column from 0, as in 3,10, not {text!r}")
+    return {"row": int(found[1]), "col": int(found[2])}
 
 
 def read_answer(text: str, question: Question) -> Any:

@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from haft_protocol.inputs import InputKind, Mouse
+
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
     from haftd.host.cgroup import Cgroup
@@ -148,12 +150,13 @@ class InputRefused(Exception):
 class Input:
     """One input of `apply`, checked in form. `secret`: in no log, no repr."""
 
-    kind: Literal["text", "line", "keys", "paste", "eof", "signal", "resize"]
+    kind: InputKind
     text: str = field(default="", repr=False)
     keys: tuple[str, ...] = field(default=(), repr=False)
     signal: str = ""
     rows: int = 0
     cols: int = 0
+    mouse: Mouse | None = None
     secret: bool = False
 
 

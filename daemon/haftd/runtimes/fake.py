@@ -197,6 +197,8 @@ class FakeGrip:
             self._size = (item.rows, item.cols)
             self._revision += 1
             return self._number
+        if item.kind == "mouse" and not self._call.terminal:
+            raise InputRefused("There is no terminal to use a mouse on.")
         if self._closed or (self._call.stdin == "null" and not self._call.terminal):
             raise InputRefused("The input of the tool is closed.")
         self.given.append(item)

@@ -143,12 +143,12 @@ def are_plain(names: Sequence[str]) -> bool:
 
 
 def encode(
-    names: Sequence[str], protocol: bool, encoder: Callable[[KeyPress], bytes]
+    names: Sequence[str], protocol: bool, swapped: bool, encoder: Callable[[KeyPress], bytes]
 ) -> tuple[bytes, ...]:
     """Encode each of `names`; raises `InputRefused` before anything is encoded.
 
     `protocol`: the program has asked for a keyboard protocol of its own, so that `encoder` is
-    asked for every key.
+    asked for every key; `swapped`: for the other code of the backspace key.
     """
     presses = [read_key(name) for name in names]
     if not presses:
@@ -158,7 +158,8 @@ def encode(
         )
     encoded = []
     for name, press in zip(names, presses, strict=True):
-        data = None if protocol else _plain(press)
+        asked = protocol or (swapped and press.name == "BSpace")
+        data = None if asked else _plain(press)
         data = encoder(press) if data is None else data
         if not data:
             raise InputRefused(f"A terminal sends nothing for the key {name!a}; choose another.")

@@ -88,6 +88,8 @@ class PipeGrip(ChildGrip):
                 self.child.kin.signal(signal.Signals[f"SIG{item.signal}"])
             case "resize":
                 raise InputRefused("There is no terminal to resize: the handle is on a pipe.")
+            case "mouse":
+                raise InputRefused("There is no terminal to use a mouse on: it is on a pipe.")
             case "eof":
                 self.open_writer().end()
             case "keys":

@@ -24,7 +24,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from haft_protocol.inputs import Mouse
+
 from .base import InputRefused, ScreenShot
+from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
 from .paint import KEPT_UNFINISHED, paint
 
@@ -50,9 +53,15 @@ _SCROLLBACK_LINES = 100_000
 """Out of reach: a bound of lines is kept by dropping line by line, which costs ten times the time
 of dropping a page."""
 
+_MOST_BLANK = 256
+"""Blank lines in a row that are counted one by one."""
+
 _BRACKETED_PASTE = 2004
 _APPLICATION_CURSOR = 1
-_MARKERS = ("\x1b[200~", "\x1b[201~")
+_BACKARROW = 67
+_TELLING, _TOLD = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
+"""Nothing but a key tells of modifyOtherKeys."""
+
 
 _core: ModuleType | None = None
 _has_begun = False
@@ -102,35 +111,6 @@ def _warm_up() -> None:
     drawn.close()
 
 
-_KEYS = {
-    "Enter": "ENTER",
-    "Tab": "TAB",
-    "BTab": "TAB",
-    "BSpace": "BACKSPACE",
-    "Space": "SPACE",
-    "Escape": "ESCAPE",
-    "Up": "ARROW_UP",
-    "Down": "ARROW_DOWN",
-    "Left": "ARROW_LEFT",
-    "Right": "ARROW_RIGHT",
-    "Home": "HOME",
-    "End": "END",
-    "PPage": "PAGE_UP",
-    "NPage": "PAGE_DOWN",
-    "IC": "INSERT",
-    "DC": "DELETE",
-    "KPEnter": "NUMPAD_ENTER",
-    "KP+": "NUMPAD_ADD",
-    "KP-": "NUMPAD_SUBTRACT",
-    "KP*": "NUMPAD_MULTIPLY",
-    "KP/": "NUMPAD_DIVIDE",
-    "KP.": "NUMPAD_DECIMAL",
-    **{f"KP{n}": f"NUMPAD_{n}" for n in range(10)},
-    **{f"F{n}": f"F{n}" for n in range(1, 21)},
-}
-_TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
-
-
 class Screen:
     """One terminal's screen; not before it is looked at or spoken to does it cost anything."""
 
@@ -139,7 +119,8 @@ class Screen:
         "_bytes",
         "_cols",
         "_eager",
-        "_encoder",
+        "_keys",
+        "_mouse",
         "_on_reply",
         "_painted",
         "_resizes",
@@ -159,7 +140,8 @@ class Screen:
         self._waiting_size = 0
         self._eager = False
         self._terminal: Any = None
-        self._encoder: Any = None
+        self._keys: KeyEncoder | None = None
+        self._mouse: MouseEncoder | None = None
         self._bytes = 0
         self._resizes = 0
         self._shot: ScreenShot | None = None
@@ -263,7 +245,7 @@ class Screen:
         self._resizes += 1
         if self._terminal is not None or self._waiting:
             self.catch_up()  # What was printed before the resize was printed at the old size.
-            self._terminal.resize(cols, rows)
+            self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> ScreenShot:
         """Take the plain text of what is shown; each of `lines` is a row, without blanks at its end."""
@@ -318,11 +300,26 @@ class Screen:
 
     @property
     def keyboard_protocol(self) -> bool:
-        """Whether the program asked for a keyboard protocol beyond the common one."""
+        """Whether the program asked for a keyboard protocol beyond the common one: kitty's, or
+        xterm's modifyOtherKeys."""
         if not self._eager:
             return False
         self.catch_up()
-        return bool(self._terminal.get("kitty_keyboard_flags", "uint8_t"))
+        flags = self._terminal.get("kitty_keyboard_flags", "uint8_t")
+        return bool(flags) or self.encode_key(_TELLING) == _TOLD
+
+    @property
+    def swaps_backspace(self) -> bool:
+        """Whether the program asked for the other code of the backspace key."""
+        return self._mode(_BACKARROW)
+
+    @property
+    def wants_mouse(self) -> bool:
+        """Whether the program has turned reports of the mouse on."""
+        if not self._eager:
+            return False
+        self.catch_up()
+        return bool(self._terminal.get("mouse_tracking", "bool"))
 
     def _mode(self, number: int) -> bool:
         if not self._eager:
@@ -332,54 +329,38 @@ class Screen:
 
     def encode_paste(self, text: str) -> bytes:
         """Encode a paste: between codes if the program asked for that, control characters blanked.
-
-        The codes themselves are taken out of `text`, so that nothing in it can end the paste.
-        Raises `InputRefused`.
-        """
-        bracketed = self.bracketed_paste
-        for marker in _MARKERS:
-            while marker in text:
-                text = text.replace(marker, "")
-        core = load()
-        data = text.encode()
-        room = len(data) + 64
-        out = core.ffi.new("char[]", room)
-        size = core.ffi.new("size_t*")
-        given = core.ffi.new("char[]", data)
-        told = core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size)
-        _check(core, told, "paste")
-        return bytes(core.ffi.buffer(out, size[0]))
+        Raises `InputRefused`."""
+        return encode_paste(load(), text, self.bracketed_paste)
 
     def encode_key(self, press: KeyPress) -> bytes:
         """Encode one key as the program's modes want it; empty when a terminal sends nothing.
-
-        Raises `InputRefused`.
-        """
+        Raises `InputRefused`."""
         self.catch_up()
-        core = load()
-        lib, ffi = core.lib, core.ffi
-        if self._encoder is None:
-            self._encoder = _Encoder(core)
-        encoder, event = self._encoder.encoder, self._encoder.event
-        lib.ghostty_key_encoder_setopt_from_terminal(encoder, self._terminal._t[0])
-        text = press.char or _TEXT_OF.get(press.name, "")
-        if press.char:
-            key, shift = _key_of(lib, press.char), press.shift or press.char.isupper()
-        else:
-            key = getattr(lib, "GHOSTTY_KEY_" + _KEYS[press.name])
-            shift = press.shift or press.name == "BTab"
-        lib.ghostty_key_event_set_action(event, lib.GHOSTTY_KEY_ACTION_PRESS)
-        lib.ghostty_key_event_set_key(event, key)
-        lib.ghostty_key_event_set_mods(event, shift | press.ctrl << 1 | press.meta << 2)
-        lib.ghostty_key_event_set_consumed_mods(event, int(shift and bool(press.char)))
-        # The event borrows the text: it must live until the call that encodes.
-        utf8 = ffi.new("char[]", text.encode() or b"\0")
-        lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
-        small = text.lower() if len(text.lower()) == 1 else text
-        lib.ghostty_key_event_set_unshifted_codepoint(event, ord(small) if text else 0)
-        out, size = ffi.new("char[128]"), ffi.new("size_t*")
-        _check(core, lib.ghostty_key_encoder_encode(encoder, event, out, 128, size), "key")
-        return bytes(ffi.buffer(out, size[0]))
+        if self._keys is None:
+            self._keys = KeyEncoder(load())
+        return self._keys.encode(self._terminal._t[0], press)
+
+    def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
+        """Encode a use of the mouse, one part for each report. Raises `InputRefused` where the
+        program takes no such reports."""
+        if not self.wants_mouse:
+            raise InputRefused(
+                "The program takes no mouse: it has not turned reports of it on. Use keys."
+            )
+        if mouse.row >= self._rows or mouse.col >= self._cols:
+            raise InputRefused(
+                f"There is no row {mouse.row}, column {mouse.col} on a screen of {self._rows} rows "
+                f"and {self._cols} columns, counted from 0."
+            )
+        if self._mouse is None:
+            self._mouse = MouseEncoder(load())
+        parts = self._mouse.encode(self._terminal._t[0], self._rows, self._cols, mouse)
+        if not parts:
+            raise InputRefused(
+                f"The program has asked for some reports of the mouse, but not for this {mouse.action}"
+                " there."
+            )
+        return parts
 
     def close(self) -> ScreenShot | None:
         """Nothing will be printed any more: give memory back. Returns the last picture, which
@@ -389,7 +370,7 @@ class Screen:
         if self._terminal is not None:
             self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.close()
-            self._terminal = self._encoder = None
+            self._terminal = self._keys = self._mouse = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager = False
         return self._shot
@@ -427,12 +408,22 @@ class Scratch:
         above = terminal.get("scrollback_rows", "size_t")
         col, row = terminal.cursor
         row += above
-        before = ""
-        if col:
+        if col and self._span(0, row, col - 1, row):
             before = self._span(0, 0, col - 1, row)
-        elif row:
-            before = self._span(0, 0, cols - 1, row - 1) + "\n"
+        else:
+            before = self._above(row) + " " * col
         return before, self._span(col, row, cols - 1, above + self._rows - 1)
+
+    def _above(self, row: int) -> str:
+        """The lines above a row that begins one; the library leaves out the blank ones at the end."""
+        last = self._cols - 1
+        blank = 0
+        while blank < min(row, _MOST_BLANK) and not self._span(
+            0, row - blank - 1, last, row - blank - 1
+        ):
+            blank += 1
+        text = self._span(0, 0, last, row - 1) + "\n" if blank < row else ""
+        return text + "\n" * blank
 
     def _span(self, left: int, top: int, right: int, bottom: int) -> str:
         core, terminal = self._core, self._terminal
@@ -452,35 +443,3 @@ class Scratch:
     def close(self) -> None:
         """Give the memory back."""
         self._terminal.close()
-
-
-class _Encoder:
-    """The library's key encoder and its event, freed with this object."""
-
-    __slots__ = ("_free_encoder", "_free_event", "encoder", "event")
-
-    def __init__(self, core: Any) -> None:
-        lib, ffi = core.lib, core.ffi
-        encoder, event = ffi.new("GhosttyKeyEncoder*"), ffi.new("GhosttyKeyEvent*")
-        core.check(lib.ghostty_key_encoder_new(ffi.NULL, encoder), "key_encoder_new")
-        self._free_encoder = ffi.gc(encoder[0], lib.ghostty_key_encoder_free)
-        core.check(lib.ghostty_key_event_new(ffi.NULL, event), "key_event_new")
-        self._free_event = ffi.gc(event[0], lib.ghostty_key_event_free)
-        self.encoder, self.event = self._free_encoder, self._free_event
-
-
-def _check(core: Any, told: int, what: str) -> None:
-    try:
-        core.check(told, what)
-    except core.GhosttyError:
-        raise InputRefused(f"The terminal cannot encode this {what}; give it as text.") from None
-
-
-def _key_of(lib: Any, char: str) -> int:
-    """The key of a character. The capitals of other alphabets may be made of two characters, or
-    of one of ours: they are not on the keyboard that the library knows."""
-    if char.isascii() and char.isalpha():
-        return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
-    if char.isascii() and char.isdigit():
-        return int(getattr(lib, f"GHOSTTY_KEY_DIGIT_{char}"))
-    return int(lib.GHOSTTY_KEY_UNIDENTIFIED)

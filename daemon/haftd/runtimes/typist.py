@@ -44,7 +44,8 @@ _PATIENCE_S = 1.0
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 0.25
 _MOST_WAITING = 1 << 20
-_LINE_END = re.compile(rb"[\r\n]")
+_LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
+"""The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
 _INT = struct.Struct("i")
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
 """What ends, hands over or throws away the line that was begun, in canonical mode."""
@@ -187,7 +188,7 @@ class Typist:
         That is nothing while the terminal library has to be loaded first.
         """
         if item.kind == "keys":
-            keys.encode(item.keys, True, lambda press: b"x")
+            keys.encode(item.keys, True, False, lambda press: b"x")
         elif item.kind in ("text", "line", "paste") and modes.canonical:
             longest, before = 0, self._line
             for part in _LINE_END.split(item.text.encode()):
@@ -208,13 +209,20 @@ class Typist:
 
     def _wants_library(self, item: Input) -> bool:
         """Whether the terminal library has to be loaded first."""
-        if screen.is_loaded() or item.kind not in ("paste", "keys"):
+        if screen.is_loaded():
             return False
-        return item.kind == "paste" or self._screen.has_modes or not keys.are_plain(item.keys)
+        match item.kind:
+            case "paste":
+                return True
+            case "mouse":  # Without a mode it is refused; that takes no library.
+                return self._screen.has_modes
+            case "keys":
+                return self._screen.has_modes or not keys.are_plain(item.keys)
+        return False
 
     def _has_to_wait(self, item: Input) -> bool:
         """Whether what was typed before has to be read first: text may follow text."""
-        return item.kind in ("keys", "eof") or self._last_was_key
+        return item.kind in ("keys", "mouse", "eof") or self._last_was_key
 
     def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
         """The bytes of `item`, one part for each event that has to be read by itself."""
@@ -229,9 +237,14 @@ class Typist:
                 text = item.text.encode()
                 return (text + end,) if modes.canonical or not text else (text, end)
             case "keys":
-                protocol = self._screen.keyboard_protocol
-                parts = keys.encode(item.keys, protocol, self._screen.encode_key)
+                shown = self._screen
+                swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
+                parts = keys.encode(item.keys, protocol, swapped, shown.encode_key)
                 return (b"".join(parts),) if modes.canonical else parts
+            case "mouse":
+                if item.mouse is None:
+                    raise AssertionError("an input of the mouse says what was done")
+                return self._screen.encode_mouse(item.mouse)
             case "eof":
                 return (self._end_of_input(modes),)
         raise AssertionError(f"a {item.kind} is not typed")
@@ -269,7 +282,7 @@ class Typist:
 
     def _done(self, typed: _Typed) -> None:
         """All of it is typed."""
-        self._last_was_key = typed.item.kind in ("keys", "line", "eof")
+        self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
         # With nothing behind it, what was dropped meanwhile is dealt with too.
         number = typed.number if self._queue else self._number
         if self._writer.waiting:

@@ -167,5 +167,6 @@ def _input(form: InputForm) -> Input:
         signal=form.signal,
         rows=form.rows,
         cols=form.cols,
+        mouse=form.mouse,
         secret=form.secret,
     )

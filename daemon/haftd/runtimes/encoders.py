@@ -1,0 +1,181 @@
+"""What keyboard, mouse and clipboard of a terminal send, as the modes of the program want it.
+
+Rules:
+
+- The library encodes; what is an event here becomes one there. Its modes are read from the terminal
+  each time.
+- A key, a move or a scroll that a terminal sends nothing for gives no bytes.
+- The keypad's keys are those of the keypad, whatever NumLock would make of them.
+- Nothing in a paste ends it, or is taken for a key: control characters are blanked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haft_protocol.inputs import Mouse
+
+from .base import InputRefused
+from .keys import KeyPress
+
+__all__ = ["CELL", "KeyEncoder", "MouseEncoder", "encode_paste"]
+
+CELL = (8, 16)
+"""The size of a cell in pixels, as it is reported to the program: width and height."""
+
+_MARKERS = ("\x1b[200~", "\x1b[201~")
+_KEYS = {
+    "Enter": "ENTER",
+    "Tab": "TAB",
+    "BTab": "TAB",
+    "BSpace": "BACKSPACE",
+    "Space": "SPACE",
+    "Escape": "ESCAPE",
+    "Up": "ARROW_UP",
+    "Down": "ARROW_DOWN",
+    "Left": "ARROW_LEFT",
+    "Right": "ARROW_RIGHT",
+    "Home": "HOME",
+    "End": "END",
+    "PPage": "PAGE_UP",
+    "NPage": "PAGE_DOWN",
+    "IC": "INSERT",
+    "DC": "DELETE",
+    "KPEnter": "NUMPAD_ENTER",
+    "KP+": "NUMPAD_ADD",
+    "KP-": "NUMPAD_SUBTRACT",
+    "KP*": "NUMPAD_MULTIPLY",
+    "KP/": "NUMPAD_DIVIDE",
+    "KP.": "NUMPAD_DECIMAL",
+    **{f"KP{n}": f"NUMPAD_{n}" for n in range(10)},
+    **{f"F{n}": f"F{n}" for n in range(1, 21)},
+}
+_TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
+_BUTTONS = {"left": "LEFT", "middle": "MIDDLE", "right": "RIGHT"}
+_WHEEL = {"scroll_up": "FOUR", "scroll_down": "FIVE"}
+_MODS = {"shift": 1, "ctrl": 2, "meta": 4}
+_ACTIONS = {"release": "RELEASE", "move": "MOTION"}
+
+
+class KeyEncoder:
+    """The library's key encoder and its event, freed with this object."""
+
+    __slots__ = ("_core", "_encoder", "_event", "_out", "_size")
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._encoder = _owned(core, "GhosttyKeyEncoder", "key_encoder")
+        self._event = _owned(core, "GhosttyKeyEvent", "key_event")
+        self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
+
+    def encode(self, terminal: Any, press: KeyPress) -> bytes:
+        """Encode one key. Raises `InputRefused`."""
+        lib, ffi, event = self._core.lib, self._core.ffi, self._event
+        lib.ghostty_key_encoder_setopt_from_terminal(self._encoder, terminal)
+        no = ffi.new("bool*", False)
+        option = lib.GHOSTTY_KEY_ENCODER_OPT_IGNORE_KEYPAD_WITH_NUMLOCK
+        lib.ghostty_key_encoder_setopt(self._encoder, option, no)
+        text = press.char or _TEXT_OF.get(press.name, "")
+        if press.char:
+            key, shift = _key_of(lib, press.char), press.shift or press.char.isupper()
+        else:
+            key = getattr(lib, "GHOSTTY_KEY_" + _KEYS[press.name])
+            shift = press.shift or press.name == "BTab"
+        lib.ghostty_key_event_set_action(event, lib.GHOSTTY_KEY_ACTION_PRESS)
+        lib.ghostty_key_event_set_key(event, key)
+        lib.ghostty_key_event_set_mods(event, shift | press.ctrl << 1 | press.meta << 2)
+        lib.ghostty_key_event_set_consumed_mods(event, int(shift and bool(press.char)))
+        # The event borrows the text: it must live until the call that encodes.
+        utf8 = ffi.new("char[]", text.encode() or b"\0")
+        lib.ghostty_key_event_set_utf8(event, utf8, len(text.encode()))
+        small = text.lower() if len(text.lower()) == 1 else text
+        lib.ghostty_key_event_set_unshifted_codepoint(event, ord(small) if text else 0)
+        told = lib.ghostty_key_encoder_encode(self._encoder, event, self._out, 128, self._size)
+        _check(self._core, told, "key")
+        return bytes(ffi.buffer(self._out, self._size[0]))
+
+
+class MouseEncoder:
+    """The library's mouse encoder and its event, freed with this object."""
+
+    __slots__ = ("_core", "_encoder", "_event", "_out", "_size")
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._encoder = _owned(core, "GhosttyMouseEncoder", "mouse_encoder")
+        self._event = _owned(core, "GhosttyMouseEvent", "mouse_event")
+        self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
+
+    def encode(self, terminal: Any, rows: int, cols: int, mouse: Mouse) -> tuple[bytes, ...]:
+        """Encode what was done, one part for each report. Raises `InputRefused`."""
+        lib = self._core.lib
+        size = self._core.init_sized("GhosttyMouseEncoderSize")
+        size.cell_width, size.cell_height = CELL
+        size.screen_width, size.screen_height = cols * CELL[0], rows * CELL[1]
+        lib.ghostty_mouse_encoder_setopt_from_terminal(self._encoder, terminal)
+        lib.ghostty_mouse_encoder_setopt(self._encoder, lib.GHOSTTY_MOUSE_ENCODER_OPT_SIZE, size)
+        actions = ("press", "release") if mouse.action == "click" else (mouse.action,)
+        reports = tuple(self._report(mouse, action) for action in actions)
+        return tuple(report for report in reports if report)
+
+    def _report(self, mouse: Mouse, action: str) -> bytes:
+        lib, ffi, event = self._core.lib, self._core.ffi, self._event
+        name = _WHEEL.get(action) or (mouse.button and _BUTTONS[mouse.button])
+        if name is None and action != "move":
+            name = "LEFT"
+        if name is None:
+            lib.ghostty_mouse_event_clear_button(event)
+        else:
+            lib.ghostty_mouse_event_set_button(event, getattr(lib, "GHOSTTY_MOUSE_BUTTON_" + name))
+        held = ffi.new("bool*", name is not None and action == "move")
+        option = lib.GHOSTTY_MOUSE_ENCODER_OPT_ANY_BUTTON_PRESSED
+        lib.ghostty_mouse_encoder_setopt(self._encoder, option, held)
+        which = getattr(lib, "GHOSTTY_MOUSE_ACTION_" + _ACTIONS.get(action, "PRESS"))
+        lib.ghostty_mouse_event_set_action(event, which)
+        lib.ghostty_mouse_event_set_mods(event, sum(_MODS[mod] for mod in mouse.mods))
+        # The middle of the cell.
+        x, y = (
+            (place + 0.5) * side for place, side in zip((mouse.col, mouse.row), CELL, strict=True)
+        )
+        lib.ghostty_mouse_event_set_position(event, {"x": x, "y": y})
+        told = lib.ghostty_mouse_encoder_encode(self._encoder, event, self._out, 128, self._size)
+        _check(self._core, told, "use of the mouse")
+        return bytes(ffi.buffer(self._out, self._size[0]))
+
+
+def encode_paste(core: Any, text: str, bracketed: bool) -> bytes:
+    """Encode a paste. The codes around it are taken out of `text`. Raises `InputRefused`."""
+    for marker in _MARKERS:
+        while marker in text:
+            text = text.replace(marker, "")
+    data = text.encode()
+    room = len(data) + 64
+    out, size = core.ffi.new("char[]", room), core.ffi.new("size_t*")
+    given = core.ffi.new("char[]", data)
+    told = core.lib.ghostty_paste_encode(given, len(data), bracketed, out, room, size)
+    _check(core, told, "paste")
+    return bytes(core.ffi.buffer(out, size[0]))
+
+
+def _owned(core: Any, kind: str, name: str) -> Any:
+    """A new object of the library, freed with what is returned."""
+    made = core.ffi.new(kind + "*")
+    core.check(getattr(core.lib, f"ghostty_{name}_new")(core.ffi.NULL, made), f"{name}_new")
+    return core.ffi.gc(made[0], getattr(core.lib, f"ghostty_{name}_free"))
+
+
+def _check(core: Any, told: int, what: str) -> None:
+    try:
+        core.check(told, what)
+    except core.GhosttyError:
+        raise InputRefused(f"The terminal cannot encode this {what}; give it as text.") from None
+
+
+def _key_of(lib: Any, char: str) -> int:
+    """The key of a character. The capitals of other alphabets may be made of two characters, or
+    of one of ours: they are not on the keyboard that the library knows."""
+    if char.isascii() and char.isalpha():
+        return int(getattr(lib, f"GHOSTTY_KEY_{char.upper()}"))
+    if char.isascii() and char.isdigit():
+        return int(getattr(lib, f"GHOSTTY_KEY_DIGIT_{char}"))
+    return int(lib.GHOSTTY_KEY_UNIDENTIFIED)
