@@ -126,7 +126,7 @@ def _overview(commands: Mapping[str, str]) -> str:
     return f"""\
 commands:
 {lines}
-A daemon is started when none answers (not by audit, status, stop, doctor, version).
+A daemon is started when none answers (not by attach, audit, status, stop, doctor, version).
 
 exit status:
   0 done   1 the tool failed   2 usage   3 no daemon   4 the daemon refused or did not answer

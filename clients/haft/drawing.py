@@ -3,7 +3,7 @@
 Rules: no I/O. The daemon's screen has answered the program's queries already; a second answer
 would arrive as if it were typed, so queries are taken out. What the program turns on is noted, and
 turned off again at the end, nothing else is. Bytes come cut anywhere; a sequence that is not
-complete waits for its rest.
+complete waits for its rest, and so does a character.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["Drawing", "clipped", "notice"]
+__all__ = ["Drawing", "notice"]
 
 _LONGEST = 4096
 """A sequence longer than this is none of those that are looked for, and does not wait."""
+
+_MOST_ROWS = 3
 
 _QUERY = re.compile(
     rb"\x05|\x1bZ"
@@ -71,21 +73,15 @@ class Drawing:
     def draw(self, data: bytes) -> bytes:
         """Return what is to be written for `data`."""
         data, self._held = self._held + data, b""
+        unfinished = _UNFINISHED.search(data, max(0, len(data) - _LONGEST))
+        self._held = _unfinished_character(data) if unfinished is None else unfinished[0]
+        data = data[: len(data) - len(self._held)]
         if b"\x1b" not in data and b"\x05" not in data:
             return data
-        unfinished = _UNFINISHED.search(data, max(0, len(data) - _LONGEST))
-        if unfinished is not None:
-            data, self._held = data[: unfinished.start()], unfinished[0]
         data = _QUERY.sub(b"", data)
         for found in _CHANGE.finditer(data):
             self._note(found)
         return data
-
-    def go_on_from(self, before: bytes) -> None:
-        """The picture was painted anew at a place in the output that `before` leads up to: what is
-        unfinished there is not in the picture, and its rest is still to come."""
-        unfinished = _UNFINISHED.search(before)
-        self._held = _unfinished_character(before) if unfinished is None else unfinished[0]
 
     def undo(self) -> bytes:
         """Return what makes the terminal as it was, in modes and styles, and forget what was."""
@@ -130,17 +126,30 @@ def _unfinished_character(data: bytes) -> bytes:
     return b""
 
 
-def clipped(text: str, width: int, *, end: bool = False) -> str:
-    """Cut a text of one line to `width` columns; with `end` its end is kept."""
-    room = max(0, width)
-    kept: list[str] = []
-    chars = [c if c.isprintable() else " " for c in text]
-    for char in reversed(chars) if end else chars:
+def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
+    """Draw words of haft's own over the last rows, `_MOST_ROWS` at most; with `asks` the end of
+    the text is what is shown of a longer one, and the cursor stays behind it."""
+    lines = _wrapped(text, max(1, cols - 1))
+    most = max(1, min(_MOST_ROWS, rows))
+    lines = lines[-most:] if asks else lines[:most]
+    drawn = b"\x1b[?6l"
+    for place, line in enumerate(lines):
+        row = rows - len(lines) + place + 1
+        drawn += b"\x1b[%d;1H\x1b[0;7m\x1b[2K%b\x1b[0m" % (row, line.encode("utf-8", "replace"))
+    return drawn + b"\x1b[?25h" if asks else b"\x1b7" + drawn + b"\x1b8"
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Cut a text into rows; what is not to be printed becomes a blank."""
+    lines, room = [""], width
+    for char in text:
+        char = char if char.isprintable() else " "
         room -= _columns(char)
         if room < 0:
-            break
-        kept.append(char)
-    return "".join(reversed(kept) if end else kept)
+            lines.append("")
+            room = width - _columns(char)
+        lines[-1] += char
+    return lines
 
 
 def _columns(char: str) -> int:
@@ -149,10 +158,3 @@ def _columns(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def notice(text: str, rows: int, cols: int, *, asks: bool = False) -> bytes:
-    """Draw a line of haft's own over the last row; with `asks` the cursor stays behind it."""
-    line = clipped(text, cols - 1, end=asks).encode("utf-8", "replace")
-    drawn = b"\x1b[?6l\x1b[%d;1H\x1b[0;7m\x1b[2K%b\x1b[0m" % (max(1, rows), line)
-    return drawn + b"\x1b[?25h" if asks else b"\x1b7" + drawn + b"\x1b8"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft.drawing import Drawing, clipped, notice
+from haft.drawing import Drawing, notice
 from haftd.runtimes.screen import Screen
 
 QUERIES = [
@@ -138,31 +138,25 @@ def test_the_alternate_screen_is_known() -> None:
     assert not drawing.alt
 
 
-@pytest.mark.parametrize(
-    ("before", "rest", "drawn"),
-    [
-        (b"abc\x1b[3", b"1mx", b"\x1b[31mx"),
-        (b"abc\x1b[", b"6nx", b"x"),
-        (b"abc\x1b", b"cx", b"\x1bcx"),
-        ("ab€".encode()[:-1], "€".encode()[-1:] + b"x", "€x".encode()),
-        ("ab€".encode(), b"x", b"x"),
-        (b"abc", b"x", b"x"),
-        (b"", b"x", b"x"),
-    ],
-)
-def test_after_a_picture_what_was_unfinished_goes_on(
-    before: bytes, rest: bytes, drawn: bytes
-) -> None:
-    drawing = Drawing()
-    drawing.go_on_from(before)
-    assert drawing.draw(rest) == drawn
+def test_after_a_picture_what_was_unfinished_goes_on() -> None:
+    """What the daemon paints ends with the escape or the character that is begun."""
+    for begun, rest in ((b"\x1b[3", b"1mx"), (b"\x1b", b"[6nx"), (b"\xe2\x82", b"\xacx")):
+        screen = Screen(2, 8, lambda reply: None)
+        screen.feed(b"ab" + begun)
+        drawing = Drawing()
+        drawn = drawing.draw(screen.paint())
+        assert not drawn.endswith(begun)
+        assert drawing.draw(rest).endswith((b"\x1b[31mx", b"x", "€x".encode()))
 
 
-def test_a_notice_stands_in_the_last_row_and_the_cursor_stays() -> None:
-    screen = Screen(4, 10, lambda reply: None)
-    screen.feed(b"one\r\ntwo" + notice("hello 世界 and more", 4, 10))
-    shot = screen.snapshot()
-    assert shot.lines == ("one", "two", "", "hello 世")
-    assert shot.cursor == (1, 3)
-    assert clipped("hello\x1b[31m", 20) == "hello [31m"
-    assert clipped("hello", 3, end=True) == "llo"
+def test_a_notice_stands_in_the_last_rows_and_the_cursor_stays() -> None:
+    def shown(text: str, **options: bool) -> tuple[tuple[str, ...], tuple[int, int]]:
+        screen = Screen(4, 10, lambda reply: None)
+        screen.feed(b"one\r\ntwo" + notice(text, 4, 10, **options))
+        shot = screen.snapshot()
+        return shot.lines, shot.cursor
+
+    assert shown("hi\x1bthere") == (("one", "two", "", "hi there"), (1, 3))
+    assert shown("hello 世界 and") == (("one", "two", "hello 世", "界 and"), (1, 3))
+    assert shown("a" * 50)[0] == ("one", "a" * 9, "a" * 9, "a" * 9)
+    assert shown("a" * 50 + "?", asks=True) == (("one", "a" * 9, "a" * 9, "aaaaa?"), (3, 6))

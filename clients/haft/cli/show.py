@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from base64 import b64decode
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -24,11 +25,13 @@ __all__ = [
     "failed",
     "line",
     "plain",
+    "show_bytes",
     "show_line",
     "show_state",
     "state_line",
     "state_word",
     "table",
+    "takes",
     "text_of",
     "write",
 ]
@@ -36,11 +39,11 @@ __all__ = [
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
-def write(text: str) -> None:
+def write(text: str | bytes) -> None:
     """Write to stdout, at once."""
     if sys.stdout is not None and text:
         sys.stdout.flush()
-        data = memoryview(text.encode("utf-8", "replace"))
+        data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
         while data:
             # With PYTHONUNBUFFERED this is the bare file, which takes what the pipe takes.
             data = data[sys.stdout.buffer.write(data) :]
@@ -136,6 +139,13 @@ def show_state(state: HandleState) -> None:
             line(f"  {plain(more)}")
 
 
+def show_bytes(state: HandleState) -> None:
+    """Write the bytes that a view in base64 brings to stdout, and the state to stderr."""
+    if not isinstance(state.content, UnsetType):
+        write(b64decode(state.content))
+    show_line(state)
+
+
 def show_line(state: HandleState) -> None:
     """Show only the state, on stderr."""
     line(state_line(state), _colour(state))
@@ -173,7 +183,7 @@ def _situation(state: HandleState) -> list[str]:
             reads = f"reads a {wanted.kind}" if wanted.certain else f"may read a {wanted.kind}"
             return ["running", took, f"{reads}: {plain(wanted.prompt)}" if wanted.prompt else reads]
         case Waiting(question=question):
-            return ["waiting", took, f"asks: {plain(question.text)} {_takes(question.answer_type)}"]
+            return ["waiting", took, f"asks: {plain(question.text)} {takes(question.answer_type)}"]
         case Stopped():
             return ["stopped", *_ending(state), took]
     raise AssertionError("there are four states")
@@ -215,7 +225,8 @@ def _remarks(state: HandleState) -> list[str]:
     return parts
 
 
-def _takes(kind: object) -> str:
+def takes(kind: object) -> str:
+    """What a question takes, in brackets."""
     match kind:
         case Boolean():
             return "[yes/no]"

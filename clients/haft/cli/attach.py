@@ -1,0 +1,121 @@
+"""`haft attach`: take a handle's terminal into one's own, for as long as one likes.
+
+Rules: what cannot be attached is refused before the person's terminal is touched, with what to use
+instead. The terminal is given back before anything is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+
+from haft_protocol.states import HandleState, Pending, Stopped
+
+from ..connecting import find_socket, open_socket
+from ..errors import RemoteError
+from . import show
+from .attachment import Attachment, Line
+from .options import UsageError, chosen_socket, session
+from .ownterminal import OwnTerminal
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = r"""
+Whatever you type goes to the program, but for what follows C-\ :
+  C-\ d      detach; the program goes on, and its terminal gets its size back
+  C-\ C-\    type C-\
+  C-\ ?      show this
+
+The program's terminal becomes as large as yours; the one who came or resized last decides. Who
+reads the handle meanwhile loses nothing by it. A question that the handle asks is shown in the last
+row and answered there. An attach that is ended by a signal exits with 128 and its number.
+
+examples:
+  haft attach work
+  haft attach editor --read-only          look on without typing or changing its size
+  haft --session agent attach build       a handle of another session
+"""
+
+_INVALID_PARAMS = -32602
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument(
+        "-r", "--read-only", action="store_true", help="type nothing and change no size"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Attach, and say how it ended."""
+    if options.json:
+        raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
+    keys, screen = _terminals()
+    connected = open_socket(find_socket(chosen_socket(options)))
+    line = Line(connected, session=session(options), name="haft attach")
+    with line:
+        state = _look(line, options.id)
+        if isinstance(state, Stopped):
+            return _ended(state)
+        own = OwnTerminal(keys, screen)
+        attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
+        with own:
+            try:
+                last = attached.run()
+            finally:
+                attached.close()
+        left = attached.leave()
+    if own.gone:
+        return 128 + signal.SIGHUP  # and nobody to tell
+    if left:
+        show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
+    if last is not None:
+        return _ended(last)
+    if own.ended_by is not None:
+        _say_detached(options, f"detached by {signal.Signals(own.ended_by).name}")
+        return 128 + own.ended_by
+    _say_detached(options, "detached")
+    return 0
+
+
+def _terminals() -> tuple[int, int]:
+    """The descriptors of the person's terminal."""
+    for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
+        if stream is None or not stream.isatty():
+            raise UsageError(
+                f"attach wants a terminal as its standard {name}; use `haft apply` to type and "
+                "`haft fetch --wait input` or `haft logs -f` to read"
+            )
+    return sys.stdin.fileno(), sys.stdout.fileno()
+
+
+def _look(line: Line, handle: str) -> HandleState:
+    """See whether it is there and has a terminal; marks nothing as read."""
+    state = line.fetch(handle, cursor=0, max_bytes=0)
+    if isinstance(state, Pending):
+        raise UsageError(f"{handle} does not run yet; attach when it does")
+    if isinstance(state, Stopped):
+        return state
+    try:
+        return line.fetch(handle, view="screen", cursor=0, max_bytes=0)
+    except RemoteError as refused:
+        if refused.code != _INVALID_PARAMS:
+            raise
+        raise UsageError(
+            f"{handle} runs without a terminal; read it with `haft fetch {handle} --wait output` or "
+            f"`haft logs -f {handle}`, give it input with `haft apply {handle} --line …`"
+        ) from None
+
+
+def _ended(state: HandleState) -> int:
+    show.show_line(state)
+    return 1 if show.failed(state) else 0
+
+
+def _say_detached(options: argparse.Namespace, how: str) -> None:
+    named = session(options)
+    where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
+    show.line(f"{options.id}: {how}; `haft {where}attach {options.id}` comes back", "dim")

@@ -1,0 +1,425 @@
+"""An attach: a person's terminal and a handle's, joined until one of them goes.
+
+Rules: the handle's output is read by offset, so no read mark is moved and every byte is drawn once.
+The picture is painted first, and again after whatever haft itself has drawn. What is typed goes out
+in order, a piece at a time, the next when the last one is with the program: a program that does not
+read holds up the typing, never the screen or the way out. Text goes as an object, which is no
+answer to a question: what was meant for the program cannot answer one that has just come up.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import signal
+import time
+from collections import deque
+
+from haft_protocol.methods import View
+from haft_protocol.questions import Question, Secret
+from haft_protocol.states import HandleState, Screen, Stopped, Waiting
+
+from ..client import Haft
+from ..drawing import Drawing, notice
+from ..errors import HaftError, RemoteError
+from ..keyboard import AnswerLine, Event, Keyboard, Word
+from ..requests import decode
+from ..wire import result_of
+from .options import UsageError
+from .ownterminal import OwnTerminal
+from .show import takes
+from .values import read_answer
+
+__all__ = ["Attachment", "Line", "NoTerminal"]
+
+HELP = r" C-\ d detaches · C-\ C-\ types C-\ · everything else goes to the program "
+
+_PIECE = 16_384
+_OUTPUT = 65_536
+_MOST_TYPED = 16 << 20
+_FOR_LONG_MS = 86_400_000
+_QUESTION_MS = 500
+_NOTICE_S = 5.0
+_CALL_S = 5.0
+_DRAIN_S = 2.0
+_READABLE_S = 1.0
+"""For so long a notice stays although keys are typed."""
+_LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
+
+Size = tuple[int, int]
+_USUAL: Size = (24, 80)
+
+
+class NoTerminal(HaftError):
+    """The handle has no terminal that could be taken."""
+
+
+class Line(Haft):
+    """A connection that can be waited on beside other things."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether bytes wait to be sent."""
+        return bool(self._wire.to_send)
+
+    def advance(self) -> None:
+        """Send what goes and take in what is there; does not wait. Raises `ConnectionLost`."""
+        self._send()
+        self._receive()
+        if self._wire.fault is not None:
+            raise self._wire.fault
+
+    def take(self, number: int) -> HandleState | None:
+        """Return the reply to a request if it is there; raises `RemoteError`."""
+        answer = self._wire.take(number)
+        if answer is None:
+            return None
+        method, _ = self._due.pop(number)
+        state: HandleState = decode(method, result_of(answer))
+        return state
+
+
+class Attachment:
+    """One attach. `run` returns how it ended; `leave` gives the handle its size back."""
+
+    def __init__(self, line: Line, handle: str, own: OwnTerminal, *, read_only: bool) -> None:
+        self._line = line
+        self._id = handle
+        self._own = own
+        self._read_only = read_only
+        self._drawing = Drawing()
+        self._keyboard = Keyboard()
+        self._state: HandleState | None = None
+        self._cursor = 0
+        self._output: int | None = None
+        """The request that waits for output."""
+        self._typed: deque[str] = deque()
+        self._typing: tuple[int, str] | None = None
+        """The piece of text that is on its way to the program."""
+        self._held_up = False
+        """A question has come up that is not heard of yet: nothing is typed until it is."""
+        self._answer = AnswerLine()
+        self._question: Question | None = None
+        self._notice: tuple[str, float] | None = None
+        """What is shown over the last rows, and since when."""
+        self._found: Size | None = None
+        """The handle's size before it was changed."""
+        self._size: Size | None = None
+        self._wrong_size = False
+
+    # ── from the first picture to the end ───────────────────────────────────────────────────
+
+    def run(self) -> HandleState | None:
+        """Join both until the handle has stopped, which is returned, or it is detached: None."""
+        self._own.write(b"\x1b[22;0t" + self._scrolled_up())
+        self._fit()
+        self._paint()
+        while True:
+            if isinstance(self._state, Stopped):
+                return self._drain(self._state)
+            self._ask_for_output()
+            self._type()
+            keys = self._own.wait(self._line.fileno(), self._line.is_full, self._patience())
+            if self._own.ended_by is not None:
+                return None
+            if keys and self._take_keys(keys):
+                return None
+            self._line.advance()
+            self._take_output()
+            self._take_typed()
+            self._look_round()
+
+    def close(self) -> None:
+        """Make the person's terminal what it was: modes, styles, title, the cursor below."""
+        self._own.settle()
+        self._own.write(self._drawing.undo() + b"\x1b[23;0t\r\n\x1b[J")
+        self._own.settle()
+
+    def leave(self) -> int:
+        """Give the handle the size that it had, unless somebody has changed it since; return how
+        many characters of what was typed are not with the program."""
+        if self._found is not None and self._found != self._size:
+            try:
+                if self._size_now() == self._size:
+                    self._resize(self._found)
+            except HaftError:
+                pass  # The handle has ended, or asks something, or the daemon is gone.
+        return sum(map(len, self._typed))
+
+    def _scrolled_up(self) -> bytes:
+        """What was on the person's screen goes into its scrollback, where there is one."""
+        rows, _ = self._own.size() or _USUAL
+        return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
+
+    def _drain(self, state: Stopped) -> HandleState:
+        """Draw the last output, which may come a moment after the end."""
+        until = time.monotonic() + _DRAIN_S
+        while True:
+            fresh = self._fetch("raw", max_bytes=_OUTPUT)
+            if fresh.generation != state.generation or not isinstance(fresh, Stopped):
+                return state
+            state = fresh
+            before = self._cursor
+            self._draw(fresh)
+            self._own.settle(10.0)
+            if self._cursor == before:
+                if state.output_complete is not False or time.monotonic() > until:
+                    return state
+                time.sleep(0.05)
+
+    # ── output ──────────────────────────────────────────────────────────────────────────────
+
+    def _fetch(self, view: View, max_bytes: int = 0) -> HandleState:
+        # With a cursor nothing counts as read: the session is the assistant's.
+        return self._line.fetch(
+            self._id, view=view, cursor=self._cursor, max_bytes=max_bytes, timeout=_CALL_S
+        )
+
+    def _ask_for_output(self) -> None:
+        if self._output is not None or self._own.stalled:
+            return
+        fields: dict[str, object] = {"id": self._id, "view": "raw", "cursor": self._cursor}
+        if self._question is None:
+            fields |= {"wait": "output", "timeout_ms": _FOR_LONG_MS, "max_bytes": _OUTPUT}
+        else:
+            # Nothing is drawn over a question; whether another has answered it must be asked.
+            fields |= {"wait": "stopped", "timeout_ms": _QUESTION_MS, "max_bytes": 0}
+        self._output = self._line.start("fetch", **fields)
+
+    def _take_output(self) -> None:
+        if self._output is None:
+            return
+        state = self._line.take(self._output)
+        if state is None:
+            return
+        self._output = None
+        self._held_up = False
+        if self._state is not None and state.generation != self._state.generation:
+            raise NoTerminal(f"{self._id} has ended, and was started anew; attach again")
+        self._state = state
+        question = state.question if isinstance(state, Waiting) else None
+        if question != self._question:
+            self._paint()  # and the question over it, or nothing over it any more
+        elif question is None and not isinstance(state, Stopped):
+            self._draw(state)
+
+    def _draw(self, state: HandleState) -> None:
+        data = _bytes_of(state)
+        begin = state.cursor - len(data)
+        if begin > self._cursor and not isinstance(state, Stopped):
+            # Some of it is not kept any more: what is there now is what counts.
+            self._paint()
+            return
+        new = data[max(0, self._cursor - begin) :]
+        self._cursor = max(self._cursor, state.cursor)
+        if self._wrong_size and new:
+            self._paint()
+            return
+        self._own.write(self._drawing.draw(new))
+        self._draw_over()
+
+    def _paint(self) -> None:
+        """Draw the whole picture, and go on from where in the output it stands."""
+        state = self._fetch("paint")
+        self._state = state
+        picture = _bytes_of(state)
+        if isinstance(state, Stopped) and not picture:
+            return
+        self._own.write(self._drawing.undo() + b"\x1b[H\x1b[2J")
+        self._own.write(self._drawing.draw(picture))
+        self._cursor = state.cursor
+        question = state.question if isinstance(state, Waiting) else None
+        if question != self._question:
+            self._answer = AnswerLine()
+        self._question = question
+        self._draw_over()
+
+    def _draw_over(self) -> None:
+        """Draw what haft itself has to say, which the picture or new output may have hidden."""
+        if self._question is not None:
+            self._show_question(self._question)
+        elif self._notice is not None:
+            rows, cols = self._own.size() or _USUAL
+            self._own.write(notice(self._notice[0], rows, cols))
+
+    def _notify(self, text: str, *, bell: bool = True) -> None:
+        self._notice = text, time.monotonic()
+        self._own.write(b"\a" if bell else b"")
+        self._draw_over()
+
+    def _notice_has_stood(self, seconds: float) -> bool:
+        return self._notice is not None and time.monotonic() >= self._notice[1] + seconds
+
+    def _dismiss(self) -> None:
+        self._notice = None
+        self._paint()
+
+    # ── keys ────────────────────────────────────────────────────────────────────────────────
+
+    def _take_keys(self, keys: bytes) -> bool:
+        """Take what was typed; returns whether it is to be detached."""
+        if self._notice_has_stood(_READABLE_S) or (self._notice and self._notice[0] == HELP):
+            self._dismiss()
+        for event in self._keyboard.feed(keys):
+            if event is Word.DETACH:
+                return True
+            self._take_event(event)
+        return False
+
+    def _take_event(self, event: Event) -> None:
+        if isinstance(event, str):
+            if self._read_only:
+                self._notify(r"read-only: nothing is typed; C-\ d detaches", bell=False)
+            elif self._question is not None:
+                self._answer_with(event, self._question)
+            else:
+                self._queue(event)
+        elif event is Word.HELP:
+            self._notify(HELP, bell=False)
+        elif event is Word.NOT_TEXT:
+            self._notify("what was typed is not UTF-8 and was left out")
+
+    def _queue(self, text: str) -> None:
+        if sum(map(len, self._typed)) + len(text) > _MOST_TYPED:
+            self._notify(f"the program does not read: {len(text)} characters were left out")
+            return
+        if self._typed and len(self._typed[-1]) + len(text) <= _PIECE:
+            self._typed[-1] += text
+        else:
+            self._typed += [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+
+    def _type(self) -> None:
+        """Send the next piece. It is answered when the program's terminal has all of it."""
+        if self._typing or not self._typed or self._held_up or self._question is not None:
+            return
+        piece = self._typed.popleft()
+        number = self._line.start(
+            "apply",
+            id=self._id,
+            input={"text": piece},
+            wait="quiet",
+            quiet_ms=0,
+            timeout_ms=_FOR_LONG_MS,
+            cursor=0,
+            max_bytes=0,
+        )
+        self._typing = (number, piece)
+
+    def _take_typed(self) -> None:
+        if self._typing is None:
+            return
+        number, piece = self._typing
+        try:
+            if self._line.take(number) is None:
+                return
+        except RemoteError as refused:
+            self._not_typed(piece, refused)
+        self._typing = None
+
+    def _not_typed(self, piece: str, refused: RemoteError) -> None:
+        lines = _LINES.findall(piece)
+        if refused.kind == "invalid_answer":
+            self._typed.appendleft(piece)
+            self._held_up = True
+        elif refused.kind == "handle_stopped":
+            self._typed.clear()
+        elif refused.kind != "action_not_supported":
+            raise refused
+        elif len(lines) > 1:
+            # One of them is what cannot be taken; the others can.
+            self._typed.extendleft(reversed(lines))
+        else:
+            self._notify(refused.message)
+
+    # ── questions ───────────────────────────────────────────────────────────────────────────
+
+    def _show_question(self, question: Question, *, wrong: str = "") -> None:
+        typed = "" if isinstance(question.answer_type, Secret) else self._answer.text
+        parts = [wrong, question.pre_amble or "", question.text, takes(question.answer_type)]
+        text = " ".join(part.strip() for part in parts if part)
+        rows, cols = self._own.size() or _USUAL
+        self._own.write(notice(f"{text} {typed}", rows, cols, asks=True))
+
+    def _answer_with(self, text: str, question: Question) -> None:
+        answer, behind = self._answer.feed(text)
+        if answer is None:
+            self._show_question(question)
+            return
+        try:
+            value = (
+                question.default
+                if not answer and question.default is not None
+                else read_answer(answer, question)
+            )
+            # Only while it is still the question: else a secret might be typed into the program.
+            self._apply(value, question=question.id)
+        except (UsageError, RemoteError) as refused:
+            self._own.write(b"\a")
+            self._show_question(question, wrong=f"{refused}.")
+            return
+        self._paint()
+        if behind:
+            self._take_event(behind)
+
+    # ── size and signals ────────────────────────────────────────────────────────────────────
+
+    def _look_round(self) -> None:
+        if self._own.was_told(signal.SIGTSTP):
+            self._own.write(self._drawing.undo() + b"\r\n")
+            self._own.settle()
+            self._own.give_back()
+            signal.raise_signal(signal.SIGSTOP)
+        if self._own.was_told(signal.SIGCONT):
+            self._own.take()
+            self._fit()
+            self._paint()
+        if self._own.was_told(signal.SIGWINCH):
+            self._fit()
+            self._paint()
+        if self._notice_has_stood(_NOTICE_S):
+            self._dismiss()
+
+    def _patience(self) -> float | None:
+        if self._notice is None:
+            return None
+        return max(0.0, self._notice[1] + _NOTICE_S - time.monotonic())
+
+    def _fit(self) -> None:
+        """Make the handle's terminal as large as the person's. Who only watches changes nothing."""
+        size, now = self._own.size(), self._size_now()
+        self._wrong_size = self._read_only and size != now
+        if size is None or now is None or self._read_only:
+            return
+        if size != now:
+            try:
+                self._resize(size)
+            except RemoteError as refused:
+                if refused.kind != "handle_stopped":
+                    self._notify(refused.message)
+                return
+            self._found = self._found or now
+        self._size = size
+
+    def _size_now(self) -> Size | None:
+        shown = self._fetch("screen").screen
+        return (shown.rows, shown.cols) if isinstance(shown, Screen) else None
+
+    def _resize(self, size: Size) -> None:
+        self._apply({"resize": {"rows": size[0], "cols": size[1]}})
+
+    def _apply(self, input: object, question: str | None = None) -> None:
+        self._line.apply(
+            self._id,
+            input,
+            question=question,
+            wait="none",
+            cursor=self._cursor,
+            max_bytes=0,
+            timeout=_CALL_S,
+        )
+
+
+def _bytes_of(state: HandleState) -> bytes:
+    """The output that a reply holds."""
+    content = state.content
+    return base64.b64decode(content) if isinstance(content, str) else b""

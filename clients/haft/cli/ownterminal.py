@@ -1,0 +1,170 @@
+"""The terminal that a person sits at: taken for an attach, and given back as it was.
+
+Rules: whatever way the block is left, the modes are what they were. A signal only leaves word here;
+who waits is woken and finds it. The terminal is written through a description of its own that does
+not block, so that one which has stalled holds up neither a signal nor the keys.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import termios
+import time
+import tty
+from types import FrameType
+from typing import Any
+
+__all__ = ["OwnTerminal"]
+
+_CHUNK = 1 << 16
+_LEAVING_S = 1.0
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+_OTHERS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
+
+
+class OwnTerminal:
+    """A person's terminal in raw mode, for the length of a `with` block."""
+
+    def __init__(self, keys: int, screen: int) -> None:
+        """`keys` is read and set, `screen` is written; both are terminals."""
+        self._keys = keys
+        self._given = screen
+        self._screen = screen
+        self._saved: list[Any] = termios.tcgetattr(keys)
+        self._raw = False
+        self._backlog = bytearray()
+        self._handlers: list[tuple[signal.Signals, Any]] = []
+        self._arrived: set[int] = set()
+        self._bell, self._ring = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before = -1
+        self._poll = select.poll()
+        self.gone = False
+        """The terminal has hung up."""
+
+    def __enter__(self) -> OwnTerminal:
+        try:
+            self._screen = os.open(
+                os.ttyname(self._given), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            )
+        except OSError:
+            # Another user's terminal (su), or one without a name here: written as it is.
+            self._screen = self._given
+        self._before = signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        for number in (*_ENDING, *_OTHERS):
+            if signal.getsignal(number) is not signal.SIG_IGN or number in _OTHERS:
+                self._handlers.append((number, signal.signal(number, self._note)))
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
+        for number, handler in self._handlers:
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._before)
+        os.close(self._bell)
+        os.close(self._ring)
+        if self._screen != self._given:
+            os.close(self._screen)
+
+    def take(self) -> None:
+        """Set raw mode; what was typed ahead stays."""
+        self._raw = True
+        try:
+            tty.setraw(self._keys, termios.TCSANOW)
+        except termios.error:
+            self.gone = True
+
+    def give_back(self) -> None:
+        """Set the modes that it had."""
+        if self._raw:
+            try:
+                termios.tcsetattr(self._keys, termios.TCSANOW, self._saved)
+            except termios.error:
+                self.gone = True
+            self._raw = False
+
+    def size(self) -> tuple[int, int] | None:
+        """Rows and columns; None where the terminal does not know."""
+        try:
+            cols, rows = os.get_terminal_size(self._given)
+        except OSError:
+            return None
+        return (rows, cols) if rows > 0 and cols > 0 else None
+
+    # ── signals ─────────────────────────────────────────────────────────────────────────────
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self._arrived.add(number)
+
+    @property
+    def ended_by(self) -> int | None:
+        """The signal that asked to end; a terminal that is gone counts as HUP."""
+        told = next((number for number in _ENDING if number in self._arrived), None)
+        return signal.SIGHUP if told is None and self.gone else told
+
+    def was_told(self, number: signal.Signals) -> bool:
+        """Whether a signal came; it is told once."""
+        if number not in self._arrived:
+            return False
+        self._arrived.discard(number)
+        return True
+
+    # ── bytes ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def stalled(self) -> bool:
+        """Whether some of what was to be written is not taken yet."""
+        return bool(self._backlog)
+
+    def write(self, data: bytes) -> None:
+        """Write; what does not go at once goes when `wait` finds room."""
+        self._backlog += data
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._backlog:
+                del self._backlog[: os.write(self._screen, self._backlog[:_CHUNK])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.gone = True
+            self._backlog.clear()
+
+    def settle(self, seconds: float = _LEAVING_S) -> None:
+        """Wait until all is written, for so long at most; what is not is dropped."""
+        until = time.monotonic() + seconds
+        while self._backlog and (left := until - time.monotonic()) > 0 and self.ended_by is None:
+            self.wait(None, False, left)
+        if self._backlog:
+            self._backlog.clear()
+            self.write(b"\x18")  # ends a sequence that was cut
+
+    def wait(self, other: int | None, other_is_full: bool, seconds: float | None) -> bytes:
+        """Wait for keys, a signal, room to write, or the descriptor `other`; return the keys."""
+        self._poll = select.poll()
+        if other is not None:
+            self._poll.register(self._keys, select.POLLIN)
+            self._poll.register(other, select.POLLIN | (select.POLLOUT if other_is_full else 0))
+        self._poll.register(self._bell, select.POLLIN)
+        if self._backlog:
+            self._poll.register(self._screen, select.POLLOUT)
+        keys = b""
+        for fd, _ in self._poll.poll(None if seconds is None else seconds * 1000):
+            if fd == self._bell:
+                os.read(self._bell, _CHUNK)
+            elif fd == self._keys:
+                keys = self._read()
+            elif fd == self._screen:
+                self._flush()
+        return keys
+
+    def _read(self) -> bytes:
+        try:
+            keys = os.read(self._keys, _CHUNK)
+        except OSError:
+            keys = b""
+        self.gone = self.gone or not keys
+        return keys

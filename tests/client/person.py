@@ -1,0 +1,150 @@
+"""A person at a terminal of their own, for tests: `haft attach` runs in it, keys are typed, and what
+is drawn is fed into a screen.
+
+Rules: nothing is slept for; `until` reads on until what is looked for is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable
+from typing import Any
+
+from haftd.runtimes.screen import Screen
+from tests.running import RunningDaemon
+
+__all__ = ["Person"]
+
+
+class Person:
+    """One terminal and the attach in it; `close` ends both."""
+
+    def __init__(
+        self,
+        daemon: RunningDaemon,
+        *arguments: str,
+        rows: int = 24,
+        cols: int = 80,
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        self.drawn = b""
+        self.replies: list[bytes] = []
+        self.terminal = Screen(rows, cols, self.replies.append)
+        self.resize(rows, cols)
+        self.before = termios.tcgetattr(self.slave)
+        self.status: int | None = None
+        self.pid = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-m", "haft", "attach", *arguments],
+            {**daemon.env, "TERM": "xterm-256color", "NO_COLOR": "1", **(env or {})},
+            setsid=True,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.ttyname(self.slave), os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, 0, 2),
+            ],
+        )
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the attach, whatever its state, and take the terminal away."""
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.status = -9
+        for fd in (self.master, self.slave):
+            if fd >= 0:
+                os.close(fd)
+        self.terminal.close()
+
+    def resize(self, rows: int, cols: int) -> None:
+        """Change the size of the terminal; the kernel tells the attach."""
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        self.terminal.resize(rows, cols)
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self.master)
+        os.close(self.slave)
+        self.master = self.slave = -1
+
+    def type(self, keys: bytes | str) -> None:
+        """Type, however much it is; what is drawn meanwhile is taken in."""
+        data = memoryview(keys.encode() if isinstance(keys, str) else keys)
+        end = time.monotonic() + 60
+        while data:
+            assert time.monotonic() < end, "the attach does not read its keys"
+            _, room, _ = select.select([self.master], [self.master], [], 1)
+            self._take()
+            if room:
+                try:
+                    data = data[os.write(self.master, data) :]
+                except BlockingIOError:
+                    pass
+
+    def until(self, what: str | bytes | Callable[[], Any], timeout: float = 20.0) -> None:
+        """Read on until a text is on the screen, bytes were drawn, or something holds."""
+        end = time.monotonic() + timeout
+        while not self._holds(what):
+            if self.status is not None or time.monotonic() > end:
+                raise AssertionError(f"{what!r} does not come: {self.lines} {self.drawn[-2000:]!r}")
+            select.select([self.master], [], [], 0.2)
+            self._take()
+
+    def ends(self, timeout: float = 20.0) -> int:
+        """Wait for the end of the attach; returns its exit status, or the signal, negative."""
+        pidfd = os.pidfd_open(self.pid)
+        try:
+            end = time.monotonic() + timeout
+            while not select.select([pidfd], [], [], 0)[0]:
+                assert time.monotonic() < end, f"it goes on: {self.lines} {self.drawn[-2000:]!r}"
+                select.select([pidfd, *([self.master] if self.master >= 0 else [])], [], [], 0.2)
+                self._take()
+        finally:
+            os.close(pidfd)
+        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self._take()
+        return self.status
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the terminal, without empty rows at the end."""
+        lines = [line.rstrip() for line in self.terminal.snapshot().lines]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    @property
+    def restored(self) -> bool:
+        """Whether the modes are what they were, for keys and for the screen."""
+        same = termios.tcgetattr(self.slave) == self.before
+        return same and not self.terminal.snapshot().alt and not self.terminal.bracketed_paste
+
+    def _holds(self, what: str | bytes | Callable[[], Any]) -> bool:
+        if isinstance(what, str):
+            return any(what in line for line in self.lines)
+        return what in self.drawn if isinstance(what, bytes) else bool(what())
+
+    def _take(self) -> None:
+        if self.master < 0:
+            return
+        try:
+            while data := os.read(self.master, 65_536):
+                self.drawn += data
+                self.terminal.feed(data)
+        except (BlockingIOError, OSError):
+            pass
