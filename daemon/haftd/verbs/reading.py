@@ -91,7 +91,8 @@ def look(
     elif params.view == "paint":
         bytes_that_draw = handle.last_paint if use is None else use.paint()
         painted = b64encode(bytes_that_draw or b"").decode()
-    if params.view in ("screen", "paint"):
+    if params.view in ("screen", "paint") and isinstance(cursor, UnsetType):
+        # With a cursor it is somebody beside the session's reader, who has not seen it.
         handle.seen = handle.spool.end
     if handle.stopped:
         daemon.stir()
