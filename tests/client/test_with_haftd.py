@@ -108,3 +108,16 @@ async def test_both_clients_see_the_same_daemon(place: Path) -> None:
             assert isinstance(other.abort("x", grace_ms=100), Stopped)
         result = await one.await_(all=["x"])
         assert result.completed[0].id == "x"
+
+
+def test_the_bytes_of_a_program_come_as_they_are(place: Path) -> None:
+    assert (
+        main(
+            ["spawn", "run", "--id", "one", "--wait", "stopped", "--", "printf", r"\033[1mbold\377"]
+        )
+        == 0
+    )
+    raw = subprocess.run([*HAFT, "fetch", "one", "--view", "raw"], capture_output=True, check=True)
+    assert raw.stdout == b"\x1b[1mbold\xff"
+    text = subprocess.run([*HAFT, "fetch", "one"], capture_output=True, check=True)
+    assert text.stdout == "bold\ufffd".encode()

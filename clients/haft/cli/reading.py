@@ -47,7 +47,8 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
     group.add_argument(
         "--view",
         choices=get_args(View),
-        help="what to show: what is new (delta), all, tail, screen",
+        help="what to show: what is new (delta), all, tail, screen, the bytes (raw), "
+        "or those that draw the screen (paint)",
     )
     group.add_argument("--max-bytes", type=int, metavar="N", help="how much to show (65,536)")
     if cursor:
@@ -75,6 +76,8 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
     state = state_of(encoded)
     if options.json:
         show.document(encoded)
+    elif getattr(options, "view", None) in ("raw", "paint"):
+        show.show_bytes(state)
     else:
         show.show_state(_settled(haft, options, state))
     return 1 if show.failed(state) else 0
