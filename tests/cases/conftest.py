@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.running import RunningDaemon
 from tests.wire import Wire
+
+FIXTURES = Path(__file__).with_name("fixtures")
 
 _numbers = itertools.count()
 

@@ -1,0 +1,161 @@
+"""Public reports, group E: what is typed on a terminal arrives as it was meant."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from tests.cases.conftest import FIXTURES, Desk, text
+from tests.wire import Wire
+
+
+def fixture(desk: Desk, name: str, *flags: str) -> str:
+    """Start a program of the fixtures on a terminal, and wait until it says READY."""
+    handle = desk.spawn(sys.executable, "-S", str(FIXTURES / name), *flags, pty=True)
+    desk.fetch(handle, wait="pattern", pattern="READY", timeout_ms=20_000)
+    return handle
+
+
+def got(desk: Desk, handle: str) -> bytes:
+    """The bytes that the raw reader says it got, with the `q` that ended it."""
+    state = desk.apply(handle, {"keys": ["q"]}, wait="stopped", timeout_ms=20_000, view="all")
+    found = ast.literal_eval(text(state).partition("GOT ")[2].strip())
+    assert isinstance(found, bytes)
+    return found
+
+
+# -- RB-027: text, Enter, and the names of keys
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        [{"line": "hello"}],
+        ["hello", {"keys": ["Enter"]}],
+        [{"text": "hel"}, "lo", {"line": ""}],
+        [{"paste": "hello"}, {"keys": ["Enter"]}],
+        [{"keys": ["h", "e", "l", "l", "o", "Enter"]}],
+    ],
+    ids=["line", "text and key", "texts and line", "paste and key", "keys"],
+)
+def test_RB_027_enter_is_a_key_of_its_own(desk: Desk, inputs: list[Any]) -> None:
+    """Given without a pause: the next call does not wait for the one before."""
+    handle = fixture(desk, "burst.py")
+    for given in inputs:
+        desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    state = desk.done(handle, view="all")
+    assert text(state).endswith("SUBMITTED b'hello'\n") and "NOT-" not in text(state)
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(100, marks=pytest.mark.soak)])
+def test_RB_027_enter_is_a_key_of_its_own_every_time(desk: Desk, rounds: int) -> None:
+    for _ in range(rounds):
+        handle = fixture(desk, "burst.py")
+        desk.apply(handle, {"line": "hello"}, wait="none", view="tail", max_bytes=0)
+        assert text(desk.done(handle, view="all")).endswith("SUBMITTED b'hello'\n")
+
+
+@pytest.mark.parametrize("kind", ["text", "line"])
+def test_RB_027_text_is_never_a_key(desk: Desk, kind: str) -> None:
+    """Names of keys, what other tools read as separators, and written escapes come back as typed."""
+    lines = ["ls;", "Enter", "C-c", "\\u0003", "\\n", "^D", ";", "é ≤ 漢", "-l", " x  "]
+    handle = desk.spawn(sh="stty -echo; echo READY; exec cat", pty=True)
+    desk.fetch(handle, wait="pattern", pattern="READY")
+    for line in lines:
+        given = {"line": line} if kind == "line" else line + "\n"
+        desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    state = desk.apply(handle, {"eof": True}, wait="stopped", view="all")
+    assert text(state) == "".join(f"{line}\n" for line in ["READY", *lines])
+    assert state["exit"] == {"code": 0}
+
+
+# -- RB-028: pastes
+
+
+@pytest.mark.parametrize(
+    ("flags", "pasted", "arrives"),
+    [
+        (["--paste"], "a\nb\x1b[201~c", b"\x1b[200~a\nbc\x1b[201~"),
+        (["--paste"], "a\x1b[20\x1b[201~1~b", b"\x1b[200~ab\x1b[201~"),
+        ([], "a\nb", b"a\rb"),
+        ([], "a\x1b[201~b", b"ab"),
+    ],
+    ids=["wanted", "wanted, the end nested", "not wanted", "not wanted, the end within"],
+)
+def test_RB_028_a_paste_has_codes_only_where_they_are_wanted(
+    desk: Desk, flags: list[str], pasted: str, arrives: bytes
+) -> None:
+    """And what is pasted cannot end the paste itself."""
+    handle = fixture(desk, "rawread.py", *flags)
+    desk.apply(handle, {"paste": pasted}, wait="none", view="tail", max_bytes=0)
+    assert got(desk, handle) == arrives + b"q"
+
+
+def test_RB_028_a_paste_of_many_lines_is_one_input_of_a_shell(desk: Desk) -> None:
+    """bash with line editing takes a bracketed paste as one text, and runs nothing of it by itself."""
+    handle = desk.spawn("bash", "--norc", pty=True, wait="input", timeout_ms=20_000)
+    desk.apply(handle, {"line": "PS1='$ '; bind 'set enable-bracketed-paste on'"}, wait="input")
+    desk.apply(handle, {"paste": "echo o''ne\necho t''wo"}, wait="input")
+    assert not {"one", "two"} & set(text(desk.fetch(handle, view="all")).split())
+    state = desk.apply(handle, {"keys": ["Enter"]}, wait="pattern", pattern="two")
+    assert state["waited"] == "matched"
+
+
+# -- RB-030: several clients type
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kind"),
+    [(20, "text"), (10, "line"), pytest.param(50, "text", marks=pytest.mark.soak)],
+)
+def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kind: str) -> None:
+    """Each arrives whole, and those of one client in their order."""
+    handle = desk.spawn(sh="stty -echo -icanon; echo READY; exec cat", pty=True)
+    desk.fetch(handle, wait="pattern", pattern="READY", cursor=0)
+    faults: list[BaseException] = []
+
+    def typing(wire: Wire, letter: str) -> None:
+        try:
+            for n in range(rounds):
+                line = letter * 1996 + f"{n:04}"
+                given = {"line": line} if kind == "line" else line + "\n"
+                wire.call(
+                    "apply",
+                    session=desk.session,
+                    id=handle,
+                    input=given,
+                    wait="none",
+                    view="tail",
+                    max_bytes=0,
+                )
+        except BaseException as fault:
+            faults.append(fault)
+
+    with desk.daemon.connect() as one, desk.daemon.connect("headers") as other:
+        threads = [
+            threading.Thread(target=typing, args=pair) for pair in ((one, "A"), (other, "B"))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert not faults
+    size = len("READY\r\n") + 2 * rounds * 2002
+    at = 0
+    while at < size:
+        state = desk.fetch(
+            handle, wait="output", cursor=at, timeout_ms=20_000, view="tail", max_bytes=0
+        )
+        assert state["waited"] == "output", f"{at} of {size} bytes came back"
+        at = state["cursor"]
+    said = text(desk.fetch(handle, view="all", max_bytes=1 << 20))
+    lines = said.split("\n")[1:-1]
+    assert len(lines) == 2 * rounds
+    for letter in "AB":
+        own = [line for line in lines if line[0] == letter]
+        assert own == [letter * 1996 + f"{n:04}" for n in range(rounds)]
+    desk.abort(handle)
