@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
+from haft_protocol.methods import ApplyParams, AskpassResult
 from haft_protocol.questions import Question, Secret, Text
 from haft_protocol.states import EndedBy
 from haftd.asking import Asking, Void
@@ -181,3 +182,8 @@ def test_what_is_shown_can_be_seen_and_is_bounded(prompt: str) -> None:
     shown = readable(prompt * 50)
     assert all(char == "\n" or char.isprintable() for char in shown)
     assert len(shown.encode()) <= 4096
+
+
+def test_what_holds_an_answer_does_not_show_it() -> None:
+    for one in (ApplyParams(id="a", input="canary", question="q"), AskpassResult("canary")):
+        assert "canary" not in repr(one)

@@ -152,6 +152,9 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
     input: Any
     question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
 
+    def __repr__(self) -> str:
+        return f"ApplyParams(id={self.id!r}, …)"
+
 
 class AbortParams(Params, frozen=True, kw_only=True):
     """End a handle: TERM, the grace, KILL; answered when nothing of it is left."""

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,9 @@ from tests.wire import Refused, Wire
 CANARY = "canary-41c9"
 
 _sessions = itertools.count()
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+needs_ssh = pytest.mark.skipif(shutil.which("ssh-add") is None, reason="needs ssh")
 
 
 class Asker:
@@ -89,6 +93,7 @@ class Guarded(BaseHTTPRequestHandler):
         pass
 
 
+@needs_git
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_git_asks_for_a_name_in_the_open_and_for_a_password_in_secret(
     wire: Wire, terminal: bool
@@ -132,6 +137,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@needs_ssh
 def test_ssh_keygen_asks_for_a_passphrase(wire: Wire, key: Path) -> None:
     one = Asker(wire, f"ssh-keygen -y -f {key}")
     assert one.first["question"]["answer_type"] == {"type": "secret"}
@@ -139,6 +145,7 @@ def test_ssh_keygen_asks_for_a_passphrase(wire: Wire, key: Path) -> None:
     assert text(one.answer(CANARY)).startswith("ssh-ed25519 ")
 
 
+@needs_ssh
 def test_ssh_add_asks_again_after_a_wrong_passphrase(wire: Wire, key: Path) -> None:
     one = Asker(wire, f"ssh-agent sh -c 'ssh-add {key} && ssh-add -l'")
     state = one.answer("wrong", wait="input")
@@ -147,6 +154,7 @@ def test_ssh_add_asks_again_after_a_wrong_passphrase(wire: Wire, key: Path) -> N
     assert "(ED25519)" in text(one.answer(CANARY))
 
 
+@needs_ssh
 def test_on_a_terminal_ssh_asks_there(wire: Wire, key: Path) -> None:
     one = Asker(wire, f"ssh-keygen -y -f {key}", terminal=True)
     assert one.first["state"] == "running" and one.first["input_wanted"]["kind"] == "secret"
@@ -385,6 +393,7 @@ def test_the_environment_says_whom_to_ask(shared_daemon: RunningDaemon, wire: Wi
             assert text(state).split("\n")[:5] == expected
 
 
+@needs_ssh
 def test_the_answer_is_nowhere_but_with_who_asked(daemon: RunningDaemon, key: Path) -> None:
     with daemon.connect() as wire:
         wire.call("initialize", client={"name": "vim"}, protocol=1)
