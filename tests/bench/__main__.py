@@ -1,7 +1,7 @@
 """`make bench`: every figure beside its baseline, measured in this one run.
 
-Stops by itself within three minutes; uses Unix sockets and the loopback interface only. `--write`
-puts the report into docs/benchmarks.md as well.
+Stops by itself: in three minutes, and one more for every three `--drive-runs`; uses Unix sockets
+and the loopback interface only. `--write` puts the report into docs/benchmarks.md as well.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.running import RunningDaemon
 
 from . import machine, memory, roundtrips, spawns, starting, throughput
+from .drive.compare import drive
 from .report import Section, markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
@@ -24,8 +25,8 @@ BEGIN = "<!-- From here to the end mark: written by `make bench`. -->"
 END = "<!-- The end of what is written. -->"
 
 
-def measure(folder: Path, seconds: float) -> list[Section]:
-    """Every section; `seconds` is how long one may take, about."""
+def measure(folder: Path, seconds: float, drive_runs: int) -> list[Section]:
+    """Every section; `seconds` is how long one may take, about, but for the last."""
     daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n").start()
     sections: list[Callable[[], Section]] = [
         lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
@@ -35,6 +36,7 @@ def measure(folder: Path, seconds: float) -> list[Section]:
         lambda: throughput.flood(daemon, folder, 2.5 * seconds),
         lambda: memory.held(folder),
         lambda: starting.commands(daemon, folder, seconds),
+        lambda: drive(daemon, folder, drive_runs),
     ]
     try:
         done = []
@@ -51,12 +53,13 @@ def main() -> None:
     """Measure, print, and write if asked to."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="about, for each table")
+    parser.add_argument("--drive-runs", type=int, default=20, help="of each program that is driven")
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name} as well")
     options = parser.parse_args()
     facts = machine.describe()
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     try:
-        text = markdown(facts, measure(folder, options.seconds))
+        text = markdown(facts, measure(folder, options.seconds, options.drive_runs))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(text)

@@ -10,11 +10,15 @@ from __future__ import annotations
 import random
 import shutil
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import pexpect
 
 from tests.bench.report import Section, spell
 from tests.running import RunningDaemon
@@ -23,9 +27,12 @@ from .account import Account
 from .expect import Expect
 from .haft import Haft
 from .task import Task
+from .tasks import TASKS
 from .tmux import Server, Tmux
 
-__all__ = ["Outcome", "compare", "once", "table"]
+__all__ = ["Outcome", "compare", "drive", "once", "table"]
+
+_WAYS = ("haft", "tmux", "pexpect")
 
 _Driver = Haft | Tmux | Expect
 
@@ -99,33 +106,64 @@ def _environment(daemon: RunningDaemon) -> dict[str, str]:
     return {**kept, "LANG": "C.UTF-8", "EDITOR": "vim"}
 
 
-def table(found: Mapping[str, Outcomes]) -> Section:
-    """One row a task and way."""
-    section = Section(
-        "Driving programs",
-        "",
-        ["", "", "succeeded", "calls", "sleeps", "bytes read", "whole replies", "time"],
-    )
+def drive(daemon: RunningDaemon, folder: Path, runs: int) -> Section:
+    """The table of all tasks."""
+    return table(compare(TASKS, daemon, folder, runs), runs)
+
+
+def table(found: Mapping[str, Outcomes], runs: int) -> Section:
+    """A row a task and way, and the sums."""
+    columns = ["", "", "succeeded", "calls", "sleeps", "bytes read", "whole replies", "time"]
+    section = Section("Driving programs", _note(runs), columns)
+    sums: dict[str, list[_Cost]] = {}
     for title, outcomes in found.items():
-        for way in ("haft", "tmux", "pexpect"):
-            if way in outcomes:
-                section.rows.append([title, way, *_cells(outcomes[way])])
-                title = ""
+        for way in (way for way in _WAYS if way in outcomes):
+            good = [one for one in outcomes[way] if one.wrong is None]
+            cost = _median(good or outcomes[way])
+            share = f"{len(good)} of {len(outcomes[way])}"
+            section.rows.append([title, way, share, *cost.cells()])
+            sums.setdefault(way, []).append(cost)
+            title = ""
+    for way, costs in sums.items():
+        first = "" if way in list(sums)[1:] else "all of them"
+        section.rows.append([first, way, "", *_Cost(*map(sum, zip(*costs, strict=True))).cells()])
     return section
 
 
-def _cells(outcomes: Sequence[Outcome]) -> list[str]:
-    good = [one for one in outcomes if one.wrong is None]
-    of = good or outcomes
+class _Cost(NamedTuple):
+    calls: float
+    sleeps: float
+    read: float
+    whole: float
+    seconds: float
 
-    def median(value: Callable[[Outcome], float]) -> float:
-        return statistics.median(map(value, of))
+    def cells(self) -> list[str]:
+        counts = [f"{count:,.0f}" for count in self[:-1]]
+        return [*counts, spell(self.seconds)]
 
-    return [
-        f"{len(good)} of {len(outcomes)}",
-        f"{median(lambda one: one.account.calls):.0f}",
-        f"{median(lambda one: one.account.sleeps):.0f}",
-        f"{median(lambda one: one.account.read):,.0f}",
-        f"{median(lambda one: one.account.whole):,.0f}",
-        spell(median(lambda one: one.seconds)),
+
+def _median(outcomes: Sequence[Outcome]) -> _Cost:
+    costs = [
+        _Cost(
+            one.account.calls, one.account.sleeps, one.account.read, one.account.whole, one.seconds
+        )
+        for one in outcomes
     ]
+    return _Cost(*map(statistics.median, zip(*costs, strict=True)))
+
+
+def _note(runs: int) -> str:
+    tmux = "tmux is not here"
+    if shutil.which("tmux"):
+        tmux = subprocess.check_output(["tmux", "-V"], text=True).strip()
+    return (
+        f"The same work through haft, {tmux} and pexpect {pexpect.__version__}, {runs} times each, in "
+        "turns; medians of the runs that succeeded, and their sums. What was done decides, checked alike "
+        "for all. *calls*: requests to haft, runs of tmux, methods of pexpect that send or wait. *sleeps*: "
+        "pauses because a script cannot know when to go on. *bytes read*: of haft the output, screen "
+        "and prompt of each reply, of tmux the last capture of each step, of pexpect `before` and `after`; "
+        "`max_bytes` leaves out what need not be read beside haft's prompt, the others have to look at what "
+        "they wait for. *whole replies*: haft's with all of their JSON. The build prints what looks like "
+        "questions, and pauses: the others take it for one when a second has passed in silence, and the "
+        "longest pause of a build is drawn from half a second to one and a half."
+    )

@@ -72,10 +72,14 @@ class Expect:
         self.account.calls += 1
         self._the_child.send(text)
 
-    def ended(self) -> str:
-        """Wait for the end of the program; return what it said."""
+    def end(self) -> None:
+        """Wait for the end of the program; what it says is of no interest."""
         self.account.calls += 1
         self._the_child.expect(pexpect.EOF)
+
+    def ended(self) -> str:
+        """Wait for the end of the program; return what it said."""
+        self.end()
         return self._read()
 
     def close(self) -> None:

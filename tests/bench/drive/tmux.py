@@ -117,9 +117,13 @@ class Tmux:
             self._sleep()
         raise TimeoutError(f"never quiet:\n{shown}")
 
+    def end(self) -> None:
+        """Wait for the end of the program."""
+        self._tmux("wait-for", self._session)
+
     def ended(self) -> str:
         """Wait for the end of the program; return what is shown."""
-        self._tmux("wait-for", self._session)
+        self.end()
         return self._read(self._capture())
 
     def close(self) -> None:

@@ -36,11 +36,11 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run(*_ARGV)
+    haft.run(*_ARGV, max_bytes=0)
     haft.line(_BREAK)
     haft.line("continue")
     answer = haft.line("p total").text
-    haft.line("q", wait="stopped")
+    haft.line("q", wait="stopped", max_bytes=0)
     return answer
 
 
@@ -54,7 +54,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send("p total", "Enter")
     answer = tmux.until(r"^\(Pdb\)$")
     tmux.send("q", "Enter")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -68,7 +68,7 @@ def _pexpect(child: Expect) -> str:
     child.sendline("p total")
     answer = child.expect(r"\(Pdb\) ")
     child.sendline("q")
-    child.ended()
+    child.end()
     return answer
 
 

@@ -26,10 +26,10 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    reply = haft.run("vim", _FILE, view="screen")
+    haft.run("vim", _FILE, max_bytes=0)
     change, remove, add, save = _EDIT
     edit = f"{change}\r{remove}\r{add}\x1b{save}\r"
-    haft.apply(edit, view="screen", since_revision=reply.revision)
+    haft.apply(edit, view="screen")
     haft.apply(":q\r", wait="stopped", max_bytes=0)
     return ""
 
@@ -41,7 +41,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send(change, "Enter", remove, "Enter", add, "Escape", save, "Enter")
     tmux.until("written")
     tmux.send(":q", "Enter")
-    tmux.ended()
+    tmux.end()
     return ""
 
 
@@ -52,7 +52,7 @@ def _pexpect(child: Expect) -> str:
     child.send(f"{change}\r{remove}\r{add}\x1b{save}\r")
     child.expect("written")
     child.send(":q\r")
-    child.ended()
+    child.end()
     return ""
 
 

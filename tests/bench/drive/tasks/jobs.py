@@ -33,13 +33,13 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.spawn("shell")
+    haft.spawn("shell", max_bytes=0)
     haft.line("sh watch &")
     answer = haft.line("sh serve", pattern="listening.*\n").text
     haft.keys("C-c")
     answer += haft.line("jobs").text
     haft.line("kill %1; wait")
-    haft.line("exit", wait="stopped")
+    haft.line("exit", wait="stopped", max_bytes=0)
     return answer
 
 
@@ -57,7 +57,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send("kill %1; wait", "Enter")
     tmux.until(_PROMPT)
     tmux.send("exit", "Enter")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -76,7 +76,7 @@ def _pexpect(child: Expect) -> str:
     child.sendline("kill %1; wait")
     child.expect(prompt)
     child.sendline("exit")
-    child.ended()
+    child.end()
     return answer
 
 

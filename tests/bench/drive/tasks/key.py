@@ -22,8 +22,8 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run(*_ARGV)
-    haft.apply({"line": _PHRASE, "secret": True})
+    haft.run(*_ARGV, max_bytes=0)
+    haft.apply({"line": _PHRASE, "secret": True}, max_bytes=0)
     return haft.apply({"line": _PHRASE, "secret": True}, wait="stopped").text
 
 

@@ -22,10 +22,10 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run("node")
+    haft.run("node", max_bytes=0)
     haft.line(_LOAD)
     answer = haft.line(_ASK).text
-    haft.line(".exit", wait="stopped")
+    haft.line(".exit", wait="stopped", max_bytes=0)
     return answer
 
 
@@ -37,7 +37,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send(_ASK, "Enter")
     answer = tmux.until("^>$")
     tmux.send(".exit", "Enter")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -49,7 +49,7 @@ def _pexpect(child: Expect) -> str:
     child.sendline(_ASK)
     answer = child.expect("\n> ")
     child.sendline(".exit")
-    child.ended()
+    child.end()
     return answer
 
 

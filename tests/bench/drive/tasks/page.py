@@ -34,7 +34,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send(f"{_LINE}g")
     answer = tmux.until("^:$")
     tmux.send("q")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -44,7 +44,7 @@ def _pexpect(child: Expect) -> str:
     child.send(f"{_LINE}g")
     answer = child.expect(rf"line {_LINE} .*\n[\s\S]*:\x1b")
     child.send("q")
-    child.ended()
+    child.end()
     return answer
 
 

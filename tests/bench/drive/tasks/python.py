@@ -33,8 +33,8 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run(sys.executable, "-q")
-    haft.apply({"paste": _DEF}, max_bytes=200)
+    haft.run(sys.executable, "-q", max_bytes=0)
+    haft.apply({"paste": _DEF}, max_bytes=60)
     answer = haft.line(_CALL).text
     haft.apply({"eof": True}, max_bytes=0)
     return answer
@@ -48,7 +48,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send(_CALL, "Enter")
     answer = tmux.until(r"^>>>$")
     tmux.send("C-d")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -60,7 +60,7 @@ def _pexpect(child: Expect) -> str:
     child.sendline(_CALL)
     answer = child.expect(">>> ")
     child.send("\x04")
-    child.ended()
+    child.end()
     return answer
 
 

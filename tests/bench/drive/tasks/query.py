@@ -27,11 +27,11 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run("sqlite3", "shop.db")
+    haft.run("sqlite3", "shop.db", max_bytes=0)
     haft.line(_CREATE)
     haft.line(_INSERT)
     answer = haft.line(_SELECT).text
-    haft.line(".quit", wait="stopped")
+    haft.line(".quit", wait="stopped", max_bytes=0)
     return answer
 
 
@@ -45,7 +45,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.send(_SELECT, "Enter")
     answer = tmux.until(r"^sqlite>$")
     tmux.send(".quit", "Enter")
-    tmux.ended()
+    tmux.end()
     return answer
 
 
@@ -59,7 +59,7 @@ def _pexpect(child: Expect) -> str:
     child.sendline(_SELECT)
     answer = child.expect("sqlite> ")
     child.sendline(".quit")
-    child.ended()
+    child.end()
     return answer
 
 

@@ -31,7 +31,8 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 def _haft(haft: Haft) -> str:
     haft.spawn("git_rebase", {"onto": "HEAD~3", "rows": 24, "cols": 80}, view="screen")
     list_, leave = _TODO
-    haft.apply(f"{list_}\r{leave}\r", view="screen")
+    # The last line of the screen, which is the prompt, says which file vim has opened.
+    haft.apply(f"{list_}\r{leave}\r", max_bytes=0)
     clear, words = _WORDS
     reply = haft.apply(f"{clear}\r{words}\x1b:wq\r", wait="stopped", view="tail", max_bytes=100)
     return reply.text

@@ -49,11 +49,12 @@ def _north(shown: str) -> str:
 
 
 def _haft(haft: Haft) -> str:
-    haft.run(*_ARGV)
-    haft.line("haft")
-    haft.line("")
+    # The prompt, which comes beside the output, says what is asked; not so the options.
+    haft.run(*_ARGV, max_bytes=0)
+    haft.line("haft", max_bytes=0)
+    haft.line("", max_bytes=0)
     regions = haft.apply({"line": _PASSWORD, "secret": True}).text
-    haft.line(_north(regions))
+    haft.line(_north(regions), max_bytes=0)
     return haft.line("y", wait="stopped").text
 
 
