@@ -46,6 +46,9 @@ repeated 65,535 times, 8 µs; a screen of 1,000 × 2,000 moved by a page, 120 µ
 _LARGE = 20_000
 """Cells of a screen that is large."""
 
+_FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
+"""What a program is told that asks for the colours: it is dark."""
+
 _SCROLLBACK_BYTES = 2 << 20
 """What the lines above the screen may take; at 80 columns more than 2,000 of them."""
 
@@ -64,6 +67,7 @@ _TELLING, _TOLD = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
 
 
 _core: ModuleType | None = None
+_hooks: dict[str, Any] = {}
 _has_begun = False
 _is_warm = False
 _loading = threading.RLock()
@@ -109,6 +113,27 @@ def _warm_up() -> None:
     drawn.feed(b"x")
     drawn.around_cursor()
     drawn.close()
+
+
+def _make_hooks(core: Any) -> dict[str, Any]:
+    """What the library asks us for to answer the program; the same for all terminals."""
+    lib, ffi = core.lib, core.ffi
+
+    def size(terminal: Any, _: Any, out: Any) -> bool:
+        told = ffi.new("uint16_t[2]")
+        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_ROWS, told)
+        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_COLS, told + 1)
+        out.rows, out.columns = told
+        out.cell_width, out.cell_height = CELL
+        return True
+
+    def scheme(_: Any, __: Any, out: Any) -> bool:
+        out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
+        return True
+
+    _hooks["SIZE"] = ffi.callback("GhosttyTerminalSizeFn", size)
+    _hooks["COLOR_SCHEME"] = ffi.callback("GhosttyTerminalColorSchemeFn", scheme)
+    return _hooks
 
 
 class Screen:
@@ -223,15 +248,23 @@ class Screen:
     def _open(self) -> Any:
         if self._terminal is None:
             core = load()
-            self._terminal = core.Terminal(self._cols, self._rows, scrollback=_SCROLLBACK_LINES)
+            self._terminal = core.Terminal(
+                self._cols, self._rows, scrollback=_SCROLLBACK_LINES, fg=_FOREGROUND, bg=_BACKGROUND
+            )
+            self._terminal.resize(self._cols, self._rows, *CELL)
             self._set("SCROLLBACK_MAX_BYTES", "size_t", _SCROLLBACK_BYTES)
             self._set("CONTINUATION_MAX_BYTES", "size_t", KEPT_UNFINISHED)
             # Titles are not reported and pictures are not read from files unless that is turned on.
             self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t", 0)
+            self._set("COLOR_CURSOR", "GhosttyColorRgb", dict(zip("rgb", _FOREGROUND, strict=True)))
+            for option, hook in (_hooks or _make_hooks(core)).items():
+                key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
+                told = core.lib.ghostty_terminal_set(self._terminal._t[0], key, hook)
+                core.check(told, f"set {option}")
             self._terminal.on_reply(self._on_reply)
         return self._terminal
 
-    def _set(self, option: str, kind: str, value: int) -> None:
+    def _set(self, option: str, kind: str, value: object) -> None:
         core = load()
         key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
         told = core.lib.ghostty_terminal_set(
@@ -241,11 +274,11 @@ class Screen:
 
     def resize(self, rows: int, cols: int) -> None:
         """Change the size; text flows anew."""
-        self._rows, self._cols = rows, cols
-        self._resizes += 1
         if self._terminal is not None or self._waiting:
             self.catch_up()  # What was printed before the resize was printed at the old size.
             self._terminal.resize(cols, rows, *CELL)
+        self._rows, self._cols = rows, cols
+        self._resizes += 1
 
     def snapshot(self) -> ScreenShot:
         """Take the plain text of what is shown; each of `lines` is a row, without blanks at its end."""

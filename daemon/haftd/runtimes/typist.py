@@ -13,20 +13,15 @@ Rules:
   the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
 - A terminal in canonical mode cuts a long line without a word: such an input is refused.
 - Answers of the screen to queries go in between inputs, never into one, and only while nothing
-  is echoed.
+  is echoed. Programs ask first and turn the echo off next: for `_PATIENCE_S`, and while those who
+  asked are in the foreground, an answer waits for that. Who came there meanwhile did not ask.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
-import os
 import re
-import select
-import struct
 import sys
-import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +32,7 @@ from haftd.host import pump, tty
 
 from . import keys, screen
 from .base import Input, InputRefused
+from .taken import Reads, unread_bytes
 
 __all__ = ["Typist"]
 
@@ -44,14 +40,11 @@ _PATIENCE_S = 1.0
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 0.25
 _MOST_WAITING = 1 << 20
+_MOST_ANSWERS = 64
 _LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
 """The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
-_INT = struct.Struct("i")
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
 """What ends, hands over or throws away the line that was begun, in canonical mode."""
-
-_IN_ACCESS = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +75,9 @@ class Typist:
         self._size = 0
         self._number = 0
         self._busy = False
+        self._answers: list[bytes] = []
+        self._asker: int | None = None
+        self._asked = trio.Event()
         self._wake = trio.Event()
         self._stir = trio.Event()
         self._line = 0
@@ -121,9 +117,16 @@ class Typist:
         return self._number
 
     def answer(self, data: bytes) -> None:
-        """Give the program the screen's answer to a query, unless it would be echoed."""
+        """Give the program the screen's answer to a query, once it would not be echoed."""
         modes = self._modes()
-        if modes is None or modes.echo:
+        if modes is None:
+            return
+        if modes.echo or self._answers:
+            if not self._answers:
+                self._asker = self._foreground()
+            if len(self._answers) < _MOST_ANSWERS:
+                self._answers.append(data)
+                self._asked.set()
             return
         with contextlib.suppress(pump.InputFull, pump.Closed):
             self._writer.put(data)
@@ -154,6 +157,7 @@ class Typist:
         """Type what waits, for as long as it is not cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._writer.run)
+            nursery.start_soon(self._answer_late)
             while True:
                 if not self._queue:
                     self._wake = trio.Event()
@@ -169,6 +173,12 @@ class Typist:
     def _modes(self) -> tty.Modes | None:
         try:
             return tty.modes(self._master)
+        except OSError:
+            return None
+
+    def _foreground(self) -> int | None:
+        try:
+            return tty.foreground(self._master)
         except OSError:
             return None
 
@@ -316,20 +326,38 @@ class Typist:
             self._busy = False
         self._done(typed)
 
+    async def _answer_late(self) -> None:
+        """Give the answers that wait for the echo to go off, or drop them."""
+        while True:
+            if not self._answers:
+                self._asked = trio.Event()
+                await self._asked.wait()
+            with trio.move_on_after(_PATIENCE_S):
+                if await self._no_echo(lambda: self._foreground() == self._asker):
+                    with contextlib.suppress(pump.InputFull, pump.Closed):
+                        self._writer.put(b"".join(self._answers))
+            self._answers.clear()
+
     async def _echo_is_off(self, typed: _Typed) -> bool:
         """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
+        return await self._no_echo(lambda: bool(self._queue) and self._queue[0] is typed)
+
+    async def _no_echo(self, still: Callable[[], bool]) -> bool:
+        """Wait until nothing typed is shown; False when that is `still` wanted no more."""
         pause = _FIRST_LOOK_S
-        while self._queue and self._queue[0] is typed:
+        while still():
             modes = self._modes()
             if modes is None or not modes.echo:
                 return True
             # A program prints its prompt first and turns the echo off next, or the reverse: the
             # output tells when to look. How long after it the echo goes off nobody tells: packet
             # mode reports it only to who edits the lines himself (EXTPROC).
-            self._stir = trio.Event()
+            if self._stir.is_set():
+                self._stir = trio.Event()
+            stir = self._stir
             with trio.move_on_after(pause):
-                await self._stir.wait()
-            pause = _FIRST_LOOK_S if self._stir.is_set() else min(2 * pause, _LAST_LOOK_S)
+                await stir.wait()
+            pause = _FIRST_LOOK_S if stir.is_set() else min(2 * pause, _LAST_LOOK_S)
         return False
 
     # -- whether it was read -------------------------------------------------------------------
@@ -338,7 +366,7 @@ class Typist:
         """Whether the program has not read all that was typed. Exact while not canonical."""
         if not self._unread or modes.canonical:
             return False
-        self._unread = bool(self._writer.waiting) or _unread_bytes(self._slave) > 0
+        self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0
         return self._unread
 
     async def _read_up(self) -> None:
@@ -346,60 +374,10 @@ class Typist:
         modes = self._modes()
         if modes is None or not self._is_unread(modes):
             return
-        with trio.move_on_after(_PATIENCE_S), _Reads(self._slave) as reads:
+        with trio.move_on_after(_PATIENCE_S), Reads(self._slave) as reads:
             while True:
                 reads.clear()
                 modes = self._modes()
                 if modes is None or not self._is_unread(modes):
                     return
                 await reads.wait()
-
-
-def _unread_bytes(slave: str) -> int:
-    """How much of what was typed is still unread; 0 when the terminal is gone."""
-    try:
-        fd = os.open(slave, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        # A poll of the terminal makes the kernel hand over what is on its way to it.
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        poll.poll(0)
-        (unread,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
-        return int(unread)
-    except OSError:
-        return 0
-    finally:
-        os.close(fd)
-
-
-class _Reads:
-    """The reads of one terminal, as events; there is one only while somebody waits for them."""
-
-    def __init__(self, slave: str) -> None:
-        fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if fd >= 0 and _libc.inotify_add_watch(fd, os.fsencode(slave), _IN_ACCESS) < 0:
-            os.close(fd)
-            fd = -1
-        self._fd: int = fd
-
-    def __enter__(self) -> _Reads:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def clear(self) -> None:
-        """Forget the reads that were."""
-        if self._fd >= 0:
-            with contextlib.suppress(BlockingIOError):
-                os.read(self._fd, 4096)
-
-    async def wait(self) -> None:
-        """Wait for the next read."""
-        if self._fd >= 0:
-            await trio.lowlevel.wait_readable(self._fd)
-        else:  # No instance of inotify is to be had: the patience alone decides.
-            await trio.sleep_forever()
