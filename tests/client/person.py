@@ -100,7 +100,10 @@ class Person:
         """Read on until a text is on the screen, bytes were drawn, or something holds."""
         end = time.monotonic() + timeout
         while not self._holds(what):
-            if self.status is not None or time.monotonic() > end:
+            if time.monotonic() > end or self._has_ended():
+                self._take()
+                if self._holds(what):
+                    return
                 raise AssertionError(f"{what!r} does not come: {self.lines} {self.drawn[-2000:]!r}")
             select.select([self.master], [], [], 0.2)
             self._take()
@@ -138,6 +141,10 @@ class Person:
         if isinstance(what, str):
             return any(what in line for line in self.lines)
         return what in self.drawn if isinstance(what, bytes) else bool(what())
+
+    def _has_ended(self) -> bool:
+        told = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return self.status is not None or told is not None
 
     def _take(self) -> None:
         if self.master < 0:
