@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from haft_protocol.questions import Question, Secret
 from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.runtimes.base import Call, Port
+from haftd.runtimes.fake import Ask, FakeRuntime, WaitFor
 from haftd.supervisor import Supervisor
 
 
@@ -77,3 +80,51 @@ async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock:
             assert scope.cancelled_caught
             await use.done.wait()
     assert runtime.ends == 1
+
+
+class Late(FakeRuntime):
+    """A play that begins when it is told to."""
+
+    def __init__(self) -> None:
+        self.begin = trio.Event()
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        await self.begin.wait()
+        return await super().run(call, port)
+
+
+def question(name: str) -> Question:
+    return Question(id=name, text=name, answer_type=Secret())
+
+
+@pytest.mark.parametrize("asks", [(), ("tool",)], ids=["only who asks for it", "both"])
+async def test_who_asks_before_the_tool_runs_is_asked_first(
+    autojump_clock: MockClock, asks: tuple[str, ...]
+) -> None:
+    answers: list[object] = []
+    runtime = Late()
+    script = (*(Ask(question(name)) for name in asks), WaitFor())
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), runtime, Call("t", (), "/", {}, "m", script=script))
+        assert held.marked("m") is use and held.marked("") is None
+
+        async def ask() -> None:
+            answers.append(await use.asking.ask(question("helper")))
+
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        states = [use.handle.state.value]
+        runtime.begin.set()
+        await wait_all_tasks_blocked()
+        for name in ("helper", *asks):
+            asked = use.handle.question
+            assert asked is not None and asked.id == name
+            states.append(use.handle.state.value)
+            use.asking.answer("x")
+            await wait_all_tasks_blocked()
+        states.append(use.handle.state.value)
+        assert states == ["pending", *["waiting"] * (1 + len(asks)), "running"]
+        assert answers == ["x"]
+        await held.abort(use, NOW)
+        assert held.marked("m") is None
