@@ -394,12 +394,46 @@ async def test_who_has_both_ends_of_a_socket_passes_nothing_on() -> None:
         "e = select.epoll(); e.register(a, 1); e.register(0, 1); e.poll()",
     )
     async with stage(*python(*lines)) as on:
-        now = await on.until()
-        assert not now.relays and not now.alone
+        assert not (await on.until()).relays
+
+
+WORKS = ("sleeps", "computes", "has started")
+
+
+async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
+    """libuv leaves a terminal in its epoll that it has stopped to read."""
+    lines = (
+        "import os, select, sys, threading, time",
+        "def compute():",
+        "  while True: pass",
+        "def start():",
+        "  if not os.fork(): time.sleep(99)",
+        "lock = threading.Lock(); lock.acquire()",
+        "beside = {'sleeps': lambda: time.sleep(99), 'computes': compute, 'has started': start,",
+        "          'locked': lock.acquire, 'none': int}[sys.argv[1]]",
+        "threading.Thread(target=beside, daemon=True).start()",
+        "e = select.epoll(); e.register(0, 1)",
+        "if sys.argv[2] == 'loop': e.register(os.eventfd(0), 1)",
+        "e.poll()",
+    )
+
+    async def seen(beside: str, way: str) -> None:
+        async with stage(*python(*lines), beside, way) as on:
+            await on.until(
+                lambda now: (
+                    now.state == "reads"
+                    and now.loops is (way == "loop")
+                    and now.at_work is (beside in WORKS)
+                )
+            )
+
+    for beside in (*WORKS, "locked", "none"):
+        await seen(beside, "loop")
+    await seen("none", "alone")
 
 
 async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
-    """The writer has to be of the foreground; a pipe of its own, or an idle end, says nothing."""
+    """The writer has to be of the foreground; who only reads it says nothing."""
     lines = (
         "import os, select, sys, time",
         "r, w = os.pipe()",
@@ -407,30 +441,62 @@ async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
         "  if 'background' in sys.argv: os.setpgid(0, 0)",
         "  if 'reader' in sys.argv: os.close(w)",
         "  time.sleep(1000)",
-        "if 'own' not in sys.argv: os.close(w)",
+        "if sys.argv[1] not in ('own', 'reader'): os.close(w)",
         "p = select.poll(); p.register(0, 1); p.register(r, 1)",
-        "if 'reader' in sys.argv: p.unregister(r); p.register(r, 2)",
         "p.poll()",
     )
 
-    async def seen(how: str, relays: bool) -> Reading:
+    async def seen(how: str, relays: bool) -> None:
         async with stage(*python(*lines), how) as on:
-            return await on.until(lambda now: now.state == "reads" and now.relays is relays)
+            await on.until(lambda now: now.state == "reads" and now.relays is relays)
 
     for how, relays in (("", True), ("own", True), ("background", False), ("reader", False)):
-        assert (await seen(how, relays)).alone is (how == "reader")
+        await seen(how, relays)
 
 
-@pytest.mark.parametrize("bound", [200, 100_000])
-async def test_of_a_wait_for_the_input_alone_it_is_said(bound: int) -> None:
-    line = f"p = select.poll(); p.register(0, 1); p.poll({bound})"
-    async with stage(*python("import select", f"while True: {line}")) as on:
-        now = await on.until()
-        assert now.alone and now.within_ms == bound
+def script(command: str) -> tuple[str, ...]:
+    return ("script", "-q", "-c", command, "/dev/null")
 
 
-async def test_who_carries_another_terminal_passes_on_what_is_typed() -> None:
-    async with stage("script", "-q", "-c", "cat", "/dev/null") as on:
+async def test_a_terminal_within_the_terminal_is_looked_into() -> None:
+    for command, kind in (
+        ("cat", "line"),
+        ("read -rsp : x", "secret"),
+        ("bash --norc", "key"),
+        ("script -q -c cat /dev/null", "line"),
+    ):
+        async with stage(*script(command), env={"SHELL": "/bin/bash"}) as on:
+            # Until it has started, nobody knows what is in there.
+            now = await on.until(lambda now: now.state == "reads" and not now.relays)
+            assert (now.kind, now.certain) == (kind, True) and now.pids != (on.it.pid,)
+
+
+async def test_who_works_in_a_terminal_within_the_terminal_is_busy() -> None:
+    async with stage(*script("echo up; sleep 1000")) as on:
+        await on.until(lambda now: now.state == "busy" and now.certain, "up")
+        await on.stays("busy")
+
+
+async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before() -> None:
+    async with stage(*script("cat")) as on:
+        await on.until(lambda now: now.state == "reads" and not now.relays)
+        for turn in range(100):
+            on.type(f"line {turn}\n")
+            while (now := reading(on.master, on.slave, (on.it.pid,))).state != "reads":
+                await trio.lowlevel.checkpoint()
+            on.look()
+            assert not now.relays and on.printed == b"line %d\r\n" % turn * 2
+
+
+async def test_of_several_terminals_within_the_terminal_nothing_is_known() -> None:
+    """Whose the keyboard is just now, as in a multiplexer, nobody can tell."""
+    lines = (
+        "import os, pty, select",
+        "pair = [pty.fork(), pty.fork()]",
+        "if (0, -1) in [(pid, -1) for pid, _ in pair]: os.execvp('cat', ['cat'])",
+        "select.select([0, *(fd for _, fd in pair)], [], [])",
+    )
+    async with stage(*python(*lines)) as on:
         assert (await on.until()).relays
 
 

@@ -9,6 +9,7 @@ Rules:
   terminal is not canonical) and sleeps by the clock: it may look at the keyboard in between.
   Where something may not be looked at (another user's program, such as sudo) and nothing else
   reads, it is `unknown`.
+- A terminal within the terminal (script, expect) is looked into: who reads is who reads there.
 - An answer is of one moment. What is seen to wait is looked at again at the end, and has to be
   in the very same wait; in between the modes and the foreground are read.
 - Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment,
@@ -23,15 +24,16 @@ import os
 import select
 import stat
 import termios
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal, NamedTuple
 
 from haftd.host import tty
-from haftd.host.family import hidden, lister, lives
+from haftd.host.family import children, hidden, lister, lives
 from haftd.host.identity import Stat, read_stat
-from haftd.host.waits import Blocked, Sought, blocked, holds, still
+from haftd.host.peers import is_readable, writes_to
+from haftd.host.waits import Blocked, Sought, blocked, still
 
 __all__ = ["Kind", "Reading", "reading", "reading_pipe"]
 
@@ -40,6 +42,8 @@ Kind = Literal["line", "key", "secret"]
 _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py
 _THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _DEV_TTY = os.makedev(5, 0)
+_PTS_MAJOR = 136
+_DEEPEST = 3
 _MOST_PROCESSES = 256
 _MOST_THREADS = 512
 
@@ -59,11 +63,14 @@ class Reading:
     """Every wait ends by itself as well, after so long at most: the program does something else
     now and then. None when one lasts for ever."""
     relays: bool = False
-    """Every program that waits has something else to wait for, too: a socket, another terminal,
-    or a pipe from another program of the foreground. What is typed may be for somebody beyond
-    (ssh, tmux, script), and what is awaited may be somebody's work, of whom this says nothing."""
-    alone: bool = False
-    """Some program waits for nothing but the input."""
+    """Every program that waits has something else to wait for, too: a socket, or a pipe from
+    another program of the foreground. What is typed may be for somebody beyond (ssh, tmux), and
+    what is awaited may be somebody's work, of whom this says nothing."""
+    loops: bool = False
+    """Every program that waits does so in an event loop, for other things as well."""
+    at_work: bool = False
+    """A program that waits does something else at the same time, in another thread or in a
+    program that it has started in the foreground."""
 
     @property
     def timed(self) -> bool:
@@ -77,14 +84,25 @@ class _Wait(NamedTuple):
     seen: Blocked
 
 
+class _Terminal(NamedTuple):
+    """How to ask a terminal."""
+
+    foreground: Callable[[], int | None]
+    open: Callable[[], int]
+    """Open it as its programs do; raises OSError."""
+    master: int | None
+
+
 @dataclass(slots=True)
 class _Look:
     """What was seen of some processes. `unsure` are those that cannot be told."""
 
     members: list[int] = field(default_factory=list)
+    parents: dict[int, int] = field(default_factory=dict)
     unsure: set[int] = field(default_factory=set)
     waits: list[_Wait] = field(default_factory=list)
     outward: set[int] = field(default_factory=set)
+    at_work: set[int] = field(default_factory=set)
     timed: bool = False
     """Something that does not wait for input sleeps by the clock."""
 
@@ -97,12 +115,18 @@ def reading(master: int, slave: str, pids: Iterable[int]) -> Reading:
     was read up to here: a program that prints and then waits has done both by then. Raises
     OSError when `master` is no terminal.
     """
-    group = tty.foreground(master)
+    return _reading(
+        _Terminal(lambda: tty.foreground(master), lambda: _peer(master, slave), master), pids
+    )
+
+
+def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> Reading:
+    group = terminal.foreground()
     for _ in range(3):
         if group is None:
             break
-        told = _in_foreground(master, slave, pids, group)
-        now = tty.foreground(master)
+        told = _in_foreground(terminal, pids, group, depth)
+        now = terminal.foreground()
         if now == group:
             return told
         group = now
@@ -131,28 +155,92 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> Reading:
     return Reading("busy", None, True, tuple(look.members))
 
 
-def _in_foreground(master: int, slave: str, pids: Iterable[int], group: int) -> Reading:
+def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> Reading:
     try:
-        terminal, unread = _other_end(master, slave)
+        fd = terminal.open()
     except OSError:  # it is exclusive, or there is no descriptor to be had
-        return Reading("unknown", _kind(master)[0])
-    if unread:
-        return Reading("busy", None, True)
+        kind = None if terminal.master is None else _kind(terminal.master)[0]
+        return Reading("unknown", kind)
+    try:
+        return Reading("busy", None, True) if _unread(fd) else _at(fd, pids, group, depth)
+    finally:
+        os.close(fd)
+
+
+def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> Reading:
+    """Tell it of the terminal that `fd` is open to."""
+    ours = os.fstat(fd)
 
     def sought(what: os.stat_result) -> bool:
         # /dev/tty is this one: the group is of its session.
-        return (what.st_dev, what.st_ino) == terminal or (
+        return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino) or (
             what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode)
         )
 
     look = _look([*pids, group], group, sought)
-    kind, patience_ms = _kind(master)
+    kind, patience_ms = _kind(fd)
+    carried = _carried(look)
+    within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
     found = _confirm(look)
     if found:
-        return _reads(look, found, kind, patience_ms)
+        return _reads(look, found, kind, patience_ms) if within is None else within
     if look.unsure or (not look.members and not _is_empty(group)):
         return Reading("unknown", kind, pids=tuple(sorted(look.unsure)))
     return Reading("busy", None, not (kind == "key" and look.timed), tuple(look.members))
+
+
+def _carried(look: _Look) -> int | None:
+    """The number of the one terminal for which all that waits here waits, too: what is typed goes
+    there, and all of it has gone, and all that was printed there has been passed on."""
+    waits = look.waits
+    carried = {number for wait in waits for number, _ in wait.seen.terminals}
+    if len(carried) != 1 or any(
+        not wait.seen.terminals or wait.pid in look.outward or _is_fed(wait, look.members)
+        for wait in waits
+    ):
+        return None
+    return min(carried)
+
+
+def _inside(number: int, look: _Look, depth: int) -> Reading | None:
+    """Tell it of the terminal that is carried; None where that cannot be told."""
+    below = [child for pid in look.members for child in children(pid)]
+    terminal = _Terminal(
+        lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
+    )
+    try:
+        told = _reading(terminal, below, depth)
+    except OSError:
+        return None
+    if told.state != "reads":
+        return None if told.state == "unknown" else told
+    # What was printed in there may be on its way to who carries it, who is not awake yet.
+    for wait in look.waits:
+        for _, fd in wait.seen.terminals:
+            if (readable := is_readable(wait.pid, fd)) is not False:
+                return None if readable is None else Reading("busy", None, True)
+    return told
+
+
+def _foreground_of(pids: Iterable[int], number: int) -> int | None:
+    """The foreground of a terminal, as one of these processes has it that are on it."""
+    terminal = os.makedev(_PTS_MAJOR, number)
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                told = file.read()
+        except OSError:
+            continue
+        fields = told[told.rfind(b")") + 2 :].split()
+        if int(fields[4]) & 0xFFFF_FFFF == _as_told(terminal):
+            return int(fields[5]) if int(fields[5]) > 0 else None
+    return None
+
+
+def _as_told(device: int) -> int:
+    """A device's number as /proc/<pid>/stat writes it."""
+    major, minor = os.major(device), os.minor(device)
+    return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
 
 def _reads(look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None = None) -> Reading:
@@ -162,19 +250,29 @@ def _reads(look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None 
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in found]
     timed = [bound for bound in bounds if bound is not None]
     within = max(timed) if len(timed) == len(bounds) else None
-    alone = any(wait.seen.alone for wait in found)
-    relays = who <= look.outward | fed
-    return Reading("reads", kind, True, tuple(sorted(who)), within, relays, alone)
+    carriers = {wait.pid for wait in found if wait.seen.terminals}
+    relays = who <= look.outward | fed | carriers
+    loops = all(wait.seen.loops for wait in found)
+    at_work = not who.isdisjoint(look.at_work) or _has_started(who, look)
+    return Reading("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
+
+
+def _has_started(who: set[int], look: _Look) -> bool:
+    """Say whether another member descends from one of these."""
+    for member in look.members:
+        if member not in who:
+            ancestor = look.parents.get(member)
+            while ancestor is not None:
+                if ancestor in who:
+                    return True
+                ancestor = look.parents.get(ancestor)
+    return False
 
 
 def _is_fed(wait: _Wait, members: Iterable[int]) -> bool:
     """Say whether another of them can write to a pipe that the wait is for, too."""
     pipes = wait.seen.pipes
-    return bool(pipes) and any(
-        holds(pid, pipes, stat.S_ISFIFO, os.O_WRONLY | os.O_RDWR)
-        for pid in members
-        if pid != wait.pid
-    )
+    return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
 
 
 def _confirm(look: _Look) -> list[_Wait]:
@@ -201,6 +299,7 @@ def _look(pids: Iterable[int], group: int | None, sought: Sought) -> _Look:
                 look.unsure.add(pid)
             continue
         queue += below(pid)
+        look.parents[pid] = who.parent
         if (group is None or who.group == group) and lives(who):
             threads += _look_at(who, sought, look, _MOST_THREADS - threads)
     look.members.sort()
@@ -219,12 +318,14 @@ def _look_at(who: Stat, sought: Sought, look: _Look, most: int) -> int:
         if tid == pid and who.state in "ZX":
             continue  # the first thread has ended before the others
         seen = blocked(pid, tid, sought)
-        if seen.outward:
+        if seen.outward or (seen.terminals and seen.state == "away"):
             look.outward.add(pid)
         if seen.state == "hidden":
             look.unsure.add(pid)
         elif seen.state == "away":
             look.timed |= seen.within_ms is not None
+            if not seen.idle:
+                look.at_work.add(pid)
         else:
             look.waits.append(_Wait(pid, tid, seen))
     if len(tids) > most:
@@ -232,28 +333,27 @@ def _look_at(who: Stat, sought: Sought, look: _Look, most: int) -> int:
     return len(tids)
 
 
-def _other_end(master: int, slave: str) -> tuple[tuple[int, int], bool]:
-    """Which file the terminal is, and whether something typed is unread. Raises OSError."""
+def _peer(master: int, slave: str) -> int:
+    """Open the other end of a terminal. Raises OSError."""
     try:
-        fd = fcntl.ioctl(master, _TIOCGPTPEER, _THEIRS)
+        return fcntl.ioctl(master, _TIOCGPTPEER, _THEIRS)
     except OSError:
-        fd = os.open(slave, _THEIRS)
-    try:
-        # What is on its way to the reader is handed over by the poll. It knows a line that has
-        # no end yet from one that could be read, which FIONREAD does only in canonical mode.
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        unread = any(event & select.POLLIN for _, event in poll.poll(0))
-        what = os.fstat(fd)
-        return (what.st_dev, what.st_ino), unread
-    finally:
-        os.close(fd)
+        return os.open(slave, _THEIRS)
 
 
-def _kind(master: int) -> tuple[Kind, int | None]:
+def _unread(fd: int) -> bool:
+    """Say whether something typed is unread."""
+    # What is on its way to the reader is handed over by the poll. It knows a line that has no end
+    # yet from one that could be read, which FIONREAD does only in canonical mode.
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(event & select.POLLIN for _, event in poll.poll(0))
+
+
+def _kind(fd: int) -> tuple[Kind, int | None]:
     """What a read of the terminal gets, and after how many milliseconds it gives up."""
     try:
-        _, _, _, lflag, _, _, chars = termios.tcgetattr(master)
+        _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
     except termios.error as error:
         raise OSError(*error.args) from None
     if lflag & termios.ICANON:

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from haftd.host.peers import peer_of
+from haftd.host.peers import has_both_ends, terminal_of
 
-__all__ = ["Blocked", "Sought", "blocked", "holds", "still"]
+__all__ = ["Blocked", "Sought", "blocked", "still"]
 
 Sought = Callable[[os.stat_result], bool]
 """Whether what a descriptor stands for is what input is awaited from."""
@@ -40,9 +40,15 @@ class Blocked:
     within_ms: int | None = None
     """What it sleeps in ends by itself, after so long in all; None for never."""
     outward: bool = False
-    """It waits for a socket or for the master of a terminal, perhaps among others."""
-    alone: bool = False
-    """It waits for what is sought, and for nothing else."""
+    """It waits for somebody beyond: a socket, or a terminal that cannot be told, perhaps among
+    others."""
+    terminals: frozenset[tuple[int, int]] = frozenset()
+    """The terminals whose master it waits for beside what is sought: number and descriptor."""
+    loops: bool = False
+    """It waits in an epoll for more than what is sought: an event loop. What such a set has, the
+    program has once put there (libuv takes out what it has stopped to read when it next stirs)."""
+    idle: bool = False
+    """It is away, and waits without an end for a lock or for what others send it: for work."""
     pipes: frozenset[int] = frozenset()
     """The inodes of the pipes that it waits for beside what is sought."""
     line: bytes = b""
@@ -61,7 +67,7 @@ class _Call:
     milliseconds that is negative for ever, or as the address of a time that is 0 for ever.
     """
 
-    shape: Literal["read", "poll", "select", "epoll", "nap", "ring"]
+    shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
     first: int = 0
     bound: int = -1
     unit: Literal["ms", "timespec", "timeval"] = "ms"
@@ -71,6 +77,7 @@ class _Call:
 
 _READ = _Call("read")
 _NAP = _Call("nap")  # how long does not matter
+_LOCK = _Call("lock", bound=3, unit="timespec")
 _RING = _Call("ring")
 _POLL = _Call("poll", bound=2)
 _PPOLL = _Call("poll", bound=2, unit="timespec")
@@ -97,6 +104,7 @@ _CALLS: Final[dict[str, dict[int, _Call]]] = {
         219: _Call("poll", bound=2, resumed=True),  # restart_syscall
         35: _NAP,  # nanosleep
         230: _NAP,  # clock_nanosleep
+        202: _LOCK,  # futex
         426: _RING,  # io_uring_enter
         208: _RING,  # io_getevents
         333: _RING,  # io_pgetevents
@@ -114,6 +122,7 @@ _CALLS: Final[dict[str, dict[int, _Call]]] = {
         441: _EPOLL_2,  # epoll_pwait2
         101: _NAP,  # nanosleep
         115: _NAP,  # clock_nanosleep
+        98: _LOCK,  # futex
         426: _RING,  # io_uring_enter
         4: _RING,  # io_getevents
         292: _RING,  # io_pgetevents
@@ -195,6 +204,8 @@ def _sleeps(pid: int, tid: int) -> bool:
 def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
     if call.shape == "ring":
         raise _Unclear
+    if call.shape == "lock":
+        return Blocked("away", idle=args[call.bound] == 0)
     within = 0 if call.shape == "nap" else _bound(pid, call, args)
     match call.shape:
         case "read" | "epoll":
@@ -207,17 +218,17 @@ def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) 
             watched = []
     found = _files(pid, ((fd, None) for fd in watched), sought)
     kinds = {file.kind for file in found}
-    outward = any(
-        file.kind == "terminal" or (file.kind == "socket" and not _has_both_ends(pid, file.inode))
-        for file in found
-    )
+    outward = any(file.kind == "socket" and not has_both_ends(pid, file.inode) for file in found)
+    terminals = frozenset((file.inode, file.fd) for file in found if file.kind == "terminal")
+    pipes = frozenset(file.inode for file in found if file.kind == "pipe")
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
-        pipes = frozenset(file.inode for file in found if file.kind == "pipe")
-        return Blocked(state, within, outward, kinds == {"sought"}, pipes, line)
+        loops = call.shape == "epoll" and kinds != {"sought"}
+        return Blocked(state, within, outward, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Unclear
-    return Blocked("away", within, outward, line=line)
+    idle = within is None and call.shape in ("poll", "select", "epoll")
+    return Blocked("away", within, outward, terminals, idle=idle)
 
 
 def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
@@ -236,10 +247,11 @@ def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a descriptor stands for. `terminal`: the master of one."""
+    """What a descriptor stands for. `terminal`: the master of one, whose number is `inode`."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
+    fd: int = -1
 
 
 def _files(
@@ -277,7 +289,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
     if stat.S_ISFIFO(what.st_mode):
         return _File("pipe", what.st_ino)
     if stat.S_ISCHR(what.st_mode):
-        return _File("terminal") if _is_master(what.st_rdev) else _OTHER
+        return _File("terminal", terminal_of(pid, fd), fd) if _is_master(what.st_rdev) else _OTHER
     if stat.S_IFMT(what.st_mode) == 0:
         link = os.readlink(path)  # noqa: PTH115
         return _File("epoll") if link == _EPOLL_FILE else _UNCLEAR if link == _RING_FILE else _OTHER
@@ -287,37 +299,6 @@ def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
 _SOUGHT: Final = _File("sought")
 _UNCLEAR: Final = _File("unclear")
 _OTHER: Final = _File("other")
-
-
-def _has_both_ends(pid: int, inode: int) -> bool:
-    """Say whether a process holds the other end of its socket, too."""
-    peer = peer_of(inode)
-    return peer is not None and holds(pid, frozenset((peer,)), stat.S_ISSOCK)
-
-
-def holds(pid: int, inodes: frozenset[int], sort: Callable[[int], bool], flags: int = 0) -> bool:
-    """Say whether a process has one of these files open; with `flags`, in one of these ways of
-    writing. Never raises: what may not be looked at holds nothing."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        names = os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return False
-    for name in names:
-        try:
-            what = os.stat(f"{folder}/{name}")  # noqa: PTH116
-            ours = what.st_ino in inodes and sort(what.st_mode)
-            if ours and (not flags or _flags(pid, name) & flags):
-                return True
-        except (OSError, _Unclear):
-            continue  # closed meanwhile
-    return False
-
-
-def _flags(pid: int, fd: str) -> int:
-    """How a descriptor was opened."""
-    told = re.search(rb"^flags:\s*([0-7]+)", _read(f"/proc/{pid}/fdinfo/{fd}"), re.MULTILINE)
-    return int(told[1], 8) if told else 0
 
 
 def _is_master(rdev: int) -> bool:

@@ -7,7 +7,9 @@ Rules:
   language clears its memory in a while (node).
 - A shorter one is routine, and is passed on as such: the rest of an escape sequence, a pause in a
   program that listens to the keyboard all the while. Its end shows what comes of it.
-- Of one that passes on what is typed, or waits for another's work as well, nobody can tell.
+- Of one that passes on what is typed, or waits for another's work as well, nobody can tell. Nor of
+  an event loop that works beside, or that waits for a timer while the terminal reads by the line:
+  the terminal may be in its set from an earlier question.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def wanted(told: Reading) -> Wanted:
     if told.state != "reads":
         certain = told.state == "busy" and told.certain
         return Wanted("busy" if certain else "unknown", told.kind)
-    if told.relays:
-        return Wanted("unknown", told.kind)
     passes = told.within_ms is not None and told.within_ms < _PATIENT_MS
+    lingers = told.within_ms is not None and not passes and told.kind != "key"
+    if told.relays or (told.loops and (told.at_work or lingers)):
+        return Wanted("unknown", told.kind)
     return Wanted("reads", told.kind, told.within_ms if passes else None)

@@ -6,7 +6,7 @@ whenever the handle changes, and at the time that it names itself. Section 4 of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 import trio
@@ -24,6 +24,8 @@ _SETTLED_S = 0.004
 _LONGEST_PAUSE_S = 0.25
 _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
+_LONGEST_STILL_S = 1.5
+"""And for so long at most: a longer wait is one for input by itself (runtimes/wanting.py)."""
 _BETWEEN_LOOKS_S = 0.04
 """Meanwhile it is looked at evenly: one that works half of the time is soon found at work."""
 
@@ -75,19 +77,37 @@ class Condition:
 
 
 @dataclass(slots=True)
+class _Evidence:
+    """Of a program whose waits soon end by themselves: how long it has done nothing else.
+
+    It is believed to wait for input when the end of each wait has come and nothing came of it. What
+    has ended once may come again; a wait of another length has to end as well, as it may be what
+    is left of a longer one. From `since` on each look saw it wait and nothing was printed."""
+
+    since: float
+    until: float = 0.0
+    lengths_ms: list[int] = field(default_factory=list)
+
+    def see(self, within_ms: int, now: float) -> None:
+        """Take note of a wait that was seen."""
+        if not any(abs(within_ms - known) <= known / 10 + 5 for known in self.lengths_ms):
+            self.lengths_ms.append(within_ms)
+            self.until = max(self.until, now + within_ms / 1000 + _BETWEEN_LOOKS_S)
+
+    def enough_at(self) -> float:
+        return min(max(self.until, self.since + _STILL_S), self.since + _LONGEST_STILL_S)
+
+
+@dataclass(slots=True)
 class _InputCondition(Condition):
     """The program waits for input. Asked of the kernel once its output has settled, and again in
-    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides.
-
-    A wait that soon ends by itself is believed when its end has come and nothing came of it: for
-    that long, and for `_STILL_S` at least, nothing was printed and every look saw it wait."""
+    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
 
     use: Use | None
     _pause: float = _SETTLED_S
     _due: float = 0.0
     _activity: float = -1.0
-    _waits_since: float = inf
-    """From when on each look saw it wait, as it does between two things that it does."""
+    _evidence: _Evidence | None = None
 
     def check(self) -> Waited | None:
         if self.handle.stopped or self.use is None:
@@ -97,6 +117,7 @@ class _InputCondition(Condition):
         now = trio.current_time()
         if self._activity != self.handle.last_activity:
             self._activity = self.handle.last_activity
+            self._evidence = None
             self._pause = _SETTLED_S
             self._due = self._activity + self._pause
         if now < self._due or self.handle.state is not State.RUNNING:
@@ -104,8 +125,7 @@ class _InputCondition(Condition):
         wanted = self.use.wanted()
         if wanted.state == "reads":
             return self._believe(wanted.within_ms, now)
-        if now >= self._activity + _BETWEEN_LOOKS_S:
-            self._waits_since = inf  # before, it may still be at what it printed last
+        self._evidence = None
         if wanted.state == "unknown" and self.is_quiet():
             return "quiet"
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
@@ -118,13 +138,13 @@ class _InputCondition(Condition):
         """Whether a wait that ends by itself after `within_ms` is one for input."""
         if within_ms is None:
             return "input"
-        self._waits_since = min(self._waits_since, now)
-        still = self._activity + _STILL_S
-        over = max(self._waits_since + max(within_ms / 1000, _STILL_S), still)
-        if now >= over:
+        if self._evidence is None:
+            self._evidence = _Evidence(now)
+        self._evidence.see(within_ms, now)
+        enough_at = self._evidence.enough_at()
+        if now >= enough_at:
             return "input"
-        self._pause = _SETTLED_S
-        self._due = min(now + _BETWEEN_LOOKS_S, over)
+        self._due = min(now + _BETWEEN_LOOKS_S, enough_at)
         return None
 
     def look_again(self) -> float:
