@@ -61,7 +61,8 @@ class OwnTerminal:
     def __exit__(self, *_: object) -> None:
         self.give_back()
         for number, handler in self._handlers:
-            signal.signal(number, handler)
+            # C-\ may be on its way, to detach from what has just ended: now it is a signal again.
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGQUIT else handler)
         signal.set_wakeup_fd(self._before)
         os.close(self._bell)
         os.close(self._ring)
