@@ -7,6 +7,7 @@ those of the runs that succeeded.
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import statistics
@@ -108,13 +109,14 @@ def _environment(daemon: RunningDaemon) -> dict[str, str]:
 
 def drive(daemon: RunningDaemon, folder: Path, runs: int) -> Section:
     """The table of all tasks."""
-    return table(compare(TASKS, daemon, folder, runs), runs)
+    note = _note(runs)
+    return table(compare(TASKS, daemon, folder, runs), note)
 
 
-def table(found: Mapping[str, Outcomes], runs: int) -> Section:
+def table(found: Mapping[str, Outcomes], note: str) -> Section:
     """A row a task and way, and the sums."""
     columns = ["", "", "succeeded", "calls", "sleeps", "bytes read", "whole replies", "time"]
-    section = Section("Driving programs", _note(runs), columns)
+    section = Section("Driving programs", note, columns)
     sums: dict[str, list[_Cost]] = {}
     for title, outcomes in found.items():
         for way in (way for way in _WAYS if way in outcomes):
@@ -165,5 +167,6 @@ def _note(runs: int) -> str:
         "`max_bytes` leaves out what need not be read beside haft's prompt, the others have to look at what "
         "they wait for. *whole replies*: haft's with all of their JSON. The build prints what looks like "
         "questions, and pauses: the others take it for one when a second has passed in silence, and the "
-        "longest pause of a build is drawn from half a second to one and a half."
+        "longest pause of a build is drawn from half a second to one and a half. Load average before: "
+        f"{' '.join(f'{load:.1f}' for load in os.getloadavg())}."
     )

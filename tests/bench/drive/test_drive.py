@@ -56,7 +56,7 @@ def test_the_medians_are_those_of_the_runs_that_succeeded() -> None:
     done = [Outcome(None, 0.002, Account(calls=n, read=10, whole=20)) for n in (1, 2, 3)]
     failed = Outcome("no", 99.0, Account(calls=99))
     found = {"a task": {"haft": [*done, failed], "pexpect": [failed]}, "another": {"haft": done}}
-    assert table(found, 4).rows == [
+    assert table(found, "").rows == [
         ["a task", "haft", "3 of 4", "2", "0", "10", "20", "2 ms"],
         ["", "pexpect", "0 of 1", "99", "0", "0", "0", "99.00 s"],
         ["another", "haft", "3 of 3", "2", "0", "10", "20", "2 ms"],
