@@ -4,19 +4,15 @@ import itertools
 import subprocess
 import sys
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.runtimes.screen import Screen
+from .drawn import new, session, whole
 
 DRAWN = (
     b"first line\r\nsecond \xc3\xa9 \xe2\x89\xa4 \x1b[31mred\x1b[0m\r\n\x1b]0;a title\x07"
     b"\x1b[5;10Hplaced\x1b[6n\x1b[?2004h\x1b[7;1H\x1b[Kdone\x1b[3G"
 )
-
-
-def new(replies: list[bytes] | None = None, rows: int = 8, cols: int = 30) -> Screen:
-    return Screen(rows, cols, (replies if replies is not None else []).append)
 
 
 def test_a_snapshot_has_one_line_a_row() -> None:
@@ -58,6 +54,46 @@ def test_any_cut_of_the_bytes_draws_the_same(cuts: list[int]) -> None:
     assert screen.snapshot() == whole.snapshot()
     assert replies == [b"\x1b[5;16R"]
     assert screen.bracketed_paste
+
+
+@settings(max_examples=200)
+@given(session, st.data())
+def test_any_session_cut_anywhere_is_the_same_screen(drawn: bytes, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(drawn)), max_size=8))
+    answers: list[list[bytes]] = [[], []]
+    screen, other = new(answers[0]), new(answers[1])
+    screen.feed(drawn)
+    for start, stop in itertools.pairwise([0, *sorted(cuts), len(drawn)]):
+        other.feed(drawn[start:stop])
+        if data.draw(st.booleans()):
+            other.snapshot()
+    assert whole(other) == whole(screen)
+    assert answers[1] == answers[0]
+
+
+@settings(max_examples=60)
+@given(session)
+def test_any_session_byte_by_byte_is_the_same_screen(drawn: bytes) -> None:
+    screen, other = new(), new()
+    screen.feed(drawn)
+    for byte in drawn:
+        other.feed(bytes((byte,)))
+    assert whole(other) == whole(screen)
+
+
+@given(st.lists(st.text("abc ", min_size=1, max_size=40).map(str.rstrip), max_size=6))
+def test_a_line_that_was_wrapped_flows_with_the_size(lines: list[str]) -> None:
+    screen = new(rows=24, cols=20)
+    screen.feed("\r\n".join(lines).encode())
+    for cols in (7, 13, 50):
+        screen.resize(24, cols)
+        shown = [part for line in lines for part in _wrapped(line, cols)]
+        expected = tuple(line.rstrip() for line in shown)
+        assert screen.snapshot().lines[: len(expected)] == expected
+
+
+def _wrapped(line: str, cols: int) -> list[str]:
+    return [line[at : at + cols] for at in range(0, len(line), cols)] or [""]
 
 
 @given(st.binary(max_size=400))

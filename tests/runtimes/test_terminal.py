@@ -116,6 +116,8 @@ async def test_RB_041_the_size_is_there_from_the_first_moment_and_follows() -> N
         performance = await started(nursery, shell(script), b"READY")
         performance.grip.write(Input("resize", rows=33, cols=101))
         await performance.finish()
+        shot = performance.grip.screen()
+        assert shot is not None and (shot.rows, shot.cols, len(shot.lines)) == (33, 101, 33)
         with pytest.raises(InputRefused, match="ended"):
             performance.grip.write(Input("resize", rows=1, cols=1))
     assert b"33 101" in performance.port.output

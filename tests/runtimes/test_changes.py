@@ -1,0 +1,102 @@
+"""What has changed since a revision, laid over the lines of then, gives the lines of now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from haft_protocol.states import Screen as Shown
+from haftd.core.handles import Handle
+from haftd.runtimes.base import ScreenShot
+from haftd.supervisor import Use
+from tests.core.disks import make
+
+from .drawn import new, session
+
+
+class _Grip:
+    """As much of a grip as shows a screen."""
+
+    def __init__(self) -> None:
+        self.shown = new()
+
+    def screen(self) -> ScreenShot:
+        return self.shown.snapshot()
+
+
+def use() -> tuple[Use, _Grip]:
+    spool = make(memory=1 << 16, disk=0)
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0, wall=0.0)
+    one = Use(handle, 0.0)
+    grip: Any = _Grip()
+    one.grip = grip
+    return one, grip
+
+
+_STEP = st.tuples(
+    st.sampled_from(["print", "print", "look", "resize"]), session, st.integers(1, 12)
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(_STEP, max_size=12), st.integers(0, 5))
+def test_changes_applied_give_the_screen(steps: list[tuple[str, bytes, int]], back: int) -> None:
+    one, grip = use()
+    seen: dict[int, list[str]] = {}
+    revisions: list[int] = []
+
+    def look() -> Shown:
+        since = revisions[-1 - back % len(revisions)] if revisions else None
+        told = one.screen(since)
+        assert told is not None
+        present = list(grip.shown.snapshot().lines)
+        if told.changed is UNSET:
+            assert list(told.lines) == present  # type: ignore[arg-type]
+        else:
+            assert told.lines is UNSET and since is not None
+            lines = list(seen[since])
+            for row, text in told.changed.items():
+                assert lines[int(row)] != text, "a row that has not changed was given"
+                lines[int(row)] = text
+            assert lines == present
+        assert (told.rows, told.cols) == (len(present), grip.shown.snapshot().cols)
+        seen[told.revision] = present
+        revisions.append(told.revision)
+        return told
+
+    for kind, data, size in steps:
+        if kind == "print":
+            grip.shown.feed(data)
+        elif kind == "resize":
+            grip.shown.resize(size, size * 5)
+        else:
+            look()
+    last = look()
+    assert list(revisions) == sorted(revisions)
+    again = one.screen(last.revision)
+    assert again is not None and again.changed == {} and again.revision == last.revision
+
+
+def test_a_revision_that_was_not_shown_gives_all() -> None:
+    one, grip = use()
+    grip.shown.feed(b"abc")
+    first = one.screen()
+    assert first is not None
+    for number in range(6):
+        grip.shown.feed(b"%d" % number)
+        one.screen()
+    for since in (first.revision, 10**9, -1):
+        told = one.screen(since)
+        assert told is not None and told.changed is UNSET and told.lines[0] == "abc012345"  # type: ignore[index]
+
+
+def test_another_size_gives_all() -> None:
+    one, grip = use()
+    grip.shown.feed(b"abc")
+    first = one.screen()
+    grip.shown.resize(8, 31)
+    told = one.screen(first.revision)  # type: ignore[union-attr]
+    assert told is not None and told.changed is UNSET
