@@ -1,0 +1,186 @@
+"""Drawing takes turns: whatever a program prints, no step of the loop draws more than a little of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from haftd.runtimes import screen
+from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.terminal import TerminalGrip, TerminalRuntime
+from tests.conformance.checker import perform
+
+from . import kit
+
+COSTLY = b"a\x1b[9b" * 800
+"""Few bytes that draw much, as far as the clock of these tests goes."""
+
+
+class Clock:
+    """Every look at it finds a millisecond gone."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything drawn takes a millisecond."""
+    load()
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock()))
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The sizes of all that the terminal library is given."""
+    sizes: list[int] = []
+    core = load()
+    feed = core.Terminal.feed
+
+    def watched(terminal: object, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(terminal, data)
+
+    monkeypatch.setattr(core.Terminal, "feed", watched)
+    yield sizes
+
+
+def new(rows: int = 8, cols: int = 30) -> Screen:
+    return Screen(rows, cols, lambda reply: None)
+
+
+@pytest.mark.parametrize(("rows", "cols", "most"), [(24, 80, 1024), (1000, 1000, 256)])
+def test_a_turn_draws_little_and_the_next_goes_on(
+    slow: None, drawn: list[int], rows: int, cols: int, most: int
+) -> None:
+    one = new(rows, cols)
+    one.feed(COSTLY)
+    turns = [sum(drawn)]
+    left = True
+    while left:
+        drawn.clear()
+        left = one.draw()
+        turns.append(sum(drawn))
+    assert len(turns) > 2
+    assert max(turns) <= most and sum(turns) == len(COSTLY)
+
+
+def test_the_picture_is_the_same_in_however_many_turns(slow: None) -> None:
+    printed = b"one\r\n\x1b[31mred\x1b[0m \xe2\x89\xa4\x1b]0;title\x07\r\n" * 40 + b"\x1b[3;4Hx"
+    in_turns, whole = new(), new()
+    for at in range(0, len(printed), 700):
+        in_turns.feed(printed[at : at + 700])
+    while in_turns.draw():
+        pass
+    whole.hold(printed)
+    assert in_turns.snapshot() == whole.snapshot()
+    looked_at = new()
+    looked_at.feed(printed)
+    assert looked_at.snapshot() == whole.snapshot(), "a look shows all, also what was not drawn"
+    assert not looked_at.draw()
+
+
+class _Steps(trio.abc.Instrument):
+    """How much the library was given in one step of the loop, and how much it was behind, at most."""
+
+    def __init__(self, drawn: list[int]) -> None:
+        self.most = 0
+        self.behind = 0
+        self.screen: Screen | None = None
+        self._drawn = drawn
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._drawn.clear()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.most = max(self.most, sum(self._drawn))
+        if self.screen is not None:
+            self.behind = max(self.behind, self.screen._waiting_size)
+
+
+FLOOD = "import os\nfor _ in range({times}): os.write(1, {data!r})\nos.write(1, b'\\nLAST')"
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["as it comes", "at the end"])
+def test_no_step_of_a_flooded_loop_draws_much(
+    slow: None, drawn: list[int], late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that sees the end; and the program is not read faster than it is drawn."""
+    if late:
+        monkeypatch.setattr(Screen, "feed", Screen.hold)
+        monkeypatch.setattr(TerminalGrip, "keep_up", lambda grip: None)
+    steps = _Steps(drawn)
+
+    async def main() -> bytes:
+        async with trio.open_nursery() as nursery:
+            call = kit.python(FLOOD.format(times=20, data=COSTLY), terminal=True)
+            performance = await perform(nursery, TerminalRuntime(), call)
+            steps.screen = vars(performance.grip)["_screen"]
+            with trio.fail_after(60):
+                await performance.finish()
+        shot = performance.grip.screen()
+        assert shot is not None
+        assert "LAST" in shot.lines
+        return bytes(performance.port.output)
+
+    output = trio.run(main, instruments=[steps])
+    assert output == COSTLY * 20 + b"\r\nLAST"
+    assert steps.most <= 2048
+    # One read, and at the end what the kernel held then.
+    assert late or steps.behind <= 4096 + 16_384
+
+
+async def test_little_piles_up_while_the_library_is_being_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The program waits, as it does for any slow terminal, and nothing is lost."""
+    go = threading.Event()
+    real = load
+    real()
+
+    def late() -> object:
+        go.wait(30)
+        return real()
+
+    monkeypatch.setattr(screen, "load", late)
+    monkeypatch.setattr(screen, "is_loaded", go.is_set)
+    script = FLOOD.format(times=1000, data=b"\x1b[32m" + b"x" * 1000)
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))
+        port = performance.port
+        try:
+            await port.until(lambda: len(port.output) >= 65_536)
+            for _ in range(20):
+                await trio.sleep(0.005)
+                assert len(port.output) < 65_536 + 40_960
+        finally:
+            go.set()
+        with trio.fail_after(60):
+            await performance.finish()
+    assert port.output.count(b"\x1b[32m" + b"x" * 1000) == 1000
+    assert port.output.endswith(b"LAST")
+
+
+async def test_what_is_not_drawn_yet_may_ask_something() -> None:
+    """So a program whose output is still being drawn is not said to wait for input."""
+    script = "import os, sys\nos.write(1, b'\\x1b[32mPROMPT ')\nsys.stdin.readline()"
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))
+        await performance.port.until(lambda: b"PROMPT" in performance.port.output)
+        grip = performance.grip
+        while grip.wanted().state != "reads":
+            await trio.sleep(0.01)
+        held: Screen = vars(grip)["_screen"]
+        held.hold(b"\x1b[6n")
+        assert grip.wanted().state == "busy"
+        held.draw()
+        assert grip.wanted().state == "reads"
+        performance.scope.cancel()
