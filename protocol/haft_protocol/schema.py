@@ -15,7 +15,7 @@ from .dialects.flattening import flatten
 from .dialects.keeping import Keeper
 from .dialects.reading import Inexpressible, read
 from .dialects.tables import PLAIN
-from .dialects.telling import joined, names
+from .dialects.telling import joined, names, tell
 from .methods import ID_FORM, Style
 
 __all__ = ["AWAIT_PARAMETERS", "INPUT", "READING", "stateful"]
@@ -139,6 +139,7 @@ _COUNTING = (
     "minProperties",
     "maxProperties",
 )
+_OF_ALL_NAMES = ("propertyNames", "minProperties", "maxProperties")
 _DOES = {
     "spawn": "start a run under a new `id`",
     "fetch": "read what the run `id` has to say, or wait for it",
@@ -155,6 +156,8 @@ def stateful(parameters: Mapping[str, Any], actions: Iterable[str], style: Style
     """The schema of a stateful tool; raises `Inexpressible` when its own parameters have a name that
     the protocol needs."""
     own, notes = flatten(read(parameters))
+    notes += tell(own, _OF_ALL_NAMES)  # `action` and `id` are not meant
+    own = {word: value for word, value in own.items() if word not in _OF_ALL_NAMES}
     for name in _TAKEN:
         if name in own.get("properties", {}):
             raise Inexpressible(

@@ -277,6 +277,18 @@ def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
     assert main(["tools", "walk"]) == 2
 
 
+def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(
+    serve: Serve, capsys: Capture
+) -> None:
+    problem = {"file": "/c/a.toml", "key": "tools.x.parameters", "message": "It is left out."}
+    daemon = serve(lambda request, peer: {"tools": [], "problems": [problem]})
+    assert main(["tools", "--provider", "openai", "--style", "flat"]) == 0
+    assert capsys.readouterr().out.endswith("tools.x.parameters: It is left out.\n")
+    assert daemon.calls("tools/list")[0]["provider"] == "openai"
+    assert daemon.calls("tools/list")[0]["style"] == "flat"
+    assert main(["tools", "--provider", "nobody"]) == 2
+
+
 def test_a_refusal_is_one_line_status_4_and_an_error_document(
     serve: Serve, capsys: Capture
 ) -> None:

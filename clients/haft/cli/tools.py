@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import get_args
 
 import msgspec
 
-from haft_protocol.methods import ToolInfo, ToolsListResult
+from haft_protocol.methods import Provider, Style, ToolInfo, ToolsListResult
 
 from . import show
 from .options import UsageError, connect
@@ -18,27 +19,40 @@ examples:
   haft tools
   haft tools git_stage
   haft tools --json | jq -r '.tools[].name'
+  haft tools --json --provider openai | jq '.tools[] | {name, description, parameters}'
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("tool", nargs="?", metavar="TOOL", help="show this one in full")
+    parser.add_argument(
+        "--provider", choices=get_args(Provider), help="in the words that this provider takes"
+    )
+    parser.add_argument(
+        "--style",
+        choices=get_args(Style),
+        help="the actions of a tool as variants, or in one object",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """List them, or show one."""
     with connect(options) as haft:
-        encoded = haft.raw("tools/list")
-    tools = msgspec.json.decode(encoded, type=ToolsListResult).tools
+        given = {name: getattr(options, name, None) for name in ("provider", "style")}
+        encoded = haft.raw("tools/list", {name: value for name, value in given.items() if value})
+    result = msgspec.json.decode(encoded, type=ToolsListResult)
+    tools = result.tools
     wanted = getattr(options, "tool", None)
     if wanted is None:
         if options.json:
             show.document(encoded)
         else:
             show.table([("TOOL", "RUNS IN", "WHAT IT DOES"), *map(_row, tools)])
+            for problem in result.problems:
+                show.write(f"\n{show.plain(problem.key)}: {show.plain(problem.message)}\n")
         return 0
-    found = next((tool for tool in tools if tool.name == wanted), None)
+    found = next((tool for tool in tools if wanted in (tool.name, tool.tool)), None)
     if found is None:
         names = ", ".join(tool.name for tool in tools) or "none"
         raise UsageError(f"there is no tool {wanted!r}; the tools are: {names}")

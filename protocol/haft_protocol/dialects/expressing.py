@@ -51,8 +51,9 @@ def express(
         node, notes = flatten(node)
     elif is_never(node):
         raise Inexpressible("its parameters take nothing at all")
-    text = node.pop("description", "")
     written, exact = _within_limits(node, dialect)
+    # What is said of all parameters is said of the tool: not every provider reads it at the root.
+    text = written.pop("description", "")
     if text and text not in description:
         notes.insert(0, text)
     return Expressed(

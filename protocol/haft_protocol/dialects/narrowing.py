@@ -96,17 +96,10 @@ class Narrower:
             if branch.get("type") == ["null"] or branch.get("enum") == [None]:
                 null = null or not is_never(branch)
             elif (written := self._node(branch, depth)) is not None:
-                inner = written.get("anyOf", [written])
-                if len(inner) > 1 and "description" in written:
-                    inner = [
-                        {
-                            **one,
-                            "description": joined(written["description"], one.get("description")),
-                        }
-                        if at == 0 and one != {"type": "null"}
-                        else one
-                        for at, one in enumerate(inner)
-                    ]
+                inner = [written]
+                if "anyOf" in written:
+                    first, *rest = written["anyOf"]
+                    inner = [self._said(first, written.get("description", "")), *rest]
                 for part in inner:
                     if part == {"type": "null"}:
                         null = True
@@ -116,19 +109,19 @@ class Narrower:
             return self._null(node) if null else None
         notes = [*notes, *tell(node, ("default", "examples"))]
         text = joined(node.get("description"), *notes)
-        if len(parts) == 1:
-            written = dict(parts[0])
-            own = written.pop("description", "")
-            written = self._described(written, {"description": joined(text, own)}, [])
-        else:
-            written = {"anyOf": parts}
-            if self._dialect.null == "nullable" and text:
-                first = dict(parts[0])
-                own = joined(text, first.pop("description", ""))
-                written["anyOf"] = [self._described(first, {"description": own}, []), *parts[1:]]
-            elif text:
-                self._described(written, {"description": text}, [])
+        written = self._said(parts[0] if len(parts) == 1 else {"anyOf": parts}, text)
         return self._or_null(written) if null else written
+
+    def _said(self, written: Node, text: str) -> Node:
+        """The same with a text before its own; where a choice has to be alone its first branch says
+        it."""
+        if not text:
+            return written
+        if "anyOf" in written and self._dialect.null == "nullable":
+            first, *rest = written["anyOf"]
+            return {**written, "anyOf": [self._said(first, text), *rest]}
+        own = joined(text, written.get("description"))
+        return self._described(dict(written), {"description": own}, [])
 
     def _or_null(self, written: Node) -> Node:
         """The same, or null."""
@@ -329,7 +322,7 @@ class Narrower:
                 self.lossless = self.lossless and dialect.strict
                 continue
             if renamed[name] != name:
-                found = self._described(found, found, [own_name(name)])
+                found = self._said(found, own_name(name))
             if dialect.strict and name not in required:
                 found = self._or_null(found)
             written["properties"][renamed[name]] = found
@@ -342,6 +335,8 @@ class Narrower:
             # No other names can be given, so there is nothing to tell of them.
             written["additionalProperties"] = False
             left = [w for w in left if w not in ("additionalProperties", "patternProperties")]
+        elif is_never(further):
+            left.remove("additionalProperties")  # nobody gives a name that is not there
         for word in ("minProperties", "maxProperties"):
             if word in left and word in dialect.keeps:
                 written[word] = node[word]

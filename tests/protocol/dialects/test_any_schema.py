@@ -1,0 +1,96 @@
+"""Whatever the schema: providers take what we give, and what a model may answer to it is taken,
+fitted, or refused with a path."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, express
+from haft_protocol.errors import RpcError
+from haftd.tools.arguments import check
+from haftd.tools.definition import Tool
+
+from .accepting import refusals
+from .generating import schemas, values
+
+EFFORT = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def each(schema: dict[str, Any]) -> Iterator[tuple[str, Expressed]]:
+    """The schema in each provider's words, where it has any."""
+    for provider, dialect in PROVIDERS.items():
+        try:
+            yield provider, express("Does it.", schema, dialect)
+        except Inexpressible as error:
+            assert str(error)
+
+
+def read(schema: Any) -> Any:
+    """OpenAPI's `nullable` as JSON Schema says it, so that a validator can judge."""
+    if isinstance(schema, list):
+        return [read(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: read(value) for key, value in schema.items() if key != "nullable"}
+    return {"anyOf": [found, {"type": "null"}]} if schema.get("nullable") is True else found
+
+
+@EFFORT
+@given(schemas())
+def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
+    before = copy.deepcopy(schema)
+    for provider, one in each(schema):
+        assert refusals(provider, "x", one.description, one.parameters) == []
+        assert express("Does it.", schema, PROVIDERS[provider]) == one
+        again = express(one.description, one.parameters, PROVIDERS[provider])
+        assert (again.description, again.parameters) == (one.description, one.parameters)
+    assert schema == before
+
+
+@EFFORT
+@given(st.data())
+def test_what_a_dialect_takes_is_taken_or_refused_with_a_path(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    tool = Tool(name="x", file="f", parameters=schema)
+    for provider, one in each(schema):
+        value = data.draw(values(one.parameters), label=provider)
+        assume(isinstance(value, dict))
+        fits = jsonschema_rs.is_valid(read(one.parameters), value)
+        before = copy.deepcopy(value)
+        try:
+            check(tool, value)
+        except RpcError as error:
+            assert error.kind == "invalid_arguments"
+            assert error.data["problems"]
+            for problem in error.data["problems"]:
+                assert problem["path"] and problem["message"]
+            assert not (one.lossless and fits), f"{provider} said that nothing was lost"
+        assert value == before
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_most_of_what_is_common_is_lossless(provider: str) -> None:
+    """So that the law above is not empty."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "s": {"type": "string", "enum": ["a", "b"]},
+            "n": {"type": ["integer", "null"]},
+            "l": {"type": "array", "items": {"type": "string"}},
+            "o": {"type": "object", "properties": {"x": {"type": "boolean"}}},
+            "c": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        },
+        "required": ["s"],
+    }
+    assert express("", schema, PROVIDERS[provider]).lossless

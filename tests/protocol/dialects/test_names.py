@@ -1,0 +1,94 @@
+"""Names that every provider takes: the same ones, whatever else there is, with a way back."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from haft_protocol.dialects import PROVIDERS, exposed, fits
+from haft_protocol.dialects.names import exposed_properties, own_properties
+
+from .accepting import JUDGES
+
+NAMES = st.lists(
+    st.one_of(
+        st.text(max_size=80),
+        st.text("ab._-/ é1", max_size=6),
+        st.sampled_from(["n" * 65, "n" * 64 + "1", "n" * 64 + "2", "search", "srv.search", "7zip"]),
+    ),
+    unique=True,
+    max_size=8,
+)
+
+
+@given(NAMES)
+def test_all_are_different_and_all_providers_take_them(names: list[str]) -> None:
+    found = exposed(names)
+    assert found.keys() == set(names)
+    assert len(set(found.values())) == len(names)
+    for shown in found.values():
+        assert fits(shown)
+        for judge in JUDGES.values():
+            said = judge(shown, "x", {"type": "object", "properties": {}})
+            assert not [one for one in said if one.startswith("name")]
+
+
+@given(NAMES)
+def test_a_name_that_fits_is_itself(names: list[str]) -> None:
+    found = exposed(names)
+    assert all(found[name] == name for name in names if fits(name))
+
+
+@given(NAMES, st.text(max_size=8), st.randoms())
+def test_a_name_hangs_neither_on_the_order_nor_on_the_others(
+    names: list[str], other: str, shuffle: st.DataObject
+) -> None:
+    found = exposed(names)
+    shuffled = list(names)
+    shuffle.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert exposed(shuffled) == found
+    more = exposed([*names, other])
+    assert {name: more[name] for name in names} == found
+
+
+def test_also_a_name_that_looks_like_the_mark_of_another_is_told_apart() -> None:
+    marked = exposed(["a.b"])["a.b"]
+    found = exposed(["a.b", marked])
+    assert found[marked] == marked
+    assert found["a.b"] != marked
+    assert fits(found["a.b"])
+
+
+def test_what_a_name_was_can_still_be_read() -> None:
+    assert re.fullmatch(r"a_b_c___[0-9a-f]{8}", exposed(["a.b/c é"])["a.b/c é"])
+    assert re.fullmatch(r"_7zip_[0-9a-f]{8}", exposed(["7zip"])["7zip"])
+    assert len(exposed(["n" * 200])["n" * 200]) == 64
+
+
+PROPERTIES = st.lists(st.text("aB._-$[] é1", max_size=5) | st.text(max_size=70), unique=True, max_size=8)  # fmt: skip
+
+
+@given(PROPERTIES)
+@example(["dry-run", "dry_run", "dry run"])
+def test_properties_are_told_apart_and_lead_back(names: list[str]) -> None:
+    back = own_properties(names)
+    for provider, dialect in PROVIDERS.items():
+        found = exposed_properties(names, dialect)
+        assert list(found) == names
+        assert len(set(found.values())) == len(names)
+        parameters = {
+            "type": "object",
+            "properties": {shown: {"type": "string"} for shown in found.values()},
+        }
+        said = list(JUDGES[provider]("x", "x", parameters))
+        assert not [one for one in said if "property key" in one or "parameter name" in one]
+        for name, shown in found.items():
+            if shown != name and shown not in names:
+                assert back[shown] == name or found[back[shown]] != shown
+
+
+def test_names_that_fit_everywhere_have_no_other() -> None:
+    assert own_properties(["a", "b_1"]) == {}
+    assert own_properties(["filter[id]"]) == {"filter_id_": "filter[id]"}

@@ -1,0 +1,159 @@
+"""The schema of a stateful tool: a variant an action, or one object that says what belongs where."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import jsonschema_rs
+import pytest
+
+from haft_protocol.dialects import PROVIDERS, Inexpressible, express
+from haft_protocol.inputs import read_input
+from haft_protocol.schema import AWAIT_PARAMETERS, INPUT, READING, stateful
+
+from .dialects.accepting import refusals
+from .dialects.definitions import NASTY
+
+ALL = ("spawn", "fetch", "apply", "abort")
+OWN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": "Where."},
+        "pattern": {"type": "string", "description": "What to look for."},
+        "deep": {"type": "boolean", "default": False},
+    },
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+CALLS = [
+    ({"action": "spawn", "id": "a", "path": "x"}, True),
+    ({"action": "spawn", "id": "a", "path": "x", "pattern": "y"}, True),
+    ({"action": "fetch", "id": "a", "wait": "pattern", "pattern": "x", "timeout_ms": 5}, True),
+    ({"action": "apply", "id": "a", "input": {"keys": ["C-c"]}, "view": "screen"}, True),
+    ({"action": "apply", "id": "a", "input": "text"}, True),
+    ({"action": "apply", "id": "a", "input": True}, True),
+    ({"action": "abort", "id": "a"}, True),
+    ({"action": "stop", "id": "a"}, False),
+    ({"action": "spawn", "path": "x"}, False),
+    ({"id": "a"}, False),
+    ({"action": "fetch", "id": "a b"}, False),
+    ({"action": "fetch", "id": "a", "wait": "soon"}, False),
+    ({"action": "spawn", "id": "a", "path": 5}, False),
+    ({"action": "spawn", "id": "a", "path": "x", "more": 1}, False),
+]
+
+
+@pytest.mark.parametrize("style", ["oneof", "flat"])
+@pytest.mark.parametrize(("call", "right"), CALLS)
+def test_both_styles_take_right_calls(style: Any, call: dict[str, Any], right: bool) -> None:
+    schema = stateful(OWN, ALL, style)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert jsonschema_rs.is_valid(schema, call) == right
+
+
+def test_variants_refuse_what_belongs_to_another_action() -> None:
+    schema = stateful(OWN, ALL, "oneof")
+    assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a"})
+    assert not jsonschema_rs.is_valid(schema, {"action": "abort", "id": "a", "wait": "none"})
+    assert not jsonschema_rs.is_valid(schema, {"action": "fetch", "id": "a", "path": "x"})
+
+
+def test_one_object_says_what_belongs_to_which_action() -> None:
+    schema = stateful(OWN, ALL, "flat")
+    assert "oneOf" not in schema
+    assert schema["required"] == ["action", "id"]
+    assert list(schema["properties"]) == [
+        "action", "id", "path", "pattern", "deep", "wait", "timeout_ms", "view", "input",
+    ]  # fmt: skip
+    texts = {name: form.get("description") for name, form in schema["properties"].items()}
+    assert texts["path"] == "For spawn, required. Where."
+    assert texts["deep"] == "For spawn."
+    assert texts["wait"].startswith("For fetch and apply. When to answer")
+    assert texts["input"].startswith("For apply, required.")
+    assert texts["action"].startswith(
+        "spawn: start a run under a new `id`, with `path`; fetch: read what"
+    )
+    both = schema["properties"]["pattern"]["anyOf"]
+    assert [form["description"] for form in both] == [
+        "For spawn. What to look for.",
+        "For fetch and apply. A regular expression, for wait = pattern.",
+    ]
+
+
+def test_only_actions_that_the_tool_supports_are_spoken_of() -> None:
+    flat = stateful(OWN, ("spawn", "fetch"), "flat")
+    assert flat["properties"]["action"]["enum"] == ["spawn", "fetch"]
+    assert "input" not in flat["properties"]
+    assert "apply:" not in flat["properties"]["action"]["description"]
+    assert len(stateful(OWN, ("spawn", "fetch"), "oneof")["oneOf"]) == 2
+
+
+@pytest.mark.parametrize("style", ["oneof", "flat"])
+@pytest.mark.parametrize("name", ["action", "id"])
+def test_a_parameter_cannot_have_a_name_of_the_protocol(style: Any, name: str) -> None:
+    own = {"type": "object", "anyOf": [{"properties": {name: {"type": "string"}}}]}
+    with pytest.raises(Inexpressible, match=f"`{name}`"):
+        stateful(own, ALL, style)
+
+
+def test_what_the_root_asked_for_is_told_with_spawn() -> None:
+    own = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+    }
+    text = stateful(own, ALL, "flat")["properties"]["action"]["description"]
+    assert "For spawn: Give exactly one of `a` or `b`." in text
+    assert stateful(own, ALL, "oneof")["oneOf"][0]["oneOf"] == own["oneOf"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"allOf": [{"type": "object", "properties": {"v": {"type": "integer"}}, "additionalProperties": False}]},
+        {"type": "object", "properties": {"v": {"type": "integer"}}, "maxProperties": 1},
+        {"type": "object", "properties": {"v": {"type": "integer"}}, "propertyNames": {"maxLength": 1}},
+        {"type": "object", "properties": {"v": {"type": "integer"}, "next": {"$ref": "#"}}},
+        {"type": "object", "properties": {"v": {"type": "integer"}}, "unevaluatedProperties": False},
+    ],
+)  # fmt: skip
+def test_parameters_mean_the_same_beside_action_and_id(own: dict[str, Any]) -> None:
+    schema = stateful(own, ALL, "oneof")
+    assert jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": 3})
+    assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "v": "x"})
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_nasty_tool_can_be_stateful_too(name: str) -> None:
+    schema, args = NASTY[name]
+    before = copy.deepcopy(schema)
+    variants, flat = stateful(schema, ALL, "oneof"), stateful(schema, ALL, "flat")
+    call = {"action": "spawn", "id": "a", **args}
+    assert jsonschema_rs.is_valid(variants, call)
+    assert jsonschema_rs.is_valid(flat, call)
+    for provider, dialect in PROVIDERS.items():
+        one = express("Does it.", flat, dialect)
+        assert refusals(provider, "x", one.description, one.parameters) == []
+    assert schema == before
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "text", {"line": "x"}, {"keys": ["C-c"]}, {"paste": "x"}, {"text": "x"}, {"eof": True},
+        {"signal": "INT"}, {"resize": {"rows": 3, "cols": 4}}, {"line": "x", "secret": True},
+    ],
+)  # fmt: skip
+def test_the_schema_of_an_input_takes_what_apply_takes(given: Any) -> None:
+    read_input(given)
+    assert jsonschema_rs.is_valid(INPUT, given)
+
+
+def test_the_forms_of_the_protocol_are_schemas() -> None:
+    for form in (INPUT, *READING.values(), AWAIT_PARAMETERS):
+        jsonschema.Draft202012Validator.check_schema(form)
+        one = express("x", {"type": "object", "properties": {"v": form}}, PROVIDERS["google"])
+        assert refusals("google", "x", one.description, one.parameters) == []

@@ -1,0 +1,125 @@
+"""What a model gives for what was shown to it, brought back to what the tool wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from haft_protocol.dialects import PROVIDERS, express
+from haftd.tools.arguments import check
+from haftd.tools.definition import Tool
+from haftd.tools.fitting import fit
+
+
+def fitted(schema: Any, value: Any) -> Any:
+    """The value of one property."""
+    return fit({"v": value}, {"type": "object", "properties": {"v": schema}})["v"]
+
+
+def test_null_for_what_may_be_left_out_is_left_out() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"type": ["string", "null"]},
+            "c": {"type": "integer", "default": 3},
+            "d": {},
+            "e": {"enum": ["x"]},
+            "o": {"type": "object", "properties": {"x": {"type": "integer"}}},
+        },
+        "required": ["a"],
+    }
+    nothing = {"a": None, "b": None, "c": None, "d": None, "e": None, "o": {"x": None}}
+    assert fit(nothing, schema) == {"a": None, "b": None, "c": 3, "d": None, "o": {}}
+
+
+def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
+    shapes = {
+        "oneOf": [
+            {
+                "type": "object",
+                "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}, "name": {"type": "string"}},
+                "required": ["kind", "r"],
+            },
+            {"type": "object", "properties": {"kind": {"const": "box"}, "w": {"type": "number"}}, "required": ["kind"]},
+        ]
+    }  # fmt: skip
+    flat = {"kind": "circle", "r": "2", "name": None, "w": None}
+    assert fitted(shapes, flat) == {"kind": "circle", "r": 2}
+    assert fit(flat, {"type": "object", **shapes}) == {"kind": "circle", "r": 2}
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "wanted"),
+    [
+        ({"enum": ["x", 1, {"k": 1}]}, '{"k": 1}', {"k": 1}),
+        ({"enum": ["x", 1]}, "1", 1),
+        ({"enum": ["1", 1]}, "1", "1"),
+        ({"enum": ["x", True]}, "true", True),
+        ({"enum": ["x", 1]}, "true", "true"),
+        ({"const": [1]}, "[1]", [1]),
+        ({"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]}, '["3"]', [3]),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "5", "5"),
+        ({"allOf": [{"type": "object"}, {"properties": {"a": {"type": "integer"}}}]}, '{"a": "1"}', {"a": 1}),
+        ({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "boolean"}}, ["1", "true"], [1, True]),
+    ],
+)  # fmt: skip
+def test_a_text_is_taken_for_what_it_says_where_that_is_wanted(
+    schema: Any, given: Any, wanted: Any
+) -> None:
+    found = fitted(schema, given)
+    assert found == wanted
+    assert type(found) is type(wanted)
+
+
+def test_a_schema_that_is_all_of_itself_ends() -> None:
+    schema = {"type": "object", "properties": {"v": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}], "anyOf": [{"$ref": "#/$defs/a"}]}}}  # fmt: skip
+    assert fit({"v": "1"}, schema) == {"v": "1"}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_names_that_a_provider_was_shown_lead_back(provider: str) -> None:
+    names = ["filter[id]", "größe", "dry-run", "dry_run", "$top", "n" * 70]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+    tool = Tool(name="x", file="f", parameters=schema)
+    shown = list(express("x", schema, PROVIDERS[provider]).parameters["properties"])
+    given = {name: f"value of {at}" for at, name in enumerate(shown)}
+    assert check(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
+
+
+def test_what_is_not_a_shown_name_stays_as_it_is() -> None:
+    schema = {"type": "object", "properties": {"a-b": {"type": "integer"}}}
+    assert fit({"a_b": "1"}, schema) == {"a-b": 1}
+    assert fit({"a_b": "1", "a-b": 2}, schema) == {"a_b": "1", "a-b": 2}
+    assert fit({"a__b": "1"}, schema) == {"a__b": "1"}
+
+
+def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "env": {"type": "object", "additionalProperties": {"type": "string"}},
+            "tree": {"$ref": "#/$defs/t"},
+        },
+        "$defs": {
+            "t": {
+                "type": "object",
+                "properties": {"v": {"type": "integer"}, "kids": {"type": "array", "items": {"$ref": "#/$defs/t"}}},
+            }
+        },
+    }  # fmt: skip
+    tool = Tool(name="x", file="f", parameters=schema)
+    given = {
+        "env": '{"A": "b"}',
+        "tree": {"v": 1, "kids": ['{"v": 2, "kids": [{"v": 3}]}']},
+    }
+    assert check(tool, given) == {
+        "env": {"A": "b"},
+        "tree": {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3}]}]},
+    }

@@ -1,0 +1,136 @@
+"""The list of tools for a provider: who is in it, under which name, and who had to be left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import Provider, Style
+from haftd.tools.catalogue import Catalogue
+from haftd.tools.definition import Tool
+from haftd.tools.describing import describe
+from haftd.tools.listing import info, listing
+from tests.protocol.dialects.accepting import JUDGES, refusals
+from tests.protocol.dialects.definitions import NASTY
+
+from .making import packed, tool
+
+PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+STYLES: tuple[Style | None, ...] = (None, *get_args(Style))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_toolpack_fits_every_provider(provider: Provider, style: Style | None) -> None:
+    tools, problems = Catalogue().listing(provider, style)
+    assert problems == ()
+    assert [one.name for one in tools] == ["await", "git_rebase", "git_stage", "run", "shell"]
+    for one in tools:
+        flat = style == "flat" or provider not in ("generic", "mcp")
+        assert one.stateful is False or ("oneOf" in one.parameters) is not (
+            flat or (style is None and provider == "mcp")
+        )
+        if provider in JUDGES:
+            assert refusals(provider, one.name, one.description, one.parameters) == []
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_tool_that_cannot_be_expressed_is_left_out_by_name(provider: Provider) -> None:
+    good = tool('[tools.x]\ncommand = "a"\nparameters.v = { type = "string" }\n')
+    bad = Tool(
+        name="bad",
+        file="f.toml",
+        line=7,
+        stateful=True,
+        actions=("spawn",),
+        parameters={"type": "object", "properties": {"id": {"type": "string"}}},
+    )
+    tools, problems = listing([bad, good], provider)
+    assert [one.name for one in tools] == ["x"]
+    [problem] = problems
+    assert (problem.file, problem.line, problem.key) == ("f.toml", 7, "tools.bad.parameters")
+    assert problem.message.startswith(f"the tool is left out for {provider}: its parameter `id`")
+
+
+def test_what_is_too_large_for_one_provider_stands_for_the_others() -> None:
+    many = {f"p{n}": {"type": "string"} for n in range(5001)}
+    large = Tool(name="large", file="f", parameters={"type": "object", "properties": many})
+    small = Tool(name="small", file="f")
+    tools, problems = listing([large, small], "openai")
+    assert [one.name for one in tools] == ["small"]
+    assert "5,001 properties" in problems[0].message
+    assert len(listing([large, small], "anthropic")[0]) == 2
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_all_nasty_tools_stand_beside_each_other(provider: Provider) -> None:
+    tools = [Tool(name=name, file="f", parameters=schema) for name, (schema, _) in NASTY.items()]
+    found, problems = listing(tools, provider)
+    assert problems == ()
+    assert len({one.name for one in found}) == len(tools)
+    if provider in JUDGES:
+        assert {one.tool if one.tool else one.name for one in found} == set(NASTY)
+        for one in found:
+            assert refusals(provider, one.name, one.description, one.parameters) == []
+
+
+def test_the_name_that_is_shown_leads_back_to_the_tool(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('[tools."a.b"]\ncommand = "a"\n[tools.a_b]\ncommand = "b"\n')
+    catalogue = Catalogue((tmp_path,), ())
+    tools, _ = catalogue.listing("openai")
+    shown = next(one.name for one in tools if one.tool == "a.b")
+    assert shown.startswith("a_b_")
+    assert catalogue.find(shown) is catalogue.find("a.b")
+    assert catalogue.find("a_b").name == "a_b"
+    assert [one.name for one in catalogue.list()] == ["a.b", "a_b"]
+    (tmp_path / "a.toml").write_text('[tools.a_b]\ncommand = "b"\n')
+    catalogue.reload()
+    with pytest.raises(RpcError):
+        catalogue.find(shown)
+
+
+def test_a_tool_without_a_word_about_it_gets_one_where_a_provider_wants_it() -> None:
+    silent = Tool(name="silent", file="f")
+    assert info(silent).description == ""
+    assert listing([silent], "google")[0][0].description == "The tool silent."
+
+
+def test_a_tool_is_described_in_full() -> None:
+    own = tool("""
+[tools.x]
+command = "a"
+summary = "Short."
+description = "Long."
+examples = "x --v 3"
+[tools.x.parameters]
+v = { type = "integer", minimum = 1, maximum = 9, required = true, description = "How many." }
+kind = { type = "string", enum = ["a", "b"], default = "a" }
+[tools.x.parameters.o]
+type = "array"
+items = { type = "object", properties = { name = { type = "string", minLength = 1 } }, required = ["name"] }
+""")
+    found = describe(own)
+    assert (found.summary, found.description, found.examples) == ("Short.", "Long.", "x --v 3")
+    assert [(p.name, p.type, p.required, p.description) for p in found.parameters] == [
+        ("v", "integer", True, "How many. From 1 to 9."),
+        ("kind", "string", False, 'One of "a", "b".'),
+        ("o", "list of object", False, ""),
+        ("o[].name", "string", True, "Not empty."),
+    ]
+    assert found.parameters[1].default == "a"
+
+
+def test_what_the_root_asks_for_is_described() -> None:
+    found = describe(packed("run"))
+    assert "Give exactly one of `argv` or `command`." in found.description
+    assert {p.name for p in found.parameters} >= {"argv", "command", "cwd", "timeout_s"}
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_any_tool_can_be_described(name: str) -> None:
+    described = describe(Tool(name="x", file="f", parameters=NASTY[name][0]))
+    assert len(described.parameters) <= 256
+    assert len({p.name for p in described.parameters}) <= len(described.parameters)

@@ -1,0 +1,90 @@
+"""tools/list and tools/describe over the wire."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from haft_protocol.methods import Provider
+from tests.protocol.dialects.accepting import JUDGES, refusals
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+
+@pytest.mark.parametrize("provider", get_args(Provider))
+def test_the_tools_of_a_fresh_daemon_fit_each_provider(
+    provider: str, shared_daemon: RunningDaemon
+) -> None:
+    with shared_daemon.connect() as wire:
+        found = wire.call("tools/list", provider=provider)
+    assert "problems" not in found
+    names = {tool["name"] for tool in found["tools"]}
+    assert {"await", "run", "shell", "git_stage", "git_rebase"} <= names
+    for tool in found["tools"]:
+        assert "tool" not in tool, "these names fit everywhere"
+        if provider in JUDGES:
+            said = (tool["name"], tool["description"], tool["parameters"])
+            assert refusals(provider, *said) == []
+
+
+def test_the_list_without_a_word_is_the_generic_one(shared_daemon: RunningDaemon) -> None:
+    with shared_daemon.connect() as wire:
+        plain = wire.call("tools/list")
+        assert plain == wire.call("tools/list", provider="generic", style="oneof")
+        flat = wire.call("tools/list", style="flat")
+    run, other = (
+        next(tool for tool in found["tools"] if tool["name"] == "run") for found in (plain, flat)
+    )
+    assert len(run["parameters"]["oneOf"]) == 4
+    assert other["parameters"]["properties"]["action"]["enum"] == run["actions"]
+
+
+@pytest.mark.parametrize("params", [{"provider": "nobody"}, {"style": "round"}, {"dialect": "x"}])
+def test_a_provider_that_there_is_not_is_refused(
+    params: dict[str, str], shared_daemon: RunningDaemon
+) -> None:
+    with shared_daemon.connect() as wire, pytest.raises(Refused) as caught:
+        wire.call("tools/list", **params)
+    assert caught.value.code == -32602
+
+
+def test_a_tool_that_cannot_be_expressed_is_named_and_the_rest_stands(
+    shared_daemon: RunningDaemon,
+) -> None:
+    shared_daemon.tools(
+        '[tools.bad]\ncommand = "a"\nstateful = true\nparameters.id = { type = "string" }\n',
+        "bad.toml",
+    )
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+        for provider in get_args(Provider):
+            found = wire.call("tools/list", provider=provider)
+            names = [tool["name"] for tool in found["tools"]]
+            assert "bad" not in names
+            assert "run" in names
+            [problem] = found["problems"]
+            assert problem["key"] == "tools.bad.parameters"
+            assert problem["file"].endswith("bad.toml")
+            assert problem["line"] == 1
+            assert "`id`" in problem["message"]
+        shared_daemon.tools("", "bad.toml")
+        wire.call("tools/reload")
+        assert "problems" not in wire.call("tools/list")
+
+
+def test_tools_are_described_in_full_in_the_order_asked_for(shared_daemon: RunningDaemon) -> None:
+    with shared_daemon.connect() as wire:
+        found = wire.call("tools/describe", tools=["shell", "run"])["tools"]
+        assert [tool["name"] for tool in found] == ["shell", "run"]
+        assert found[1]["actions"] == ["spawn", "fetch", "apply", "abort"]
+        parameters = {one["name"]: one for one in found[1]["parameters"]}
+        assert parameters["argv"]["type"] == "list of string"
+        assert parameters["shell"]["default"] is False
+        assert parameters["rows"]["description"] == "Height of the terminal. From 1 to 1000."
+        with pytest.raises(Refused) as caught:
+            wire.call("tools/describe", tools=["run", "walk"])
+        assert caught.value.code == -32003
+        with pytest.raises(Refused) as caught:
+            wire.call("tools/describe", tools=[])
+        assert caught.value.code == -32602
