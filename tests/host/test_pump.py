@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
@@ -106,6 +107,42 @@ async def test_a_stream_without_end_lets_others_run() -> None:
         nursery.cancel_scope.cancel()
     assert 0 < reads <= 6 * 8
     os.close(fd)
+
+
+async def test_a_piece_that_takes_long_is_the_last_of_its_turn(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    fd = os.open("/dev/zero", os.O_RDONLY)
+    reads = 0
+
+    def work(_: bytes) -> None:
+        nonlocal reads
+        reads += 1
+        mock_clock.jump(0.01)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pump, fd, work)
+        for turn in range(1, 5):
+            await trio.lowlevel.checkpoint()
+            assert reads <= turn
+        nursery.cancel_scope.cancel()
+    os.close(fd)
+
+
+async def test_nothing_is_read_before_what_was_made_of_the_last_piece_is_done(pipe: Pipe) -> None:
+    go = trio.Event()
+    got: list[bytes] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pump, pipe.read, got.append, lambda: None if go.is_set() else go.wait())
+        await wait_all_tasks_blocked()
+        for part in (b"one", b"two"):
+            os.write(pipe.write, part)
+            await wait_all_tasks_blocked()
+            assert got == [b"one"]
+        go.set()
+        await wait_all_tasks_blocked()
+        assert got == [b"one", b"two"]
+        os.close(pipe.write)
 
 
 async def test_the_end_of_a_terminal_is_an_end() -> None:
