@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import os
+import pickle
 import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +18,7 @@ from tests.running import RunningDaemon
 from tests.wire import Wire
 
 _sessions = itertools.count()
+PYTHON = (sys.executable, "-I", "-S", "-u", "-c")
 
 LOOKS_LIKE_A_PROMPT = """
 import sys, time
@@ -102,3 +109,112 @@ def test_a_program_that_reads_its_pipe(shared_daemon: RunningDaemon) -> None:
         state = one.line("there and back", wait="input")
         assert (state["content"], state["waited"]) == ("there and back\n", "input")
         one.call("abort")
+
+
+PIPED: dict[str, tuple[list[str], list[tuple[str, str]]]] = {
+    "sh": (["sh"], [("echo o''ne", "one\n"), ("sleep 0.05; echo two", "two\n"), ("x=3", "")]),
+    "bash": (["bash"], [("echo o''ne", "one\n"), ("(sleep 0.05; echo two) | cat", "two\n")]),
+    "python": (
+        [*PYTHON, "while True: print(input('? ').upper())"],
+        [("a", "A\n? "), ("b", "B\n? ")],
+    ),
+    "python's select": (
+        [*PYTHON, "import select, sys\nwhile select.select([0], [], []): print(input())"],
+        [("a", "a\n"), ("b", "b\n")],
+    ),
+    "a pipeline": (["sh", "-c", "cat | sed -u s/^/x/"], [("a", "")]),
+    "a wrapper": (["sh", "-c", "env cat; exit 3"], [("a", "a\n"), ("b", "b\n")]),
+}
+
+
+@pytest.mark.parametrize("name", PIPED)
+def test_whoever_reads_the_pipe_waits_for_input(shared_daemon: RunningDaemon, name: str) -> None:
+    argv, dialogue = PIPED[name]
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, *argv, terminal=False)
+        assert one.first["waited"] == "input"
+        for said, shown in dialogue:
+            state = one.line(said, wait="input")
+            assert state["waited"] == "input" and state["input_wanted"]["kind"] == "line"
+            assert state["content"].startswith(shown)
+        one.call("abort")
+
+
+WORKS_ON_A_PIPE = {
+    "sleep": "time.sleep(0.7)",
+    "another pipe": "r, w = os.pipe(); threading.Timer(0.7, os.write, (w, b'.')).start(); os.read(r, 1)",
+    "a child": "subprocess.run(['sh', '-c', 'sleep 0.7; cat'], stdin=subprocess.DEVNULL)",
+    "a loop that has it": (
+        "p = subprocess.Popen(['sleep', '0.7'], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE);"
+        "e = select.epoll(); e.register(0, 1); e.register(p.stdout, 1); e.poll(); p.communicate()"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WORKS_ON_A_PIPE)
+def test_on_a_pipe_who_works_is_not_taken_to_ask(shared_daemon: RunningDaemon, way: str) -> None:
+    lines = (
+        "import os, select, subprocess, sys, threading, time",
+        "print('Continue? [y/N] ', end='', flush=True)",
+        WORKS_ON_A_PIPE[way],
+        "print('still at work', flush=True); sys.stdin.readline()",
+    )
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, *PYTHON, "\n".join(lines), terminal=False)
+        state, shown = one.first, one.first["content"]
+        while state["waited"] == "quiet":  # nobody can tell: it is not said to ask
+            state = one.call("fetch", wait="input", quiet_ms=2000, timeout_ms=20_000)
+            shown += state["content"]
+        assert state["waited"] == "input" and shown.endswith("still at work\n")
+        one.call("abort")
+
+
+HIDDEN = (
+    "import ctypes, getpass, sys, time",
+    "ctypes.CDLL(None).prctl(4, 0)",  # PR_SET_DUMPABLE: what it does is its own affair
+    "ask = getpass.getpass if sys.stdin.isatty() else input",
+    "for n in 'one', 'two': print('got', ask(n + '? '), flush=True)",
+)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_nobody_may_look_quiet_decides_and_says_so(short_tmp: Path, terminal: bool) -> None:
+    """As with a program of another user, sudo say."""
+
+    def dialogue() -> list[dict[str, Any]]:
+        daemon = RunningDaemon(short_tmp / "d").start()
+        try:
+            with daemon.connect() as wire:
+                one = Terminal(wire, *PYTHON, "\n".join(HIDDEN), terminal=terminal)
+                return [one.first, one.line("x", wait="input")]
+        finally:
+            daemon.close()
+
+    first, second = without_the_right_to_look(dialogue)
+    assert (first["waited"], second["waited"]) == ("quiet", "quiet")
+    assert "got x\n" in second["content"].replace("\r\n", "\n")
+    if terminal:
+        assert first["input_wanted"] == {"kind": "secret", "prompt": "one? ", "certain": False}
+        assert second["input_wanted"] == {"kind": "secret", "prompt": "two? ", "certain": False}
+
+
+def without_the_right_to_look(do: Callable[[], Any]) -> Any:
+    """Do it in a process whose children may not look at what hides; returns what it returns. A user
+    may not anyhow, root may for as long as it has the capability."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            dropped = ctypes.CDLL(None).prctl(24, 19)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+            assert dropped == 0 or os.geteuid() != 0
+            os.write(theirs, pickle.dumps(do()))
+        except BaseException:
+            os.write(theirs, pickle.dumps(traceback.format_exc()))
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with open(ours, "rb") as file:
+        said = pickle.load(file)
+    os.waitpid(child, 0)
+    assert not isinstance(said, str), said
+    return said

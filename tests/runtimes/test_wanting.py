@@ -1,0 +1,39 @@
+"""What the kernel's word on who reads means for who wants to give input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from haftd.host.reads import Reading
+from haftd.runtimes.base import Wanted
+from haftd.runtimes.wanting import wanted
+
+KEYS = Reading("reads", "key", True)
+LINE = Reading("reads", "line", True)
+
+
+@pytest.mark.parametrize(
+    ("told", "means"),
+    [
+        (KEYS, Wanted("reads", "key")),
+        (replace(KEYS, within_ms=4000), Wanted("reads", "key")),
+        (replace(KEYS, within_ms=1500), Wanted("reads", "key")),
+        (replace(KEYS, within_ms=1499), Wanted("reads", "key", 1499)),
+        (replace(KEYS, within_ms=0), Wanted("reads", "key", 0)),
+        (replace(KEYS, relays=True), Wanted("unknown", "key")),
+        (replace(KEYS, loops=True), Wanted("reads", "key")),
+        (replace(KEYS, loops=True, within_ms=8000), Wanted("reads", "key")),
+        (replace(KEYS, loops=True, at_work=True), Wanted("unknown", "key")),
+        (replace(KEYS, at_work=True), Wanted("reads", "key")),
+        (replace(LINE, loops=True), Wanted("reads", "line")),
+        (replace(LINE, loops=True, within_ms=700), Wanted("reads", "line", 700)),
+        (replace(LINE, loops=True, within_ms=1700), Wanted("unknown", "line")),
+        (Reading("busy", None, True), Wanted("busy")),
+        (Reading("busy", None, False), Wanted("unknown")),
+        (Reading("unknown", "secret"), Wanted("unknown", "secret")),
+    ],
+)
+def test_it_is_translated(told: Reading, means: Wanted) -> None:
+    assert wanted(told) == means

@@ -1,0 +1,158 @@
+"""When a program is believed to wait for input, by a clock that nobody waits for.
+
+The program is a script: what it does from when to when, and what the kernel would say of it. The
+condition is asked as a waiting call asks it: when something happens, and at the time that it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.states import Waited
+from haftd.core.lifecycle import State
+from haftd.runtimes.base import Wanted
+from haftd.verbs.conditions import Condition, Reading, condition_of
+
+BUSY, UNKNOWN, READS = Wanted("busy"), Wanted("unknown", "key"), Wanted("reads", "key")
+
+
+def nap(ms: int) -> Wanted:
+    return Wanted("reads", "key", ms)
+
+
+@dataclass(frozen=True)
+class Step:
+    """For `s` seconds the kernel says `wanted`; then it prints, or not."""
+
+    s: float
+    wanted: Wanted
+    prints: bool = False
+
+
+class Script:
+    """A program. It stands for the handle and for its use."""
+
+    stopped = False
+    state = State.RUNNING
+
+    def __init__(self, *steps: Step, over: bool = False) -> None:
+        self.steps, self.over = steps, over
+        self.began = self.last_activity = trio.current_time()
+        self.looks: list[float] = []
+
+    def now(self) -> tuple[int, float]:
+        """The step that it is in, and when that ends."""
+        end = self.began
+        for number, step in enumerate(self.steps):
+            end += step.s
+            if trio.current_time() < end - 1e-9:
+                return number, end
+        if self.over:
+            self.began = end
+            return self.now()
+        return len(self.steps) - 1, end + 1e6
+
+    def wanted(self) -> Wanted:
+        self.looks.append(trio.current_time())
+        return self.steps[self.now()[0]].wanted
+
+
+async def answered(script: Script, within_s: float = 60.0, quiet_s: float = 0.5) -> Waited | None:
+    reading = Reading("input", within_s, quiet_s, "", True)
+    condition: Condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    deadline = trio.current_time() + within_s
+    while trio.current_time() < deadline:
+        reason = condition.check()
+        if reason is not None:
+            return reason
+        number, end = script.now()
+        await trio.sleep_until(min(max(condition.look_again(), trio.current_time()), end))
+        if trio.current_time() >= end - 1e-9 and script.steps[number].prints:
+            script.last_activity = trio.current_time()
+    return None
+
+
+def play(*steps: Step, over: bool = False, **more: float) -> tuple[Waited | None, float, Script]:
+    """What is answered, after how many seconds, and the script."""
+    told: list[tuple[Waited | None, float, Script]] = []
+
+    async def main() -> None:
+        script = Script(*steps, over=over)
+        began = trio.current_time()
+        told.append((await answered(script, **more), trio.current_time() - began, script))
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return told[0]
+
+
+def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
+    reason, after, _ = play(Step(9, READS))
+    assert reason == "input" and after == pytest.approx(0.004)
+
+
+def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
+    reason, _, script = play(Step(99, BUSY))
+    assert reason is None
+    pauses = [late - early for early, late in zip(script.looks, script.looks[1:], strict=False)]
+    assert pauses[:6] == pytest.approx([0.008, 0.016, 0.032, 0.064, 0.128, 0.25])
+    assert pauses[6:] == pytest.approx([0.25] * len(pauses[6:]))
+
+
+def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:
+    reason, after, _ = play(Step(99, UNKNOWN))
+    assert reason == "quiet" and after == pytest.approx(0.5)
+    reason, after, _ = play(Step(0.2, UNKNOWN, True), Step(99, UNKNOWN), quiet_s=3.0)
+    assert reason == "quiet" and after == pytest.approx(3.2)
+
+
+def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:
+    reason, after, _ = play(Step(0.1, nap(100)), Step(99, READS))
+    assert reason == "input" and 0.1 <= after < 0.15
+
+
+@given(st.integers(1, 1499))
+def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
+    reason, after, _ = play(Step(ms / 1000, nap(ms)), over=True)
+    assert reason == "input" and max(0.3, ms / 1000) <= after <= max(0.3, ms / 1000) + 0.06
+
+
+@given(st.lists(st.integers(1, 1499), min_size=1, max_size=8))
+def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
+    """A program that listens to the keyboard while it sleeps, whatever the lengths."""
+    work = [Step(ms / 1000, nap(ms), prints=True) for ms in naps_ms]
+    reason, after, _ = play(*work, Step(99, READS))
+    assert reason == "input" and after >= sum(naps_ms) / 1000
+
+
+@pytest.mark.parametrize("pieces", [(500, 200), (100, 600), (300, 90, 700)])
+def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -> None:
+    """Another timer wakes the loop in between; the one that counts goes on."""
+    reason, after, _ = play(
+        *(Step(ms / 1000, nap(ms)) for ms in pieces[:-1]),
+        Step(pieces[-1] / 1000, nap(pieces[-1]), prints=True),
+        Step(99, READS),
+    )
+    assert reason == "input" and after >= sum(pieces) / 1000
+
+
+def test_a_display_that_is_renewed_all_the_time_is_at_work() -> None:
+    reason, _, script = play(Step(0.1, nap(100), prints=True), over=True, within_s=10.0)
+    assert reason is None and len(script.looks) < 500
+
+
+def test_who_works_most_of_the_time_is_found_at_it() -> None:
+    reason, _, _ = play(Step(0.06, BUSY), Step(0.02, nap(20)), over=True)
+    assert reason is None
+
+
+def test_a_routine_of_many_lengths_is_believed_in_the_end() -> None:
+    naps = (20, 90, 45, 400, 130, 250, 70)
+    reason, after, _ = play(*(Step(ms / 1000, nap(ms)) for ms in naps), over=True)
+    assert reason == "input" and after <= 1.6
