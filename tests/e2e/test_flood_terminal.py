@@ -1,0 +1,127 @@
+"""A program that floods its terminal holds up nobody: what it costs the others, as they see it.
+
+The normal suite holds the cause: in the time in which a bounded piece of the flood is taken, another
+client's call is answered. How long the calls wait in seconds is measured by the long form, beside what
+the machine does to a loop that has nothing else to do, and printed (`pytest -m soak -s`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.probing import Prober
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+MB = 1_000_000
+STALL_S = 0.020
+
+PRINT = """
+import os, sys
+data, times = eval(sys.argv[1]), int(sys.argv[2])
+for _ in range(times):
+    at = 0
+    while at < len(data):
+        at += os.write(1, data[at:])
+"""
+
+COLOURED = b"".join(
+    b"\x1b[%d;1mline %07d\x1b[0m of \x1b[38;5;%dmcolour\x1b[0m text\n" % (31 + n % 7, n, n)
+    for n in range(250)
+)
+REDRAWN = b"".join(b"\x1b[H\x1b[2J\x1b[%d;%dHhere %d" % (n % 24, n % 60, n) for n in range(250))
+REPEATED = b"a\x1b[65535b" * 400
+"""4,000 bytes that ask for 26 million characters."""
+
+
+def printing(data: bytes, times: int) -> list[str]:
+    return [sys.executable, "-S", "-c", PRINT, repr(data), str(times)]
+
+
+def flood(wire: Wire, argv: list[str]) -> None:
+    args = {"argv": argv, "terminal": True}
+    wire.call("spawn", tool="run", id="flood", args=args, wait="none", view="tail", max_bytes=0)
+
+
+def taken(wire: Wire) -> tuple[int, bool]:
+    """How much of the flood was taken, and whether it goes on."""
+    state = wire.call("fetch", id="flood", view="tail", max_bytes=0)
+    return state["cursor"], state["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("data", "times", "most"),
+    [(COLOURED, 100, 200_000), (REDRAWN, 100, 200_000), (REPEATED, 10, 8_000)],
+    ids=["coloured", "redrawn", "few bytes that draw much"],
+)
+def test_others_are_answered_between_pieces_of_a_flood(
+    shared_daemon: RunningDaemon, data: bytes, times: int, most: int
+) -> None:
+    """The median, since the machine may hold this client up for any number of pieces."""
+    with shared_daemon.connect() as wire, shared_daemon.connect() as other:
+        other.call("spawn", session="other", tool="run", id="cat", args={"argv": ["cat"]})
+        other.call("apply", session="other", id="cat", input={"line": "there"}, wait="output")
+        args = {"argv": ["true"], "terminal": True}
+        wire.call("spawn", tool="run", id="first", args=args, wait="stopped")
+        wire.call("fetch", id="first", view="screen")  # The terminal library is loaded.
+        flood(wire, printing(data, times))
+        places = [0]
+        goes_on = True
+        while goes_on:
+            assert other.call("ping") == {"pong": True}
+            state = other.call("fetch", session="other", id="cat", cursor=0)
+            assert state["content"] == "there\n"
+            place, goes_on = taken(wire)
+            places.append(place)
+        steps = [after - before for before, after in itertools.pairwise(places) if after > before]
+        assert statistics.median(steps) <= most
+        # Every byte of it came, each line end as a terminal passes it on.
+        assert places[-1] == times * (len(data) + data.count(b"\n"))
+        other.call("session/close", session="other")
+
+
+FLOODS: dict[str, Callable[[Path], list[str]]] = {
+    "lines": lambda file: ["cat", str(_filled(file, b"a line of some text, %09d of them\n", 100))],
+    "coloured": lambda file: printing(COLOURED, 100 * MB // len(COLOURED)),
+    "random": lambda file: ["head", "-c", str(100 * MB), "/dev/urandom"],
+    "yes": lambda file: ["sh", "-c", f"yes | head -c {50 * MB}"],
+    "redrawn": lambda file: printing(REDRAWN, 20 * MB // len(REDRAWN)),
+    "repeated": lambda file: printing(REPEATED, 40),
+}
+
+
+def _filled(file: Path, line: bytes, size: int) -> Path:
+    count = size * MB // len(line % 0)
+    with file.open("wb") as out:
+        for begin in range(0, count, 10_000):
+            out.write(b"".join(line % n for n in range(begin, min(begin + 10_000, count))))
+    return file
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_of_100_mb_stalls_no_call_beyond_20_ms(
+    daemon: RunningDaemon, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Apart from what the machine does to a bare loop in the same seconds."""
+    argv = FLOODS[name](tmp_path / "file")
+    with daemon.connect() as wire, Prober(daemon.socket) as prober:
+        began = time.monotonic()
+        flood(wire, argv)
+        while taken(wire)[1]:
+            wire.call(
+                "fetch", id="flood", wait="stopped", timeout_ms=15_000, view="tail", max_bytes=0
+            )
+        spent = time.monotonic() - began
+        size, _ = taken(wire)
+    with capsys.disabled():
+        print(f"\n{name}: {size / MB:.1f} MB at {size / MB / spent:.1f} MB/s")
+        print(f"    calls: {prober.calls}\n    bare loop: {prober.noise}")
+    assert prober.calls.longest_of_a_second - prober.noise.longest_of_a_second < STALL_S
