@@ -1,7 +1,8 @@
 """`make bench`: every figure beside its baseline, measured in this one run.
 
 Stops by itself: in three minutes, and one more for every three `--drive-runs`; uses Unix sockets
-and the loopback interface only. `--write` puts the report into docs/benchmarks.md as well.
+and the loopback interface only. `--write` puts the report into docs/benchmarks.md as well;
+`--only` measures these tables alone and leaves all else on the page as it is.
 """
 
 from __future__ import annotations
@@ -11,38 +12,41 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.running import RunningDaemon
 
 from . import machine, memory, roundtrips, spawns, starting, throughput
 from .drive.compare import drive
-from .report import Section, markdown
+from .report import Section, markdown, replaced
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN = "<!-- From here to the end mark: written by `make bench`. -->"
 END = "<!-- The end of what is written. -->"
 
 
-def measure(folder: Path, seconds: float, drive_runs: int) -> list[Section]:
-    """Every section; `seconds` is how long one may take, about, but for the last."""
+TABLES = ("calls", "cat", "spawn", "fifty", "flood", "memory", "start", "drive")
+
+
+def measure(folder: Path, tables: Sequence[str], seconds: float, drive_runs: int) -> list[Section]:
+    """These of the tables; `seconds` is how long one may take, about, but for the last."""
     daemon = RunningDaemon(folder / "daemon", config="[websocket]\nport = 0\n").start()
-    sections: list[Callable[[], Section]] = [
-        lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
-        lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
-        lambda: spawns.one(daemon, seconds),
-        lambda: spawns.fifty(daemon, seconds),
-        lambda: throughput.flood(daemon, folder, 2.5 * seconds),
-        lambda: memory.held(folder),
-        lambda: starting.commands(daemon, folder, seconds),
-        lambda: drive(daemon, folder, drive_runs),
-    ]
+    sections: dict[str, Callable[[], Section]] = {
+        "calls": lambda: roundtrips.calls(daemon, folder, 1.5 * seconds),
+        "cat": lambda: roundtrips.lines_to_cat(daemon, folder, seconds),
+        "spawn": lambda: spawns.one(daemon, seconds),
+        "fifty": lambda: spawns.fifty(daemon, seconds),
+        "flood": lambda: throughput.flood(daemon, folder, 2.5 * seconds),
+        "memory": lambda: memory.held(folder),
+        "start": lambda: starting.commands(daemon, folder, seconds),
+        "drive": lambda: drive(daemon, folder, drive_runs),
+    }
     try:
         done = []
-        for run in sections:
+        for table in tables:
             at = time.monotonic()
-            done.append(run())
+            done.append(sections[table]())
             print(f"{done[-1].title}: {time.monotonic() - at:.0f} s", file=sys.stderr)
         return done
     finally:
@@ -54,18 +58,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="about, for each table")
     parser.add_argument("--drive-runs", type=int, default=20, help="of each program that is driven")
+    parser.add_argument(
+        "--only", nargs="+", choices=TABLES, metavar="TABLE", help=", ".join(TABLES)
+    )
     parser.add_argument("--write", action="store_true", help=f"write into {PAGE.name} as well")
     options = parser.parse_args()
     facts = machine.describe()
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
     try:
-        text = markdown(facts, measure(folder, options.seconds, options.drive_runs))
+        tables = options.only or TABLES
+        sections = measure(folder, tables, options.seconds, options.drive_runs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    text = markdown(facts, sections)
     print(text)
     if options.write:
         head, _, rest = PAGE.read_text().partition(BEGIN)
-        _, _, tail = rest.partition(END)
+        there, _, tail = rest.partition(END)
+        if options.only:
+            text = replaced(there.strip(), sections)
         PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .sampling import Case, ratio
 
-__all__ = ["Section", "kib", "markdown", "megabytes", "spell", "times", "timings"]
+__all__ = ["Section", "kib", "markdown", "megabytes", "replaced", "spell", "times", "timings"]
 
 
 @dataclass(slots=True)
@@ -22,13 +23,24 @@ class Section:
 
 def markdown(machine: Sequence[str], sections: Sequence[Section]) -> str:
     """The whole report."""
-    lines = [f"- {line}" for line in machine]
-    for section in sections:
-        lines += ["", f"### {section.title}", "", section.note, ""]
-        lines.append(f"| {' | '.join(section.columns)} |")
-        lines.append(f"| --- |{' ---: |' * (len(section.columns) - 1)}")
-        for row in section.rows:
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    facts = "\n".join(f"- {line}" for line in machine)
+    return "\n\n".join([facts, *map(_spelled, sections)])
+
+
+def replaced(report: str, sections: Sequence[Section]) -> str:
+    """A report with these sections instead of those that have their titles, new ones at the end."""
+    head, *old = re.split(r"\n\n(?=### )", report)
+    new = {section.title: _spelled(section) for section in sections}
+    kept = [new.pop(text.partition("\n")[0].removeprefix("### "), text) for text in old]
+    return "\n\n".join([head, *kept, *new.values()])
+
+
+def _spelled(section: Section) -> str:
+    lines = [f"### {section.title}", "", section.note, ""]
+    lines.append(f"| {' | '.join(section.columns)} |")
+    lines.append(f"| --- |{' ---: |' * (len(section.columns) - 1)}")
+    rows = ([cell.replace("|", "\\|") for cell in row] for row in section.rows)
+    lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines)
 
 

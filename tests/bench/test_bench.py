@@ -10,7 +10,7 @@ import pytest
 from tests.running import RunningDaemon
 
 from . import roundtrips, spawns
-from .report import Section, markdown, spell, timings
+from .report import Section, markdown, replaced, spell, timings
 from .sampling import Case, interleave, percentile, ratio
 
 
@@ -52,6 +52,14 @@ def test_a_table_has_its_baseline_in_it_and_keeps_its_columns() -> None:
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert rows[2:] == ["| a \\| b | 2 µs | 2 µs | 1 |", "| c | 5 ms | 5 ms | 2500 |"]
     assert spell(1.5) == "1.50 s"
+
+
+def test_a_table_that_is_measured_alone_takes_the_place_of_its_last_one() -> None:
+    old = [Section(title, "Old.", ["", "time"], [["a", "1 s"]]) for title in ("First", "Second")]
+    page = markdown(["a machine"], old)
+    assert replaced(page, old) == page
+    new = [Section(title, "New.", ["", "time"], [["b", "2 s"]]) for title in ("First", "Third")]
+    assert replaced(page, new) == markdown(["a machine"], [new[0], old[1], new[1]])
 
 
 @pytest.fixture
