@@ -21,6 +21,7 @@ from haft_protocol.methods import Problem
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.connection import Rim
+from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
@@ -36,7 +37,7 @@ from haftd.settings import ConfigError, Paths, Settings, load_settings
 from haftd.starting import Place, Starter, find_askpass
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
-from haftd.verbs import table
+from haftd.verbs import spawning, table
 
 __all__ = ["Parts", "assemble", "rim_of"]
 
@@ -75,6 +76,7 @@ def assemble(
     )
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
+    notices = Notices()
     starter = Starter(
         place=Place(
             environ=parts.environ,
@@ -88,6 +90,7 @@ def assemble(
         ),
         settings=parts.settings,
         catalogue=catalogue,
+        news=lambda handle: notices.changed(handle, time.time()),
         registry=registry,
         journal=parts.journal,
         runtimes={"stdio": ProcessRuntime(), "pty": TerminalRuntime()},
@@ -125,6 +128,7 @@ def assemble(
         starter=starter,
         facts=facts,
         audit=audit,
+        notices=notices,
         reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,
@@ -138,7 +142,8 @@ def rim_of(daemon: Daemon) -> Rim:
         daemon.sessions.leave(caller)
 
     limits = daemon.settings.limits
-    rim = Rim(Dispatcher(table(daemon), daemon.reserve, limits, log), limits, log, gone)
+    dispatcher = Dispatcher(table(daemon), daemon.reserve, limits, log, spawning(daemon))
+    rim = Rim(dispatcher, limits, log, gone)
     daemon.facts.connections = lambda: len(rim.connections)
     daemon.facts.refused = lambda: dict(rim.connections.refused)
     return rim

@@ -24,6 +24,7 @@ from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
+from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.settings import Settings
@@ -63,6 +64,7 @@ class Daemon:
     starter: Starter
     facts: Facts
     audit: Audit
+    notices: Notices
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]

@@ -158,12 +158,16 @@ class _Methods(dict[str, Callable[..., Any]]):
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes."""
+    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
+    `spawning` names the methods that may be one, and says which, or None."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
     limits: LimitsResult
     log: Log
+    spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
+        default_factory=lambda: {"spawn": lambda caller, params: params}
+    )
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -281,7 +285,7 @@ class Dispatcher:
                 error = clash.get(at) or clash[-1]
                 slots[at] = self._encode(item.id, item.method, None, error)
             else:
-                answer = self._request(caller, item, room, spawns.get(at))
+                answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
                 else:
@@ -292,27 +296,34 @@ class Dispatcher:
         replies = [slot for slot in slots if isinstance(slot, bytes)]
         return join_batch(replies) if replies else None
 
-    def _spawns(self, caller: Caller, items: Sequence[object]) -> dict[int, SpawnParams]:
-        """The spawns of a batch whose params are right, by place; a wrong one fails by itself."""
-        found: dict[int, SpawnParams] = {}
+    def _spawns(
+        self, caller: Caller, items: Sequence[object]
+    ) -> dict[int, tuple[msgspec.Struct, SpawnParams]]:
+        """The spawns of a batch whose params are right, by place, with the params as they were
+        given; a wrong one fails by itself."""
+        found: dict[int, tuple[msgspec.Struct, SpawnParams]] = {}
         if caller.transport != "unix" and not caller.initialized:
             return found
         for at, item in enumerate(items):
-            if isinstance(item, Request) and item.method == "spawn" and "spawn" in self._methods:
+            if isinstance(item, Request) and item.method in self.spawning:
+                name = item.method
                 try:
-                    found[at] = read_params(item.params, SpawnParams, "spawn")
-                except RpcError:
+                    params = read_params(item.params, self.verbs[name][0], name)
+                    spawn = self.spawning[name](caller, params)
+                except (RpcError, KeyError):
                     continue
+                if spawn is not None:
+                    found[at] = params, spawn
         return found
 
     def _clash(
-        self, caller: Caller, spawns: Mapping[int, SpawnParams]
+        self, caller: Caller, spawns: Mapping[int, tuple[msgspec.Struct, SpawnParams]]
     ) -> dict[int, RpcError] | None:
         """The errors of a batch that must not run, by place; -1 is for all that have none."""
         if not spawns:
             return None
         try:
-            verdicts = self.reserve(caller, list(spawns.values()))
+            verdicts = self.reserve(caller, [spawn for _, spawn in spawns.values()])
         except RpcError as error:
             return {-1: error}
         except Exception as fault:

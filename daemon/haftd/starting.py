@@ -103,6 +103,8 @@ class Starter:
     journal: Journal
     runtimes: Mapping[str, Runtime]
     make_spool: Callable[[], Spool]
+    news: Callable[[Handle], None]
+    """Told when a handle asks or stops."""
     supervisor: Supervisor = field(init=False)
     _count: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
@@ -146,6 +148,7 @@ class Starter:
         if admitted.known:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
+        handle.on_news = self.news
         try:
             call = self._call(handle, ready)
         except BaseException:

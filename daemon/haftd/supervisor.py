@@ -83,7 +83,11 @@ class Use:
         self.grip = grip
         self.handle.left_behind = self._left_behind
         self.handle.start(
-            trio.current_time(), pid=grip.pid, command=grip.command, terminal=grip.terminal
+            trio.current_time(),
+            pid=grip.pid,
+            command=grip.command,
+            terminal=grip.terminal,
+            rendering=grip.rendering,
         )
         self.begin()
         self.asking.go_on()

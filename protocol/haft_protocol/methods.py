@@ -24,7 +24,7 @@ from .reports import (
     StatusResult,
     WebSocketInfo,
 )
-from .states import HandleState
+from .states import HandleState, Notice
 
 __all__ = [
     "ID_FORM",
@@ -47,6 +47,7 @@ __all__ = [
     "InitializeResult",
     "LimitsResult",
     "Method",
+    "NoticesResult",
     "ParameterInfo",
     "Params",
     "PingResult",
@@ -66,6 +67,7 @@ __all__ = [
     "Style",
     "ToolDescription",
     "ToolInfo",
+    "ToolsCallParams",
     "ToolsDescribeParams",
     "ToolsDescribeResult",
     "ToolsListParams",
@@ -102,7 +104,10 @@ Offset = Annotated[int, Meta(ge=0)]
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 Style = Literal["oneof", "flat"]
-View = Literal["delta", "all", "tail", "screen"]
+View = Literal["delta", "all", "tail", "screen", "raw", "paint"]
+"""`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
+`paint`: those that draw a terminal's present screen on an empty one, in base64."""
+
 
 
 class Params(
@@ -154,6 +159,24 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"ApplyParams(id={self.id!r}, …)"
+
+
+class ToolsCallParams(Params, frozen=True, kw_only=True):
+    """Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle,
+    else the tool runs to its end. `context` is handed to whoever answers the tool's questions; `env`
+    is as for spawn."""
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
+    context: Any = None
+    env: dict[str, str | None] | UnsetType = UNSET
+
+
+class NoticesResult(msgspec.Struct, frozen=True):
+    """What the session has not seen, oldest first; it is handed out once."""
+
+    notifications: tuple[Notice, ...]
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
@@ -402,6 +425,18 @@ METHODS: dict[str, Method] = {
             SessionCloseParams,
             SessionCloseResult,
             "Close a session and abort its handles.",
+        ),
+        Method(
+            "tools/call",
+            ToolsCallParams,
+            dict[str, Any],
+            "Call a tool as an assistant does: a verb by `action`, else a run to the end.",
+        ),
+        Method(
+            "notifications/drain",
+            Empty,
+            NoticesResult,
+            "Take the notices that ride on the next tools/call otherwise.",
         ),
         Method(
             "tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."

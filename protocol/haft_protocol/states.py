@@ -20,6 +20,7 @@ __all__ = [
     "HandleState",
     "InputWanted",
     "LeftBehind",
+    "Notice",
     "Pending",
     "Running",
     "Screen",
@@ -84,6 +85,17 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
     scrollback: int
     lines: tuple[str, ...] | UnsetType = UNSET
     changed: dict[str, str] | UnsetType = UNSET
+
+
+class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that a session has not seen yet; `at` is in seconds since the epoch, `id` names the
+    handle that it is about. Section 7."""
+
+    kind: str
+    level: Literal["info", "warning", "error", "critical"]
+    message: str
+    at: float
+    id: str | UnsetType = UNSET
 
 
 class Truncated(msgspec.Struct, frozen=True):

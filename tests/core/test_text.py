@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from haftd.core.escapes import unfinished
 from haftd.core.spool import Spool
-from haftd.core.text import cut, cut_text, left_out, unfinished
+from haftd.core.text import cut, cut_text, left_out
 from tests.core.disks import make, open_memory
 
 CHARACTERS = st.text(st.sampled_from("ab\n\r é≤😀"), max_size=60)

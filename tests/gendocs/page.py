@@ -33,6 +33,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     states.ToolError,
     states.LeftBehind,
     states.Truncated,
+    states.Notice,
     states.InputWanted,
     states.Screen,
     questions.Question,

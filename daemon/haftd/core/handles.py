@@ -37,6 +37,7 @@ class Handle:
         "_listeners",
         "_state",
         "args",
+        "asked",
         "born",
         "call_id",
         "command",
@@ -53,10 +54,12 @@ class Handle:
         "left_behind",
         "limit",
         "mark",
+        "on_news",
         "on_stop",
         "output_complete",
         "pid",
         "question",
+        "question_shown",
         "raw",
         "read_at",
         "rendering",
@@ -128,6 +131,12 @@ class Handle:
         self.mark = 0
         self.read_at: float | None = None
         """When the end was first read."""
+        self.asked = 0
+        """How many questions it has asked."""
+        self.question_shown = 0
+        """The last of them that a reader was shown."""
+        self.on_news: Callable[[Handle], None] | None = None
+        """Called when it asks or stops, before the listeners."""
         self.on_stop: Callable[[Handle], None] | None = None
         """For the registry's books; called once, before the listeners."""
         self._listeners: tuple[Listener, ...] = ()
@@ -197,7 +206,10 @@ class Handle:
         """It waits for an answer."""
         self._state = step(self._state, Event.ASKED)
         self.question = question
+        self.asked += 1
         self.last_activity = now
+        if self.on_news is not None:
+            self.on_news(self)
         self.wake()
 
     def answer(self, now: float) -> None:
@@ -247,6 +259,8 @@ class Handle:
             self.spool.settle()
         if self.on_stop is not None:
             self.on_stop(self)
+        if self.on_news is not None:
+            self.on_news(self)
         self.wake()
 
     def complete(self, now: float) -> None:

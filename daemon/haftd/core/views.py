@@ -86,6 +86,8 @@ def show(
         )
     if state is State.WAITING:
         assert handle.question is not None, "a waiting handle has its question"
+        if not peek:
+            handle.question_shown = handle.asked
         return Waiting(
             id=handle.id,
             tool=handle.tool,

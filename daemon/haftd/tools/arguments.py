@@ -14,32 +14,35 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from haft_protocol.errors import RpcError, invalid_arguments, shown
+from haft_protocol.errors import invalid_arguments, shown
 
 from .definition import Tool
 from .fitting import fit
 
-__all__ = ["check"]
+__all__ = ["check", "check_against", "problems"]
 
 _MOST_PROBLEMS = 50
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as the tool gets them; raises `RpcError` (invalid_arguments)."""
-    fitted = fit(dict(args), tool.parameters)
+    return check_against(tool.name, args, tool.parameters, tool.validator)
+
+
+def check_against(
+    name: str,
+    args: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    validator: jsonschema_rs.Validator,
+) -> dict[str, Any]:
+    """As `check`, for what the tool `name` takes by this schema."""
+    fitted = fit(dict(args), schema)
     if not isinstance(fitted, dict):
         raise AssertionError("an object was fitted into something else")
-    problems = _problems(tool.validator, fitted, tool.parameters)
-    if problems:
-        raise _error(tool, problems)
+    found = problems(validator, fitted, schema)
+    if found:
+        raise invalid_arguments(name, found)
     return fitted
-
-
-def _error(tool: Tool, problems: Sequence[dict[str, str]]) -> RpcError:
-    shortened = list(problems[:_MOST_PROBLEMS])
-    if len(problems) > _MOST_PROBLEMS:
-        shortened.append({"path": "", "message": "and more"})
-    return invalid_arguments(tool.name, shortened)
 
 
 def _path(parts: Sequence[str | int]) -> str:
@@ -49,16 +52,20 @@ def _path(parts: Sequence[str | int]) -> str:
     return text
 
 
-def _problems(
+def problems(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
+    """What is wrong with the value, each with its path; past fifty only that there is more."""
     found: dict[tuple[str, str], None] = {}
     for error in validator.iter_errors(value):
         for path, message in _explain(error, schema):
             found[_path(path) or "arguments", message] = None
         if len(found) > _MOST_PROBLEMS:
             break  # a list of a million wrong items is wrong enough
-    return [{"path": path, "message": message} for path, message in found]
+    listed = [{"path": path, "message": message} for path, message in found]
+    if len(listed) > _MOST_PROBLEMS:
+        listed[_MOST_PROBLEMS:] = [{"path": "", "message": "and more"}]
+    return listed
 
 
 def _explain(

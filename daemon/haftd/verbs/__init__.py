@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from haft_protocol.methods import METHODS
+from haft_protocol.methods import METHODS, SpawnParams
+from haftd.caller import Caller
 from haftd.daemon import Daemon
 
 from . import (
@@ -21,10 +23,11 @@ from . import (
     session,
     spawn,
     tools,
+    tools_call,
 )
 from .base import Verb
 
-__all__ = ["table"]
+__all__ = ["spawning", "table"]
 
 _SERVED: dict[str, Any] = {
     "initialize": hello.initialize,
@@ -38,6 +41,8 @@ _SERVED: dict[str, Any] = {
     "output/search": output_search.output_search,
     "session/list": session.session_list,
     "session/close": session.session_close,
+    "tools/call": tools_call.tools_call,
+    "notifications/drain": tools_call.notifications_drain,
     "tools/list": tools.tools_list,
     "tools/describe": tools.tools_describe,
     "tools/reload": tools.tools_reload,
@@ -54,3 +59,11 @@ def table(daemon: Daemon) -> dict[str, tuple[type[Any], Verb]]:
     if _SERVED.keys() != METHODS.keys():
         raise AssertionError("every method of the protocol is served, and nothing else")
     return {name: (METHODS[name].params, partial(serve, daemon)) for name, serve in _SERVED.items()}
+
+
+def spawning(daemon: Daemon) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
+    """The methods that may be a spawn, each with what says which spawn its params are."""
+    return {
+        "spawn": lambda caller, params: params,
+        "tools/call": partial(tools_call.spawn_of, daemon),
+    }

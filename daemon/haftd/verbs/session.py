@@ -55,6 +55,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
         for one in handles:
             daemon.registry.forget(one)
         daemon.sessions.close(session)
+        daemon.notices.forget(session)
         daemon.stir()
         return SessionCloseResult(states)
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
 from haftd.caller import Caller
+from haftd.core.handles import Handle
 from haftd.daemon import Daemon
+from haftd.starting import Prepared
+from haftd.supervisor import Use
 
 from .base import Later, settled
 from .reading import answer, look, plan
 
-__all__ = ["spawn"]
+__all__ = ["spawn", "start"]
 
 
 def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
@@ -27,16 +30,9 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use, is_new = daemon.starter.start(ready)
+    handle, use, _ = start(daemon, caller, ready)
     if use is None:
         return look(daemon, params, handle)
-
-    def record() -> None:
-        if use.grip is not None:
-            daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
-
-    if is_new:
-        use.when_begun(record)
 
     async def started() -> object:
         await use.begun.wait()
@@ -45,3 +41,16 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
         return await settled(answer(daemon, params, handle, reading, since=0))
 
     return Later(started)
+
+
+def start(daemon: Daemon, caller: Caller, ready: Prepared) -> tuple[Handle, Use | None, bool]:
+    """Start what was prepared, as `Starter.start` does, and record that it runs once it does."""
+    handle, use, is_new = daemon.starter.start(ready)
+
+    def record() -> None:
+        if use is not None and use.grip is not None:
+            daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
+
+    if use is not None and is_new:
+        use.when_begun(record)
+    return handle, use, is_new

@@ -1,0 +1,207 @@
+"""tools/call: a tool as an assistant calls it; the five verbs by `action`, else a run to the end.
+
+Rules: there is one way to run a tool. A call with `action` is that verb, served by its own file; one
+without is a spawn under an id made up here, read when it has stopped. A run to the end is the
+call's: one that is cancelled, or whose client goes away, is ended. What the session has not seen
+rides on the reply.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from functools import cache
+from typing import Any, TypeVar
+
+import jsonschema_rs
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.errors import action_not_supported, invalid_arguments, shown, shutting_down
+from haft_protocol.methods import (
+    AbortParams,
+    ApplyParams,
+    AwaitParams,
+    Empty,
+    FetchParams,
+    NoticesResult,
+    SpawnParams,
+    ToolsCallParams,
+)
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.tools.arguments import check_against
+from haftd.tools.calling import Call, read_call
+from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.listing import AWAIT
+
+from .abort import abort
+from .apply import apply
+from .await_ import await_
+from .base import Later, settled
+from .fetch import fetch
+from .reading import look
+from .spawn import spawn, start
+from .waiting import until
+
+__all__ = ["notifications_drain", "spawn_of", "tools_call"]
+
+P = TypeVar("P")
+
+SIZE_THRESHOLD = 256 * 1024
+"""Bytes of a result, where the definition does not say."""
+
+
+def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> object:
+    """Answer as the verb does, or with the end of the run; with `call_id` and `notifications`."""
+    call_id = (
+        f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
+    )
+    session = daemon.session_of(caller, params)
+    if params.tool == AWAIT.name:
+        return _told(daemon, session, call_id, await_(daemon, caller, _await_of(params)))
+    tool = _tool(daemon, params)
+    reply: object
+    if _is_stateful(tool, params):
+        reply = _serve(daemon, caller, params, read_call(tool, params.arguments))
+    else:
+        reply = _run(daemon, caller, tool, params, session, call_id)
+    return _told(daemon, session, call_id, reply)
+
+
+def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
+    """The spawn that a call is, so that a batch can have it take its id before anything runs."""
+    if params.tool == AWAIT.name:
+        return None
+    tool = _tool(daemon, params)
+    if not _is_stateful(tool, params):
+        return None
+    call = read_call(tool, params.arguments)
+    return _spawn_of(params, call) if call.action == "spawn" else None
+
+
+def notifications_drain(daemon: Daemon, caller: Caller, params: Empty) -> NoticesResult:
+    """Hand out what the session has not seen."""
+    return NoticesResult(daemon.notices.drain(daemon.session_of(caller, params), time.time()))
+
+
+def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
+    """The reply with what rides on it; the notices are those of the moment at which it is made."""
+    if isinstance(reply, Later):
+        run = reply.run
+
+        async def later() -> object:
+            return _told(daemon, session, call_id, await settled(await run()))
+
+        return Later(later)
+    told: dict[str, Any] = msgspec.to_builtins(reply)
+    told["call_id"] = call_id
+    told["notifications"] = daemon.notices.drain(session, time.time())
+    return told
+
+
+def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
+    """Whether the call is a verb on a handle. Raises `RpcError` (action_not_supported)."""
+    if "action" not in params.arguments:
+        return False
+    if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
+        action = shown(params.arguments["action"], 40).strip("'")
+        raise action_not_supported(tool.name, action, "it has no handles; leave `action` out")
+    return tool.stateful
+
+
+def _serve(daemon: Daemon, caller: Caller, params: ToolsCallParams, call: Call) -> object:
+    """The verb of a call on a handle."""
+    if call.action == "spawn":
+        return spawn(daemon, caller, _spawn_of(params, call))
+    handle = daemon.find(caller, params, call.id)
+    if handle.tool != params.tool:
+        whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
+        raise invalid_arguments(params.tool, [{"path": "id", "message": whose}])
+    more = {**call.reading, "session": params.session}
+    if call.action == "fetch":
+        return fetch(daemon, caller, _made(FetchParams, params.tool, id=call.id, **more))
+    if call.action == "apply":
+        made = _made(ApplyParams, params.tool, id=call.id, input=call.input, **more)
+        return apply(daemon, caller, made)
+    return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
+
+
+def _made(kind: type[P], tool: str, **fields: Any) -> P:
+    """The params of a verb; its bounds are narrower than what a model is told."""
+    try:
+        return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        wrong = {"path": path.rstrip("`") or "arguments", "message": message}
+        raise invalid_arguments(tool, [wrong]) from None
+
+
+def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
+    root = None if isinstance(params.root, UnsetType) else params.root
+    return daemon.catalogue.find(params.tool, root)
+
+
+def _spawn_of(params: ToolsCallParams, call: Call) -> SpawnParams:
+    return SpawnParams(
+        tool=params.tool,
+        id=call.id,
+        args=dict(call.args),
+        session=params.session,
+        root=params.root,
+        env=params.env,
+        call_id=params.call_id,
+    )
+
+
+def _await_of(params: ToolsCallParams) -> AwaitParams:
+    taken = check_against(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
+    return _made(AwaitParams, AWAIT.name, session=params.session, **taken)
+
+
+@cache
+def _await_validator() -> jsonschema_rs.Validator:
+    return compile_schema(AWAIT.parameters)
+
+
+def _run(
+    daemon: Daemon,
+    caller: Caller,
+    tool: Tool,
+    params: ToolsCallParams,
+    session: str,
+    call_id: str,
+) -> Later:
+    """Run the tool to its end."""
+    if daemon.stopping:
+        raise shutting_down()
+    most = tool.size_threshold or SIZE_THRESHOLD
+    as_spawn = SpawnParams(
+        tool=tool.name,
+        id=f"call.{secrets.token_hex(8)}",
+        args=params.arguments,
+        call_id=call_id,
+        session=session,
+        root=params.root,
+        env=params.env,
+        max_bytes=most,
+    )
+    ready = daemon.starter.prepare(session, as_spawn)
+    handle, use, is_new = start(daemon, caller, ready)
+
+    async def ended() -> object:
+        try:
+            if use is not None:
+                await use.begun.wait()
+                if use.failure is not None:
+                    raise use.failure
+            await until((handle,), lambda: (handle.stopped and handle.output_complete) or None)
+        except trio.Cancelled:
+            if use is not None and is_new and not handle.stopped:
+                daemon.supervisor.end(use, EndedBy("abort", caller.label))
+            raise
+        return look(daemon, as_spawn, handle)
+
+    return Later(ended)

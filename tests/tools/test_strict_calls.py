@@ -1,0 +1,48 @@
+"""A call as a strict provider makes it: every name of the flat schema is given, most of them null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from haftd.tools.calling import Call, read_call
+from haftd.tools.catalogue import Catalogue
+
+CATALOGUE = Catalogue()
+OWN: dict[str, dict[str, Any]] = {"git_rebase": {"onto": "HEAD~3"}, "run": {"argv": ["true"]}}
+TOOLS = {one.name: one for one in CATALOGUE.listing("openai")[0] if one.stateful}
+
+
+def said(tool: str, **given: Any) -> dict[str, Any]:
+    """All names of the tool, those not given null; the schema takes it."""
+    schema = TOOLS[tool].parameters
+    call = {**dict.fromkeys(schema["properties"]), **given}
+    assert jsonschema_rs.is_valid(schema, call)
+    return call
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_each_action_can_be_called_with_every_name_given(tool: str) -> None:
+    own = OWN.get(tool, {})
+    known = CATALOGUE.find(tool)
+    spawn = read_call(known, said(tool, action="spawn", id="a", **own))
+    assert (spawn.action, spawn.id) == ("spawn", "a")
+    assert spawn.args.items() >= own.items()
+    fetch = read_call(known, said(tool, action="fetch", id="a", wait="quiet", timeout_ms=5))
+    assert fetch == Call("fetch", "a", reading={"wait": "quiet", "timeout_ms": 5})
+    abort = read_call(known, said(tool, action="abort", id="a"))
+    assert abort == Call("abort", "a")
+
+
+def test_an_input_has_only_the_kind_that_was_given() -> None:
+    form = next(
+        one for one in TOOLS["run"].parameters["properties"]["input"]["anyOf"]
+        if one["type"] == "object"
+    )  # fmt: skip
+    keys = {**dict.fromkeys(form["properties"]), "keys": ["C-c"]}
+    call = said("run", action="apply", id="a", input=keys, view="tail")
+    assert read_call(CATALOGUE.find("run"), call) == Call(
+        "apply", "a", reading={"view": "tail"}, input={"keys": ["C-c"]}
+    )
