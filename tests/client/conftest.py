@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,10 @@ from typing import Any
 import pytest
 
 from tests.client.fake import FakeDaemon, Peer, hello
+from tests.client.person import Place
+from tests.running import RunningDaemon
+
+_numbers = itertools.count(1)
 
 Serve = Callable[..., FakeDaemon]
 
@@ -32,3 +37,12 @@ def serve(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     yield start
     for daemon in made:
         daemon.close()
+
+
+@pytest.fixture
+def place(shared_daemon: RunningDaemon) -> Iterator[Place]:
+    """A handle in a session of its own, to be attached."""
+    one = Place(shared_daemon, f"attached{next(_numbers)}")
+    yield one
+    one.call("session/close")
+    one.wire.close()

@@ -1,5 +1,5 @@
 """A person at a terminal of their own, for tests: `haft attach` runs in it, keys are typed, and what
-is drawn is fed into a screen.
+is drawn is fed into a screen. And the place where they attach: a handle that an assistant drives.
 
 Rules: nothing is slept for; `until` reads on until what is looked for is there.
 """
@@ -19,8 +19,15 @@ from typing import Any
 
 from haftd.runtimes.screen import Screen
 from tests.running import RunningDaemon
+from tests.wire import Wire
 
-__all__ = ["Person"]
+__all__ = ["ASKS", "DETACH", "STARTED", "Person", "Place", "same"]
+
+DETACH = b"\x1cd"
+STARTED = b"\x1b[22;0t"
+"""The first that is drawn: before that, the terminal is not taken."""
+ASKS = 'x=$("$SUDO_ASKPASS" "The word: ") && printf "got %s" "$x" | rev; echo; cat'
+"""What a shell does to ask for a secret through its environment, and to show it backwards."""
 
 
 class Person:
@@ -155,3 +162,46 @@ class Person:
                 self.terminal.feed(data)
         except (BlockingIOError, OSError):
             pass
+
+
+class Place:
+    """One handle `h` in a session of its own, and the assistant's connection to it."""
+
+    def __init__(self, daemon: RunningDaemon, session: str) -> None:
+        self.daemon = daemon
+        self.session = session
+        self.wire = Wire(daemon.socket)
+
+    def call(self, method: str, **params: Any) -> Any:
+        return self.wire.call(method, session=self.session, **params)
+
+    def shell(self, **args: Any) -> None:
+        self.call("spawn", tool="shell", id="h", args=args)
+
+    def run(self, *argv: str, wait: str = "input", **args: Any) -> Any:
+        args = {"argv": list(argv), "terminal": True, **args}
+        return self.call("spawn", tool="run", id="h", args=args, wait=wait)
+
+    def python(self, program: str, wait: str = "input", **args: Any) -> Any:
+        return self.run(sys.executable, "-c", program, wait=wait, **args)
+
+    def attach(self, *arguments: str, **options: Any) -> Person:
+        return Person(self.daemon, "--session", self.session, "h", *arguments, **options)
+
+    @property
+    def screen(self) -> list[str]:
+        shown = self.call("fetch", id="h", view="screen")["screen"]
+        lines = [line.rstrip() for line in shown["lines"]]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    @property
+    def size(self) -> tuple[int, int]:
+        shown = self.call("fetch", id="h", view="screen")["screen"]
+        return shown["rows"], shown["cols"]
+
+
+def same(person: Person, place: Place) -> Callable[[], bool]:
+    """Whether a person sees what is on the handle's screen."""
+    return lambda: person.lines == place.screen

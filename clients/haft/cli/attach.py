@@ -16,7 +16,8 @@ from haft_protocol.states import HandleState, Pending, Stopped
 from ..connecting import find_socket, open_socket
 from ..errors import RemoteError
 from . import show
-from .attachment import Attachment, Line
+from .attachment import Attachment
+from .line import Line
 from .options import UsageError, chosen_socket, session
 from .ownterminal import OwnTerminal
 

@@ -1,42 +1,35 @@
 """An attach: a person's terminal and a handle's, joined until one of them goes.
 
 Rules: the handle's output is read by offset, so no read mark is moved and every byte is drawn once.
-The picture is painted first, and again after whatever haft itself has drawn. What is typed goes out
-in order, a piece at a time, the next when the last one is with the program: a program that does not
-read holds up the typing, never the screen or the way out. Text goes as an object, which is no
-answer to a question: what was meant for the program cannot answer one that has just come up.
+The picture is painted first, and again after whatever haft itself has drawn. Neither a program that
+does not read nor a person's terminal that has stalled holds up the way out.
 """
 
 from __future__ import annotations
 
 import base64
-import re
 import signal
 import time
-from collections import deque
 
 from haft_protocol.methods import View
 from haft_protocol.questions import Question, Secret
 from haft_protocol.states import HandleState, Screen, Stopped, Waiting
 
-from ..client import Haft
 from ..drawing import Drawing, notice
 from ..errors import HaftError, RemoteError
 from ..keyboard import AnswerLine, Event, Keyboard, Word
-from ..requests import decode
-from ..wire import result_of
+from .line import Line
 from .options import UsageError
 from .ownterminal import OwnTerminal
 from .show import takes
+from .typed import Typed
 from .values import read_answer
 
-__all__ = ["Attachment", "Line", "NoTerminal"]
+__all__ = ["Attachment"]
 
 HELP = r" C-\ d detaches · C-\ C-\ types C-\ · everything else goes to the program "
 
-_PIECE = 16_384
 _OUTPUT = 65_536
-_MOST_TYPED = 16 << 20
 _FOR_LONG_MS = 86_400_000
 _QUESTION_MS = 500
 _NOTICE_S = 5.0
@@ -44,39 +37,9 @@ _CALL_S = 5.0
 _DRAIN_S = 2.0
 _READABLE_S = 1.0
 """For so long a notice stays although keys are typed."""
-_LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 Size = tuple[int, int]
 _USUAL: Size = (24, 80)
-
-
-class NoTerminal(HaftError):
-    """The handle has no terminal that could be taken."""
-
-
-class Line(Haft):
-    """A connection that can be waited on beside other things."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether bytes wait to be sent."""
-        return bool(self._wire.to_send)
-
-    def advance(self) -> None:
-        """Send what goes and take in what is there; does not wait. Raises `ConnectionLost`."""
-        self._send()
-        self._receive()
-        if self._wire.fault is not None:
-            raise self._wire.fault
-
-    def take(self, number: int) -> HandleState | None:
-        """Return the reply to a request if it is there; raises `RemoteError`."""
-        answer = self._wire.take(number)
-        if answer is None:
-            return None
-        method, _ = self._due.pop(number)
-        state: HandleState = decode(method, result_of(answer))
-        return state
 
 
 class Attachment:
@@ -93,11 +56,7 @@ class Attachment:
         self._cursor = 0
         self._output: int | None = None
         """The request that waits for output."""
-        self._typed: deque[str] = deque()
-        self._typing: tuple[int, str] | None = None
-        """The piece of text that is on its way to the program."""
-        self._held_up = False
-        """A question has come up that is not heard of yet: nothing is typed until it is."""
+        self._typed = Typed(line, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None
@@ -118,7 +77,8 @@ class Attachment:
             if isinstance(self._state, Stopped):
                 return self._drain(self._state)
             self._ask_for_output()
-            self._type()
+            if self._question is None:
+                self._typed.send()
             keys = self._own.wait(self._line.fileno(), self._line.is_full, self._patience())
             if self._own.ended_by is not None:
                 return None
@@ -126,7 +86,7 @@ class Attachment:
                 return None
             self._line.advance()
             self._take_output()
-            self._take_typed()
+            self._tell(self._typed.arrived())
             self._look_round()
 
     def close(self) -> None:
@@ -144,7 +104,7 @@ class Attachment:
                     self._resize(self._found)
             except HaftError:
                 pass  # The handle has ended, or asks something, or the daemon is gone.
-        return sum(map(len, self._typed))
+        return self._typed.waiting
 
     def _scrolled_up(self) -> bytes:
         """What was on the person's screen goes into its scrollback, where there is one."""
@@ -193,9 +153,9 @@ class Attachment:
         if state is None:
             return
         self._output = None
-        self._held_up = False
+        self._typed.go_on()
         if self._state is not None and state.generation != self._state.generation:
-            raise NoTerminal(f"{self._id} has ended, and was started anew; attach again")
+            raise UsageError(f"{self._id} was started anew meanwhile; attach again")
         self._state = state
         question = state.question if isinstance(state, Waiting) else None
         if question != self._question:
@@ -247,6 +207,10 @@ class Attachment:
         self._own.write(b"\a" if bell else b"")
         self._draw_over()
 
+    def _tell(self, text: str | None) -> None:
+        if text is not None:
+            self._notify(text)
+
     def _notice_has_stood(self, seconds: float) -> bool:
         return self._notice is not None and time.monotonic() >= self._notice[1] + seconds
 
@@ -273,63 +237,11 @@ class Attachment:
             elif self._question is not None:
                 self._answer_with(event, self._question)
             else:
-                self._queue(event)
+                self._tell(self._typed.add(event))
         elif event is Word.HELP:
             self._notify(HELP, bell=False)
         elif event is Word.NOT_TEXT:
             self._notify("what was typed is not UTF-8 and was left out")
-
-    def _queue(self, text: str) -> None:
-        if sum(map(len, self._typed)) + len(text) > _MOST_TYPED:
-            self._notify(f"the program does not read: {len(text)} characters were left out")
-            return
-        if self._typed and len(self._typed[-1]) + len(text) <= _PIECE:
-            self._typed[-1] += text
-        else:
-            self._typed += [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
-
-    def _type(self) -> None:
-        """Send the next piece. It is answered when the program's terminal has all of it."""
-        if self._typing or not self._typed or self._held_up or self._question is not None:
-            return
-        piece = self._typed.popleft()
-        number = self._line.start(
-            "apply",
-            id=self._id,
-            input={"text": piece},
-            wait="quiet",
-            quiet_ms=0,
-            timeout_ms=_FOR_LONG_MS,
-            cursor=0,
-            max_bytes=0,
-        )
-        self._typing = (number, piece)
-
-    def _take_typed(self) -> None:
-        if self._typing is None:
-            return
-        number, piece = self._typing
-        try:
-            if self._line.take(number) is None:
-                return
-        except RemoteError as refused:
-            self._not_typed(piece, refused)
-        self._typing = None
-
-    def _not_typed(self, piece: str, refused: RemoteError) -> None:
-        lines = _LINES.findall(piece)
-        if refused.kind == "invalid_answer":
-            self._typed.appendleft(piece)
-            self._held_up = True
-        elif refused.kind == "handle_stopped":
-            self._typed.clear()
-        elif refused.kind != "action_not_supported":
-            raise refused
-        elif len(lines) > 1:
-            # One of them is what cannot be taken; the others can.
-            self._typed.extendleft(reversed(lines))
-        else:
-            self._notify(refused.message)
 
     # ── questions ───────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,102 @@
+"""What a person has typed and the program does not have yet.
+
+Rules: text goes out in order, a piece at a time; the next when the terminal has all of the last one,
+so a program that does not read holds up nothing but the typing. Text goes as an object, which is no
+answer to a question: what was meant for the program cannot answer one that has just come up. What is
+not typed in the end is told, never dropped without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+from ..errors import RemoteError
+from .line import Line
+
+__all__ = ["Typed"]
+
+_PIECE = 16_384
+_MOST = 16 << 20
+_FOR_LONG_MS = 86_400_000
+_LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
+
+
+class Typed:
+    """The text on its way to one handle's program."""
+
+    def __init__(self, line: Line, handle: str) -> None:
+        self._line = line
+        self._id = handle
+        self._waiting: deque[str] = deque()
+        self._sent: tuple[int, str] | None = None
+        self._held_up = False
+
+    @property
+    def waiting(self) -> int:
+        """How many characters have not been sent."""
+        return sum(map(len, self._waiting))
+
+    def add(self, text: str) -> str | None:
+        """Take what was typed; returns what is to be told when there is no room for it."""
+        if self.waiting + len(text) > _MOST:
+            return f"the program does not read: {len(text)} characters were left out"
+        if self._waiting and len(self._waiting[-1]) + len(text) <= _PIECE:
+            self._waiting[-1] += text
+        else:
+            self._waiting += [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+        return None
+
+    def send(self) -> None:
+        """Send the next piece, if the last one has arrived. A wait for no quiet at all is answered
+        as soon as the terminal has the text."""
+        if self._sent or not self._waiting or self._held_up:
+            return
+        piece = self._waiting.popleft()
+        number = self._line.start(
+            "apply",
+            id=self._id,
+            input={"text": piece},
+            wait="quiet",
+            quiet_ms=0,
+            timeout_ms=_FOR_LONG_MS,
+            cursor=0,
+            max_bytes=0,
+        )
+        self._sent = number, piece
+
+    def go_on(self) -> None:
+        """The handle has been heard of: whether it asks something is known now."""
+        self._held_up = False
+
+    def arrived(self) -> str | None:
+        """Look whether the piece that was sent is there; returns what is to be told if it never
+        will be."""
+        if self._sent is None:
+            return None
+        number, piece = self._sent
+        try:
+            if self._line.take(number) is None:
+                return None
+        except RemoteError as refused:
+            self._sent = None
+            return self._refused(piece, refused)
+        self._sent = None
+        return None
+
+    def _refused(self, piece: str, refused: RemoteError) -> str | None:
+        lines = _LINES.findall(piece)
+        if refused.kind == "invalid_answer":
+            # A question has come up that is not heard of yet.
+            self._waiting.appendleft(piece)
+            self._held_up = True
+        elif refused.kind == "handle_stopped":
+            self._waiting.clear()
+        elif refused.kind != "action_not_supported":
+            raise refused
+        elif len(lines) > 1:
+            # One of them is what cannot be taken; the others can.
+            self._waiting.extendleft(reversed(lines))
+        else:
+            return refused.message
+        return None

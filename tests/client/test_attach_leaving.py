@@ -1,0 +1,175 @@
+"""How an attach ends, and what it leaves: the terminal as it was, the handle as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.client.person import ASKS, DETACH, STARTED, Person, Place
+from tests.running import RunningDaemon
+
+
+def test_a_size_that_another_has_set_since_is_let_be(place: Place) -> None:
+    place.shell(rows=40, cols=120)
+    with place.attach() as person:
+        person.until(lambda: place.size == (24, 80))
+        place.call("apply", id="h", input={"resize": {"rows": 50, "cols": 60}}, wait="none")
+        person.type(DETACH)
+        assert person.ends() == 0
+    assert place.size == (50, 60)
+
+
+@pytest.mark.parametrize("how", ["exit 3", "exit 0"])
+def test_when_the_handle_ends_all_of_its_output_is_drawn(place: Place, how: str) -> None:
+    place.shell()
+    with place.attach() as person:
+        person.until(lambda: person.lines)
+        person.type(f"exec bash -c 'seq -f last-%g- 1 20000; {how}'\r")
+        assert person.ends() == int(how[-1] != "0")
+        assert person.restored
+        numbers = [int(n) for n in re.findall(rb"last-(\d+)-", person.drawn)]
+        assert numbers == list(range(1, 20_001))
+        assert re.match(rf"h: stopped, {how}, ", person.lines[-1])
+    with place.attach() as person:
+        assert person.ends() == int(how[-1] != "0")
+        assert re.match(rf"h: stopped, {how}, ", person.lines[-1])
+
+
+def test_when_the_daemon_is_killed_the_terminal_is_given_back(daemon: RunningDaemon) -> None:
+    place = Place(daemon, "s")
+    place.run("cat")
+    with place.attach() as person:
+        person.until(STARTED)
+        person.type("hello\r")
+        person.until("hello")
+        daemon.kill9()
+        assert person.ends() == 3
+        assert person.restored
+        assert b"\x1b[Jhaft attach: haftd closed the connection" in person.drawn
+    with place.attach() as person:
+        assert person.ends() == 3
+    place.wire.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_detaches(place: Place, number: signal.Signals) -> None:
+    place.python("print('\\x1b[?1049h\\x1b[?2004hfull screen', flush=True); input()", rows=40)
+    with place.attach() as person:
+        person.until("full screen")
+        assert person.terminal.snapshot().alt
+        os.kill(person.pid, number)
+        assert person.ends() == 128 + number
+        assert person.restored
+        assert any(f"detached by {number.name}" in line for line in person.lines)
+    assert place.size == (40, 80)
+    assert place.call("fetch", id="h")["state"] == "running"
+
+
+def test_a_window_that_is_closed_detaches(place: Place) -> None:
+    place.shell(rows=40, cols=120)
+    with place.attach() as person:
+        person.until(lambda: place.size == (24, 80))
+        person.hang_up()
+        assert person.ends() in (129, -signal.SIGHUP)
+    assert place.size == (40, 120)
+    assert place.call("fetch", id="h")["state"] == "running"
+
+
+def test_it_can_be_put_to_sleep_and_taken_up_again(place: Place) -> None:
+    place.shell()
+    with place.attach() as person:
+        person.until(lambda: person.lines)
+        os.kill(person.pid, signal.SIGTSTP)
+        _, status = os.waitpid(person.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        assert person.restored
+        place.call("apply", id="h", input={"line": "echo meanwhile"})
+        os.kill(person.pid, signal.SIGCONT)
+        person.until("meanwhile")
+        person.type("echo again\r")
+        person.until(lambda: person.lines == place.screen and "again" in person.lines)
+        person.type(DETACH)
+        assert person.ends() == 0
+        assert person.restored
+
+
+def test_one_can_leave_while_a_question_is_asked(place: Place) -> None:
+    place.run("sh", "-c", f"echo before; {ASKS}", rows=40)
+    with place.attach() as person:
+        person.until("The word: [a secret]")
+        person.type(b"half" + DETACH)
+        assert person.ends() == 0
+        assert person.restored
+    assert place.size == (40, 80)
+    assert place.call("fetch", id="h")["state"] == "waiting"
+
+
+def test_what_the_program_turns_on_is_turned_off_and_its_queries_stay_its_own(place: Place) -> None:
+    program = (
+        "import os, sys, tty; tty.setraw(0)\n"
+        "sys.stdout.write('\\x1b[?1049h\\x1b[?1000;1006h\\x1b[?2004h\\x1b[?25lpicture')\n"
+        "sys.stdout.flush()\n"
+        "os.read(0, 1); sys.stdout.write('\\x1b[6n\\x1b[c\\x1b]11;?\\x07'); sys.stdout.flush()\n"
+        "told = b''\n"
+        "while not told.endswith(b'!'): told += os.read(0, 100)\n"
+        "sys.stdout.write(f'told {told.count(27)}.'); sys.stdout.flush()\n"
+        "while os.read(0, 100) != b'q': pass\n"
+    )
+    place.python(program)
+    with place.attach() as person:
+        person.until("picture")
+        assert person.terminal.snapshot().alt and person.terminal.bracketed_paste
+        assert b"\x1b[?1000h" in person.drawn or b"1000;1006h" in person.drawn
+        person.type("g")
+        person.type("!")
+        person.until("told ")
+        told = int(re.search(r"told (\d+)\.", " ".join(person.lines))[1])  # type: ignore[index]
+        assert person.replies == []
+        assert told <= 3
+        person.type(DETACH)
+        assert person.ends() == 0
+        assert person.restored
+        assert b"\x1b[?1000l" in person.drawn and b"\x1b[?25h" in person.drawn
+
+
+def test_what_has_no_terminal_is_refused_with_what_to_use(place: Place) -> None:
+    place.call("spawn", tool="run", id="h", args={"argv": ["cat"]}, wait="none")
+    with place.attach() as person:
+        assert person.ends() == 2
+        assert person.restored
+        text = " ".join(person.drawn.decode().split())
+        assert "haft fetch h --wait" in text and "haft apply h" in text
+    with Person(place.daemon, "--session", place.session, "nobody") as person:
+        assert person.ends() == 4
+        assert "nobody" in person.drawn.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"), [(["h"], "terminal"), (["h", "--json"], "--json"), ([], "ID")]
+)
+def test_who_has_no_terminal_is_told(place: Place, arguments: list[str], word: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "haft", "attach", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=place.daemon.env,
+        text=True,
+    )
+    assert told.returncode == 2
+    assert word in told.stderr and told.stderr.count("\n") == 1
+
+
+def test_who_ended_it_is_told(place: Place) -> None:
+    place.run("cat")
+    with place.attach() as person:
+        person.until(STARTED)
+        person.type("hello\r")
+        person.until("hello")
+        place.call("abort", id="h")
+        assert person.ends() == 1
+        assert "ended by abort" in person.lines[-1]
