@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from tests.e2e.asking import TURNS, Notes, compiled
 from tests.e2e.test_prompts import BOUND_MS, Program, both_cores_busy
-from tests.e2e.working import C_WORKER, WORKING
+from tests.e2e.working import C_WORKER, LEAN, WORKING
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
@@ -31,6 +32,7 @@ class Tally:
     """What came of some runs."""
 
     runs: int = 0
+    programs: set[str] = field(default_factory=set)
     replies: int = 0
     others: int = 0
     """Replies of waits that ended otherwise, by quiet or a bound: no word on input."""
@@ -38,7 +40,7 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.runs} runs of {len(WORKING)} programs, {self.replies} replies `input`, "
+            f"{self.runs} runs of {len(self.programs)} programs, {self.replies} replies `input`, "
             f"{self.others} others, {len(self.false)} false"
         )
 
@@ -49,6 +51,7 @@ def watch(wire: Wire, folder: Path, argv: tuple[str, ...], tally: Tally) -> None
     argv = tuple(str(notes.path) if word == "NOTES" else word for word in argv)
     one = Program(wire, folder, argv)
     tally.runs += 1
+    tally.programs.add(f"{argv[0]} {argv[-1]}")
     for name in ("one", "two"):
         printed = ""
         end = time.monotonic() + BOUND_MS / 1000
@@ -75,11 +78,13 @@ def c_worker(tmp_path_factory: pytest.TempPathFactory) -> str | None:
     return None if program is None else str(program)
 
 
-def watch_all(daemon: RunningDaemon, tmp: Path, c_worker: str | None, times: int) -> Tally:
-    """Watch each program some times, several at once."""
+def watch_all(
+    daemon: RunningDaemon, tmp: Path, c_worker: str | None, names: Iterable[str], times: int = 1
+) -> Tally:
+    """Watch each of these programs some times, several at once."""
     jobs = [
         (number, (c_worker, *argv[1:]) if argv[0] == "C" and c_worker else argv)
-        for number, argv in enumerate(list(WORKING.values()) * times)
+        for number, argv in enumerate([WORKING[name] for name in names] * times)
         if (c_worker if argv[0] == "C" else shutil.which(argv[0]))
     ]
     tally = Tally()
@@ -99,7 +104,7 @@ def watch_all(daemon: RunningDaemon, tmp: Path, c_worker: str | None, times: int
 def test_a_program_that_works_is_not_taken_to_ask(
     shared_daemon: RunningDaemon, tmp_path: Path, c_worker: str | None
 ) -> None:
-    tally = watch_all(shared_daemon, tmp_path, c_worker, 1)
+    tally = watch_all(shared_daemon, tmp_path, c_worker, LEAN)
     assert not tally.false, tally.false
     assert tally.replies == 2 * tally.runs
 
@@ -154,7 +159,7 @@ def test_in_many_runs_no_program_that_works_is_taken_to_ask(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with both_cores_busy(busy):
-        tally = watch_all(shared_daemon, tmp_path, c_worker, SOAK_RUNS)
+        tally = watch_all(shared_daemon, tmp_path, c_worker, WORKING, SOAK_RUNS)
     with capsys.disabled():
         print(f"\nfalse prompts{', both cores busy' * busy}: {tally}")
         for false in tally.false:

@@ -11,7 +11,7 @@ import sys
 
 from tests.e2e.asking import NODE_HEAD
 
-__all__ = ["C_WORKER", "WORKING"]
+__all__ = ["C_WORKER", "LEAN", "WORKING"]
 
 _PYTHON = r"""
 import fcntl, os, random, select, socket, subprocess, sys, tempfile, termios, threading, time, tty
@@ -299,12 +299,13 @@ int main(int argc, char **argv) {
 """
 
 
-def _ways(argv: tuple[str, ...], *ways: str) -> dict[str, tuple[str, ...]]:
-    return {f"{argv[0].rpartition('/')[2]}: {way}": (*argv, "NOTES", way) for way in ways}
+def _ways(name: str, argv: tuple[str, ...], *ways: str) -> dict[str, tuple[str, ...]]:
+    return {f"{name}: {way}": (*argv, "NOTES", way) for way in ways}
 
 
 WORKING: dict[str, tuple[str, ...]] = {
     **_ways(
+        "python",
         (sys.executable, "-I", "-S", "-c", _PYTHON),
         *("sleep", "small sleeps", "small sleeps with output", "build", "compute", "child"),
         *("child that reads a pipe", "fork", "pipe", "socket", "network", "select of nothing"),
@@ -313,10 +314,12 @@ WORKING: dict[str, tuple[str, ...]] = {
         *("a loop with a timer", "a loop with a child"),
     ),
     **_ways(
+        "bash",
         ("bash", "-c", _BASH, "bash"),
         *("sleep", "job", "substitution", "pipe", "fifo", "loop", "build", "read"),
     ),
     **_ways(
+        "node",
         ("node", "-e", _NODE),
         *(
             "sleep",
@@ -331,8 +334,20 @@ WORKING: dict[str, tuple[str, ...]] = {
         *("open sleep", "open child", "open steps"),
     ),
     **_ways(
+        "C",
         ("C",),
         *("sleep", "compute", "yield", "keyboard", "thread", "child", "pipe", "poll", "alarm"),
     ),
 }
 """The arguments of each; NOTES is the file. C is the compiled `C_WORKER`."""
+
+LEAN = (
+    *("python: build", "python: fork", "python: socket", "python: select of a pipe"),
+    *("python: keyboard between steps", "python: keyboard taken over"),
+    *("python: keyboard watched between steps", "python: a loop with a timer"),
+    *("python: a loop with a child", "python: thread"),
+    *("bash: sleep", "bash: fifo", "bash: read", "C: keyboard", "C: pipe", "C: alarm"),
+    *("node: sleep", "node: long sleep", "node: child with the keyboard", "node: thread"),
+    *("node: open sleep", "node: open child"),
+)
+"""Some of every kind, which take little of a processor."""

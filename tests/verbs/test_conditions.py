@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.states import Waited
@@ -117,12 +117,14 @@ def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:
     assert reason == "input" and 0.1 <= after < 0.15
 
 
+@settings(max_examples=40)
 @given(st.integers(1, 1499))
 def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
     reason, after, _ = play(Step(ms / 1000, nap(ms)), over=True)
     assert reason == "input" and max(0.3, ms / 1000) <= after <= max(0.3, ms / 1000) + 0.06
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 1499), min_size=1, max_size=8))
 def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
     """A program that listens to the keyboard while it sleeps, whatever the lengths."""
