@@ -167,3 +167,24 @@ def test_a_return_of_the_carriage_waits_for_what_follows() -> None:
 def test_a_search_sees_lines_and_no_sequences() -> None:
     rendering = Transcript(ROWS, COLS)
     assert rendering.plain(b"\x1b[?2004h$ \x1b[1mls\x1b[0m\r\nfile\r\n") == b"$ ls\nfile\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\x1bc" * 1_000, b"\x1b[2J" * 8_000, b"\x1b[999S" * 500, b"x\x1b[99999b" * 500,
+     b"\x1b#8" * 8_000, b"\x1b[5C" * 9_000, b"\x1b[5Cx\n" * 30_000],
+)  # fmt: skip
+def test_what_would_take_long_is_read_without_being_drawn(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(*_: object, **more: object) -> None:
+        raise AssertionError("it is drawn")
+
+    monkeypatch.setattr(screen, "Scratch", draw)
+    text = read(data + b"10%\r20%\nend\r")
+    assert text.endswith("20%\nend") and "\x1b" not in text
+
+
+def test_a_few_of_what_is_heavy_are_drawn() -> None:
+    data = b"\x1b[2J\x1b[Hold" * 20 + b"\x1b[2J\x1b[Hnew"
+    assert read(data) == "new"

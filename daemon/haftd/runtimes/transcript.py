@@ -10,6 +10,8 @@ Rules:
   progress bar is there once, as it was last.
 - A line is as long as the program made it, however often the terminal wrapped it. A line that was
   shown before and has only grown gives what is new.
+- Reading holds nobody up: what would take long to draw, by its length or by what is in it, is not
+  drawn; a line that was rewritten then gives what was written last.
 - The alternate screen has no lines: it gives the rows that have changed, and nothing once the
   program has left it.
 """
@@ -30,12 +32,21 @@ _CONTEXT = 16_384
 """How many bytes before a stretch are drawn first: a few screens."""
 
 _WHOLE = 131_072
-_MOST_LINES = 16_384
-"""Lines that are drawn in one go; what has more of them only appends, or is no text at all."""
+"""How many bytes are drawn in one go; some ten milliseconds."""
+
+_MOST_WORK = 10_000
+"""How much of what moves or erases whole screens is drawn in one go: about as many microseconds."""
+
+_MOST_ESCAPES = 8_192
+"""No program has so many in what is read at once; looking at each takes its time, too."""
 
 _HISTORY = 256 << 20
 """Bytes of lines that a scratch terminal may hold: more than `_WHOLE` can make."""
 
+_HEAVY = re.compile(
+    rb"(?P<reset>\x1bc)|(?P<many>\x1b\[\d{3,}[A-Za-z@])"
+    rb"|\x1b#8|\x1b\[[\d;]*[JLMSTPX@br]|\x1b\[\?[\d;]*[hl]|\x1bM|\n"
+)
 _HARMLESS = re.compile(
     r"""
       \x1b\[ [<=>?]? [\d;:]* m                      # colours; modifyOtherKeys
@@ -86,14 +97,16 @@ class Transcript:
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """See `core.text.Rendering`."""
+        if data.count(b"\x1b") > _MOST_ESCAPES:
+            return _written_last(escapes.decode(data))
         text = _appended(data, at_line_start=spool.read(start - 1, start) in (b"", b"\n"))
         if text is not None:
             return text
-        if data.count(b"\n") > _MOST_LINES:
-            return _LINE_ENDS.sub("\n", escapes.decode(data))
         context = spool.read(start - _CONTEXT, start)
         if len(context) < start:
             context = context[context.find(b"\n") + 1 :]
+        if len(data) > _WHOLE or _work(context + data, self._rows * self._cols) > _MOST_WORK:
+            return _written_last(escapes.decode(data))
         scratch = screen.Scratch(self._rows, self._cols, history=_HISTORY)
         try:
             return _drawn(scratch, context, data)
@@ -110,6 +123,26 @@ def _appended(data: bytes, *, at_line_start: bool) -> str | None:
         text = _LINE_ENDS.sub("\n", text)
         text = _AT_LINE_START.sub("", text.lstrip("\r") if at_line_start else text)
     return None if _DRAWS.search(text) else text
+
+
+def _written_last(text: str) -> str:
+    """The text where each line has only what follows its last return of the carriage."""
+    lines = _LINE_ENDS.sub("\n", text).split("\n")
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def _work(data: bytes, cells: int) -> float:
+    """How long what is heavy in `data` takes to draw, in microseconds, as measured."""
+    once, each = 0.0, 1 + cells / 1_500
+    for heavy in _HEAVY.finditer(data):
+        match heavy.lastgroup:
+            case "reset":
+                once += 40 + each
+            case "many":
+                once += 45 + each
+            case _:
+                once += each if heavy[0] != b"\n" else 0.75
+    return once
 
 
 def _drawn(terminal: screen.Scratch, context: bytes, data: bytes) -> str:
