@@ -37,7 +37,7 @@ from typing import Any
 
 from .corpus_sessions import SESSIONS, Resize, Session
 
-__all__ = ["FOLDER", "TMUX", "Recorded", "ask_tmux", "read_all"]
+__all__ = ["FOLDER", "TMUX", "Recorded", "Tmux", "ask_tmux", "read_all"]
 
 FOLDER = Path(__file__).with_name("corpus")
 TMUX = "tmux 3.3a"
@@ -92,7 +92,7 @@ def read_all() -> list[Recorded]:
 
 def ask_tmux(recorded: Recorded) -> str:
     """What tmux shows of it, in the form of NAME.screen."""
-    with tempfile.TemporaryDirectory() as folder, _Tmux(Path(folder)) as tmux:
+    with tempfile.TemporaryDirectory() as folder, Tmux(Path(folder)) as tmux:
         last: tuple[int, int] = (recorded.rows, recorded.cols)
         for number, (rows, cols, part) in enumerate(recorded.parts()):
             (Path(folder) / f"part{number}").write_bytes(part)
@@ -121,7 +121,7 @@ def ask_tmux(recorded: Recorded) -> str:
     return f"{rows}x{cols} cursor={cursor} alt={alternate} title={title}\n{shown}"
 
 
-class _Tmux:
+class Tmux:
     """A server of our own, whose only window is the recording's."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,6 +137,14 @@ class _Tmux:
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/", "SHELL": "/bin/sh"}
         return subprocess.run(argv, check=True, capture_output=True, text=True, env=env).stdout
 
+    def refuses(self, *command: str) -> bool:
+        """Run a command that may be refused; say whether it was."""
+        try:
+            self(*command)
+        except subprocess.CalledProcessError:
+            return True
+        return False
+
     def settle(self) -> None:
         """Wait until all that was printed is drawn."""
         before = None
@@ -147,7 +155,7 @@ class _Tmux:
             before = shown
             time.sleep(0.05)
 
-    def __enter__(self) -> _Tmux:
+    def __enter__(self) -> Tmux:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,5 +1,8 @@
 """Names of keys: what is a key is sent as a terminal sends it, what is none is refused."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,8 @@ from hypothesis import strategies as st
 from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress, encode, on_pipe, read_key
 from haftd.runtimes.screen import Screen
+
+from .record_keys import MODES, TABLE
 
 
 def no_encoder(press: KeyPress) -> bytes:
@@ -173,7 +178,9 @@ def test_any_character_with_any_modifiers_is_typed_or_refused(
 def test_a_letter_with_another_as_its_capital_is_not_that_one() -> None:
     screen = Screen(24, 80, lambda reply: None)
     for name in ("C-ı", "C-ſ", "C-ß", "C-İ"):
-        (data,) = encode([name], False, False, screen.encode_key)
+        with pytest.raises(InputRefused, match="No terminal has a code"):
+            encode([name], False, False, screen.encode_key)
+        (data,) = encode([name], True, False, screen.encode_key)
         assert data not in (b"\t", b"\x13")
     assert encode(["S-ß"], False, False, screen.encode_key) == ("ß".encode(),)
 
@@ -185,3 +192,145 @@ def test_any_text_is_a_key_or_is_refused(name: str) -> None:
     except InputRefused:
         return
     assert bool(press.name) != bool(press.char)
+
+
+TMUX: dict[str, dict[str, str]] = json.loads(TABLE.read_text())
+"""What tmux sends for each name, by mode; recorded once, see `record_keys.py`."""
+
+DIFFERENCES: dict[str, str] = {
+    r"Home|End": "tmux sends what terminfo has for `screen`; a program finds `xterm-256color` in TERM, "
+    "where these are CSI H and CSI F, and with the application cursor mode SS3.",
+    r"(M-)?KPEnter": "tmux sends LF; the Enter of a keypad in numeric mode sends CR, as xterm's.",
+    r"M-KP.+": "In application mode tmux puts an escape before the key, xterm the modifier into it.",
+    r"(C-)?(M-)?(S-)?[^\x00-\x7f]": "tmux leaves control and shift out without a word for what is not "
+    "in ASCII: ours is shifted, and refused where there is no code.",
+}
+"""By name: what differs from tmux, and why."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_sent_for_a_name_is_what_tmux_sends(mode: str) -> None:
+    """Where tmux has the name: one that it has not is typed as text there, or sends nothing."""
+    screen = Screen(24, 80, lambda reply: None)
+    screen.feed(MODES[mode])
+    known = {
+        name: bytes.fromhex(told)
+        for name, told in TMUX[mode].items()
+        if told and (bytes.fromhex(told) != name.encode() or len(name) == 1)
+    }
+    assert len(known) > 200
+    differing = set()
+    for name, theirs in known.items():
+        why = [one for one in DIFFERENCES if re.fullmatch(one, name)]
+        try:
+            (ours,) = encode([name], screen.keyboard_protocol, False, screen.encode_key)
+        except InputRefused:
+            ours = b""
+        if ours != theirs:
+            assert why, (name, ours, theirs)
+            differing.update(why)
+    if mode == "first":
+        assert {r"Home|End", r"(M-)?KPEnter"} < differing
+    if mode == "keypad":
+        assert r"M-KP.+" in differing
+
+
+@pytest.mark.parametrize("number", range(1, 21))
+def test_function_keys_are_those_of_xterm(number: int) -> None:
+    """As `infocmp xterm-256color` has kf1 to kf12, and with shift kf13 to kf24."""
+    screen = Screen(24, 80, lambda reply: None)
+    plain = [b"\x1bOP", b"\x1bOQ", b"\x1bOR", b"\x1bOS"]
+    numbers = (15, 17, 18, 19, 20, 21, 23, 24, 25, 26, 28, 29, 31, 32, 33, 34)
+    plain += [b"\x1b[%d~" % code for code in numbers]
+    shifted = [b"\x1b[1;2P", b"\x1b[1;2Q", b"\x1b[1;2R", b"\x1b[1;2S"]
+    shifted += [b"\x1b[%d;2~" % code for code in numbers]
+    sent = encode([f"F{number}", f"S-F{number}"], False, False, screen.encode_key)
+    assert sent == (plain[number - 1], shifted[number - 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "numeric", "application"),
+    [
+        ("KP0", b"0", b"\x1bOp"),
+        ("KP9", b"9", b"\x1bOy"),
+        ("KP+", b"+", b"\x1bOk"),
+        ("KP-", b"-", b"\x1bOm"),
+        ("KP*", b"*", b"\x1bOj"),
+        ("KP/", b"/", b"\x1bOo"),
+        ("KP.", b".", b"\x1bOn"),
+        ("KPEnter", b"\r", b"\x1bOM"),
+        ("M-KP5", b"\x1b5", b"\x1bO3u"),
+    ],
+)
+def test_the_keypad_mode_is_honoured(name: str, numeric: bytes, application: bytes) -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    for modes, sent in ((b"", numeric), (b"\x1b=", application), (b"\x1b>", numeric)):
+        screen.feed(modes)
+        assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (sent,)
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("C-i", b"\x1b[27;5;105~"),
+        ("Tab", b"\t"),
+        ("C-Enter", b"\x1b[27;5;13~"),
+        ("S-Enter", b"\x1b[27;2;13~"),
+        ("M-x", b"\x1b[27;3;120~"),
+        ("C-;", b"\x1b[27;5;59~"),
+        ("a", b"a"),
+        ("A", b"A"),
+        ("Enter", b"\r"),
+        ("Up", b"\x1b[A"),
+    ],
+)
+def test_modify_other_keys_is_honoured(name: str, sent: bytes) -> None:
+    """xterm's, of level 2; level 1 changes none of the keys that have a code."""
+    screen = Screen(24, 80, lambda reply: None)
+    screen.feed(b"\x1b[>4;2m")
+    assert screen.keyboard_protocol
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (sent,)
+
+
+@pytest.mark.parametrize("off", [b"\x1b[>4;1m", b"\x1b[>4m", b"\x1bc"])
+def test_modify_other_keys_ends(off: bytes) -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    screen.feed(b"\x1b[>4;2m" + off)
+    assert not screen.keyboard_protocol
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "sent"),
+    [
+        (1, "C-c", b"\x1b[99;5u"),
+        (1, "Escape", b"\x1b[27u"),
+        (1, "C-S-a", b"\x1b[97;6u"),
+        (1, "Enter", b"\r"),
+        (1, "S-Enter", b"\x1b[13;2u"),
+        (1, "S-F3", b"\x1b[13;2~"),
+        (8, "a", b"\x1b[97u"),
+        (8, "Enter", b"\x1b[13u"),
+        (8, "KP5", b"\x1b[57404u"),
+    ],
+)
+def test_the_kitty_protocol_is_honoured(flags: int, name: str, sent: bytes) -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    screen.feed(b"\x1b[>%du" % flags)
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (sent,)
+
+
+def test_the_other_code_of_the_backspace_key_is_honoured() -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    for modes, sent in ((b"", b"\x7f"), (b"\x1b[?67h", b"\b"), (b"\x1b[?67l", b"\x7f")):
+        screen.feed(modes)
+        swapped = screen.swaps_backspace
+        assert encode(["BSpace"], False, swapped, screen.encode_key) == (sent,)
+
+
+@pytest.mark.parametrize("name", ["C-;", "C-é", "C-.", "M-C-="])
+def test_a_code_of_a_protocol_is_not_sent_to_who_asked_for_none(name: str) -> None:
+    screen = Screen(24, 80, lambda reply: None)
+    with pytest.raises(InputRefused, match="No terminal has a code"):
+        encode([name], screen.keyboard_protocol, False, screen.encode_key)
+    screen.feed(b"\x1b[>1u")
+    assert encode([name], screen.keyboard_protocol, False, screen.encode_key)[0].endswith(b"u")

@@ -50,6 +50,9 @@ _KEYS = {
     **{f"KP{n}": f"NUMPAD_{n}" for n in range(10)},
     **{f"F{n}": f"F{n}" for n in range(1, 21)},
 }
+_ONLY_SHIFTED = b"\x1b[27;2;"
+"""modifyOtherKeys of a character that needs no more than shift: xterm sends the character."""
+
 _TEXT_OF = {"Space": " ", **{f"KP{sign}": sign for sign in "0123456789+-*/."}}
 _BUTTONS = {"left": "LEFT", "middle": "MIDDLE", "right": "RIGHT"}
 _WHEEL = {"scroll_up": "FOUR", "scroll_down": "FIVE"}
@@ -92,7 +95,10 @@ class KeyEncoder:
         lib.ghostty_key_event_set_unshifted_codepoint(event, ord(small) if text else 0)
         told = lib.ghostty_key_encoder_encode(self._encoder, event, self._out, 128, self._size)
         _check(self._core, told, "key")
-        return bytes(ffi.buffer(self._out, self._size[0]))
+        data = bytes(ffi.buffer(self._out, self._size[0]))
+        if press.char and data.startswith(_ONLY_SHIFTED):
+            return press.char.encode()
+        return data
 
 
 class MouseEncoder:

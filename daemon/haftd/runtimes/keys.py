@@ -7,11 +7,13 @@ Rules:
 - What is no name is refused, never typed as text: text and keys are different inputs.
 - Keys that every terminal in its first state sends alike are encoded here. All others, and all
   once the program has asked for a keyboard protocol, go to the screen's encoder, which knows the
-  modes the program has set.
+  modes the program has set. Without a protocol nothing of one is sent: a program that does not
+  know it would take it for text.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -65,6 +67,8 @@ _PLAIN: dict[str, bytes] = {
 }
 _SHOWN = "C-c, M-x, S-Tab, Enter, Escape, Tab, BSpace, Space, Up, Home, PPage, DC, F1 to F20"
 _LONGEST = 40
+_OF_A_PROTOCOL = re.compile(rb"\x1b\[(?:\d+;\d+u|27;\d+;\d+~)")
+_F3 = re.compile(rb"\x1b\[13;(\d)~")
 
 
 def _refuse(name: str) -> InputRefused:
@@ -112,7 +116,7 @@ def _control(char: str) -> bytes | None:
     """The control character of `char`, None where there is none."""
     if char == "?":
         return b"\x7f"
-    if char == "/":
+    if char in "/-":
         return b"\x1f"
     if not char.isascii():
         return None  # Also where its capital is in ASCII, as that of the dotless i.
@@ -135,6 +139,20 @@ def _plain(press: KeyPress) -> bytes | None:
     if data is None:
         return None
     return b"\x1b" + data if press.meta else data
+
+
+def _common(name: str, press: KeyPress, data: bytes) -> bytes:
+    """What all terminals send, for `data` of the encoder, which goes its own way for some keys."""
+    if _OF_A_PROTOCOL.fullmatch(data):
+        raise InputRefused(
+            f"No terminal has a code for the key {name!a}, but with a keyboard protocol, and the "
+            "program has asked for none; choose another key."
+        )
+    if press.meta and press.name.startswith("KP") and not data.startswith(b"\x1b"):
+        return b"\x1b" + data
+    # As terminfo has it for the terminals that we say we are.
+    modified = _F3.fullmatch(data) if press.name == "F3" else None
+    return b"\x1b[1;" + modified[1] + b"R" if modified else data
 
 
 def are_plain(names: Sequence[str]) -> bool:
@@ -160,7 +178,8 @@ def encode(
     for name, press in zip(names, presses, strict=True):
         asked = protocol or (swapped and press.name == "BSpace")
         data = None if asked else _plain(press)
-        data = encoder(press) if data is None else data
+        if data is None:
+            data = encoder(press) if protocol else _common(name, press, encoder(press))
         if not data:
             raise InputRefused(f"A terminal sends nothing for the key {name!a}; choose another.")
         encoded.append(data)
