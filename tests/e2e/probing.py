@@ -1,10 +1,11 @@
 """How long a daemon keeps its other clients waiting, measured from outside beside a bare loop.
 
 Rules: who measures is a process of its own, and blocks. What the machine itself costs in those
-moments is measured by the same process on a server that does nothing else: a bare trio loop in a
-third process, asked in turn with the daemon. A delay is one reply's; each second keeps its worst
-of either, and the median of the seconds is reported, so that one bad moment of the machine does
-not decide. `python -m tests.e2e.probing SOCKET` measures until its stdin ends.
+moments is measured by the same process on a bare trio loop in a third process, asked in turn with
+the daemon. That loop is as busy as a daemon can be, in turns of a millisecond: the kernel wakes at
+once who sleeps, and lets one wait that always has something to do. A delay is one reply's; each
+second keeps its worst of either, and the median of the seconds is reported, so that one bad moment
+of the machine does not decide. `python -m tests.e2e.probing SOCKET` measures until its stdin ends.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.wire import Wire
 __all__ = ["Delays", "Prober"]
 
 _PAUSE_S = 0.001
+_TURN_S = 0.001
 _ROOT = Path(__file__).parents[2]
 
 
@@ -138,16 +140,27 @@ def _probe(path: Path) -> None:
     print(json.dumps(waits))
 
 
+async def _be_busy() -> None:
+    while True:
+        end = time.thread_time() + _TURN_S
+        while time.thread_time() < end:
+            pass
+        await trio.lowlevel.checkpoint()
+
+
 async def _serve(path: str) -> None:
-    """A loop that gives back what it gets, and nothing else."""
+    """A busy loop that gives back what it gets."""
     with trio.socket.socket(socket.AF_UNIX) as listener:
         await listener.bind(path)
         listener.listen(1)
         print("ready", flush=True)
         peer, _ = await listener.accept()
         with peer:
-            while data := await peer.recv(4096):
-                await peer.send(data)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_be_busy)
+                while data := await peer.recv(4096):
+                    await peer.send(data)
+                nursery.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ __all__ = [
 
 CHUNK = 65_536
 _READS_A_TURN = 8
-_TURN_S = 0.002
+_TURN_S = 0.001
 _INT = struct.Struct("i")
 _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 

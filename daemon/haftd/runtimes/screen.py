@@ -37,9 +37,9 @@ _MOST_WAITING = 16_384
 _MOST_UNLOADED = 65_536
 """How much may wait for the library."""
 
-_TURN_S = 0.002
-_PIECE = 256
-_PIECE_OF_LARGE = 64
+_TURN_S = 0.001
+_PIECE = 128
+_PIECE_OF_LARGE = 32
 """What is drawn between two looks at the clock. The worst a byte can ask for, measured: a character
 repeated 65,535 times, 8 µs; a screen of 1,000 × 2,000 moved by a page, 120 µs."""
 
