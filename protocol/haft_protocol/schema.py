@@ -132,6 +132,7 @@ AWAIT_PARAMETERS: dict[str, Any] = {
 _TAKEN = ("action", "id")
 _OWN = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
 _COMPOSED = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else", "dependentSchemas")
+_IN_DEFINITIONS = ("#/$defs/", "#/definitions/")
 _COUNTING = (
     "additionalProperties",
     "unevaluatedProperties",
@@ -191,11 +192,16 @@ def _counts(form: Any) -> bool:
 
 
 def _refers_upwards(form: Any) -> bool:
-    if isinstance(form, dict | list):
-        values: Iterable[Any] = form.values() if isinstance(form, dict) else form
-        if isinstance(form, dict) and isinstance(reference := form.get("$ref"), str):
-            return not reference.startswith(("#/$defs/", "#/definitions/"))
-        return any(_refers_upwards(value) for value in values)
+    waiting = [form]
+    while waiting:
+        form = waiting.pop()
+        if isinstance(form, dict):
+            reference = form.get("$ref")
+            if isinstance(reference, str) and not reference.startswith(_IN_DEFINITIONS):
+                return True
+            waiting.extend(form.values())
+        elif isinstance(form, list):
+            waiting.extend(form)
     return False
 
 

@@ -85,12 +85,17 @@ def listing(
         try:
             one = info(tool, style)
             found.append(one if dialect is None else _in_words(one, dialect, style, names))
-        except Inexpressible as error:
+        except (Inexpressible, RecursionError) as error:
+            why = (
+                error
+                if isinstance(error, Inexpressible)
+                else "its parameters are nested too deeply"
+            )
             problems.append(
                 Problem(
                     file=tool.file,
                     key=f"tools.{tool.name}.parameters",
-                    message=f"the tool is left out for {provider}: {error}",
+                    message=f"the tool is left out for {provider}: {why}",
                     **({} if tool.line is None else {"line": tool.line}),
                 )
             )

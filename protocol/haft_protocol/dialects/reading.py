@@ -19,7 +19,7 @@ CUT = "\0cut"
 """The key of a node that stands for one further up: the name of what it repeats."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_MOST_NODES = 3_000
+_MOST_NODES = 1_000
 _DEEPEST = 40
 _ONE = (
     "items",

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-__all__ = ["schemas", "values"]
+__all__ = ["json_values", "law", "schemas", "values"]
 
 Schema = dict[str, Any]
+_EFFORT = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+
+
+def law(drawn: st.SearchStrategy[Any]) -> Callable[[Callable[[Any], None]], Any]:
+    """Hold a law for a few examples, and for many in the long form."""
+
+    def hold(holds: Callable[[Any], None]) -> Any:
+        @pytest.mark.parametrize("examples", [30, pytest.param(2_000, marks=pytest.mark.soak)])
+        def test(examples: int) -> None:
+            settings(_EFFORT, max_examples=examples)(given(drawn)(holds))()
+
+        test.__doc__ = holds.__doc__
+        return test
+
+    return hold
+
+
 _NAMES = st.sampled_from(["a", "b", "kind", "größe", "x-y", "filter[id]", "id"])
 _TEXTS = st.sampled_from(["", "a", "b", "ab", "1", "true", "null", '{"a": 1}', "[1]", "ä🎉", " 5"])
 _SCALARS = st.one_of(
@@ -24,6 +46,11 @@ _JSON = st.recursive(
 _SAID = st.fixed_dictionaries(
     {}, optional={"description": st.sampled_from(["Text", "More."]), "default": st.none()}
 )
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    """Any small value."""
+    return _JSON
 
 
 def _bounds(low: str, high: str, numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Schema]:

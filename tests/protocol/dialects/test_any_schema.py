@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, express
@@ -18,13 +18,7 @@ from haftd.tools.arguments import check
 from haftd.tools.definition import Tool
 
 from .accepting import refusals
-from .generating import schemas, values
-
-EFFORT = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+from .generating import law, schemas, values
 
 
 def each(schema: dict[str, Any]) -> Iterator[tuple[str, Expressed]]:
@@ -46,8 +40,7 @@ def read(schema: Any) -> Any:
     return {"anyOf": [found, {"type": "null"}]} if schema.get("nullable") is True else found
 
 
-@EFFORT
-@given(schemas())
+@law(schemas())
 def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
     before = copy.deepcopy(schema)
     for provider, one in each(schema):
@@ -58,8 +51,7 @@ def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
     assert schema == before
 
 
-@EFFORT
-@given(st.data())
+@law(st.data())
 def test_what_a_dialect_takes_is_taken_or_refused_with_a_path(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     tool = Tool(name="x", file="f", parameters=schema)
@@ -94,3 +86,28 @@ def test_most_of_what_is_common_is_lossless(provider: str) -> None:
         "required": ["s"],
     }
     assert express("", schema, PROVIDERS[provider]).lossless
+
+
+@pytest.mark.parametrize(
+    ("schema", "provider"),
+    [
+        ({"type": "string", "minLength": 1}, "openai"),
+        ({"type": "integer", "exclusiveMinimum": 0}, "google"),
+        ({"type": "integer", "minimum": 0}, "ollama"),
+        ({"type": "string", "pattern": "^(?!a)"}, "openai"),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, "google"),
+        ({"type": "array", "prefixItems": [{"type": "string"}]}, "openai"),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "openai"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, "openai"),
+        ({"enum": [f"{n}" * 200 for n in range(300)]}, "openai"),
+        ({"type": "string", "not": {"const": "x"}}, "google"),
+        ({"const": None}, "google"),
+        ({"$ref": "#"}, "anthropic"),
+    ],
+)
+def test_what_was_lost_is_said_to_be(schema: dict[str, Any], provider: str) -> None:
+    parameters = {"type": "object", "properties": {"a": schema}}
+    assert not express("", parameters, PROVIDERS[provider]).lossless
+    for root in ({"anyOf": [{"required": ["a"]}]}, {"not": {"required": ["a"]}}):
+        plain = {"type": "object", "properties": {"a": {"type": "string"}}, **root}
+        assert not express("", plain, PROVIDERS[provider]).lossless
