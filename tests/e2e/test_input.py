@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import os
 import pickle
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
@@ -196,6 +197,20 @@ def test_where_nobody_may_look_quiet_decides_and_says_so(short_tmp: Path, termin
     if terminal:
         assert first["input_wanted"] == {"kind": "secret", "prompt": "one? ", "certain": False}
         assert second["input_wanted"] == {"kind": "secret", "prompt": "two? ", "certain": False}
+
+
+def test_of_who_reads_behind_a_connection_quiet_decides(
+    shared_daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    argv = ("tmux", "-S", str(short_tmp / "socket"), "-f", "/dev/null", "new", "bash --norc")
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, *argv)
+        assert one.first["waited"] == "quiet"
+        state = one.line("echo o''ne", view="screen")
+        assert state["waited"] == "quiet" and "one" in state["screen"]["lines"]
+        one.call("abort")
 
 
 def without_the_right_to_look(do: Callable[[], Any]) -> Any:

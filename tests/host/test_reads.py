@@ -614,6 +614,23 @@ async def test_who_sleeps_by_the_clock_with_the_keyboard_taken_over_is_not_sure_
         assert now.kind is None
 
 
+async def test_who_has_the_keyboard_and_waits_for_another_may_have_handed_it_over() -> None:
+    """As tmux gives the terminal to its server; without the keyboard it is a download, say."""
+    lines = (
+        "import os, socket, sys, tty",
+        "a, b = socket.socketpair()",
+        "if not os.fork(): a.close(); b.recv(1)",
+        "b.close()",
+        "if sys.argv[1] == 'keys': tty.setcbreak(0)",
+        "print('up', flush=True); a.recv(1)",
+    )
+    async with stage(*python(*lines), "keys") as on:
+        await on.until(lambda now: now.state == "busy" and not now.certain, "up")
+    async with stage(*python(*lines), "lines") as on:
+        await on.until(lambda now: now.state == "busy" and now.certain, "up")
+        await on.stays("busy")
+
+
 async def test_who_computes_with_the_keyboard_taken_over_is_busy() -> None:
     lines = ("import tty", "tty.setcbreak(0)", "print('up', flush=True)", "while True: pass")
     async with stage(*python(*lines)) as on:

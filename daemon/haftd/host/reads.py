@@ -6,7 +6,8 @@ Rules:
   nothing. A read or a poll of the terminal that a thread of the foreground group sleeps in does,
   while nothing that was typed is unread.
 - `reads` is certain, always. `busy` is, unless the program has taken the keyboard over (the
-  terminal is not canonical) and sleeps by the clock: it may look at the keyboard in between.
+  terminal is not canonical) and sleeps by the clock, for it may look at the keyboard in between;
+  or waits for somebody beyond, to whom it may have handed the terminal (tmux).
   Where something may not be looked at (another user's program, such as sudo) and nothing else
   reads, it is `unknown`.
 - A terminal within the terminal (script, expect) is looked into: who reads is who reads there.
@@ -186,7 +187,8 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> Reading:
         return _reads(look, found, kind, patience_ms) if within is None else within
     if look.unsure or (not look.members and not _is_empty(group)):
         return Reading("unknown", kind, pids=tuple(sorted(look.unsure)))
-    return Reading("busy", None, not (kind == "key" and look.timed), tuple(look.members))
+    doubtful = kind == "key" and (look.timed or bool(look.outward))
+    return Reading("busy", None, not doubtful, tuple(look.members))
 
 
 def _carried(look: _Look) -> int | None:

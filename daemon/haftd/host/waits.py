@@ -93,6 +93,8 @@ _CALLS: Final[dict[str, dict[int, _Call]]] = {
         327: _READ,  # preadv2
         275: _READ,  # splice
         276: _READ,  # tee
+        45: _READ,  # recvfrom
+        47: _READ,  # recvmsg
         40: _Call("read", first=1),  # sendfile
         7: _POLL,  # poll
         271: _PPOLL,  # ppoll
@@ -115,6 +117,8 @@ _CALLS: Final[dict[str, dict[int, _Call]]] = {
         286: _READ,  # preadv2
         76: _READ,  # splice
         77: _READ,  # tee
+        207: _READ,  # recvfrom
+        212: _READ,  # recvmsg
         71: _Call("read", first=1),  # sendfile
         73: _PPOLL,  # ppoll
         72: _PSELECT,  # pselect6
