@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -173,3 +175,18 @@ def test_who_ended_it_is_told(place: Place) -> None:
         place.call("abort", id="h")
         assert person.ends() == 1
         assert "ended by abort" in person.lines[-1]
+
+
+def test_a_terminal_that_has_stalled_holds_up_no_signal(place: Place) -> None:
+    """As when somebody's connection hangs: nothing is read from it, and all buffers are full."""
+    place.run("sh", "-c", "echo begin; exec yes", wait="output")
+    with place.attach() as person:
+        person.until("y")
+        before = place.call("fetch", id="h", view="raw", max_bytes=0)["cursor"]
+        place.call("fetch", id="h", wait="pattern", pattern="y", cursor=before + (1 << 20))
+        os.kill(person.pid, signal.SIGTERM)
+        pidfd = os.pidfd_open(person.pid)
+        assert select.select([pidfd], [], [], 20)[0], "it waits for the terminal"
+        os.close(pidfd)
+        assert person.ends() == 128 + signal.SIGTERM
+        assert termios.tcgetattr(person.slave) == person.before

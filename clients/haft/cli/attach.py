@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
     with line:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
-            return _ended(state)
+            show.show_line(state)
+            return int(show.failed(state))
         own = OwnTerminal(keys, screen)
         attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
         with own:
@@ -69,17 +70,24 @@ def run(options: argparse.Namespace) -> int:
             finally:
                 attached.close()
         left = attached.leave()
-    if own.gone:
-        return 128 + signal.SIGHUP  # and nobody to tell
+    status = _status(own, last)
+    if own.gone or own.deaf:
+        return status  # nobody is there to be told, or it would take for ever
     if left:
         show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
     if last is not None:
-        return _ended(last)
-    if own.ended_by is not None:
+        show.show_line(last)
+    elif own.ended_by is not None:
         _say_detached(options, f"detached by {signal.Signals(own.ended_by).name}")
-        return 128 + own.ended_by
-    _say_detached(options, "detached")
-    return 0
+    else:
+        _say_detached(options, "detached")
+    return status
+
+
+def _status(own: OwnTerminal, last: HandleState | None) -> int:
+    if last is not None:
+        return int(show.failed(last))
+    return 0 if own.ended_by is None else 128 + own.ended_by
 
 
 def _terminals() -> tuple[int, int]:
@@ -109,11 +117,6 @@ def _look(line: Line, handle: str) -> HandleState:
             f"{handle} runs without a terminal; read it with `haft fetch {handle} --wait output` or "
             f"`haft logs -f {handle}`, give it input with `haft apply {handle} --line …`"
         ) from None
-
-
-def _ended(state: HandleState) -> int:
-    show.show_line(state)
-    return 1 if show.failed(state) else 0
 
 
 def _say_detached(options: argparse.Namespace, how: str) -> None:

@@ -91,9 +91,9 @@ class Attachment:
 
     def close(self) -> None:
         """Make the person's terminal what it was: modes, styles, title, the cursor below."""
-        self._own.settle()
+        self._own.settle(leaving=True)
         self._own.write(self._drawing.undo() + b"\x1b[23;0t\r\n\x1b[J")
-        self._own.settle()
+        self._own.settle(leaving=True)
 
     def leave(self) -> int:
         """Give the handle the size that it had, unless somebody has changed it since; return how

@@ -42,6 +42,8 @@ class OwnTerminal:
         self._poll = select.poll()
         self.gone = False
         """The terminal has hung up."""
+        self.deaf = False
+        """It has stalled: something that was to be written was dropped."""
 
     def __enter__(self) -> OwnTerminal:
         try:
@@ -134,12 +136,17 @@ class OwnTerminal:
             self.gone = True
             self._backlog.clear()
 
-    def settle(self, seconds: float = _LEAVING_S) -> None:
-        """Wait until all is written, for so long at most; what is not is dropped."""
+    def settle(self, seconds: float = _LEAVING_S, *, leaving: bool = False) -> None:
+        """Wait until all is written, for so long at most; what is not is dropped. A signal ends
+        the wait, but not when `leaving`: what gives the terminal back comes after the signal."""
         until = time.monotonic() + seconds
-        while self._backlog and (left := until - time.monotonic()) > 0 and self.ended_by is None:
+        while self._backlog and (leaving or self.ended_by is None):
+            left = until - time.monotonic()
+            if left <= 0:
+                break
             self.wait(None, False, left)
         if self._backlog:
+            self.deaf = True
             self._backlog.clear()
             self.write(b"\x18")  # ends a sequence that was cut
 
