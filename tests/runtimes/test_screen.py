@@ -107,6 +107,19 @@ def test_no_bytes_break_it(data: bytes) -> None:
     assert len(screen.snapshot().lines) == 9
 
 
+def test_no_program_changes_the_size_of_its_terminal() -> None:
+    replies: list[bytes] = []
+    screen = new(replies)
+    screen.feed(b"\x1b[?40h\x1b[?3h" + b"x" * 40)
+    screen.snapshot()
+    screen.feed(b"\x1b[18t\x1b[H\x1b[2J" + b"y" * 40)
+    shot = screen.snapshot()
+    assert replies == [b"\x1b[8;8;30t"]
+    assert (shot.rows, shot.cols) == (8, 30)
+    assert shot.lines[:2] == ("y" * 30, "y" * 10)
+    assert b"?3h" not in screen.paint() and b"?40h" not in screen.paint()
+
+
 def test_queries_are_answered_at_once_and_only_to_the_program() -> None:
     replies: list[bytes] = []
     screen = new(replies)

@@ -27,9 +27,10 @@ KEPT_UNFINISHED = 65_536
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
 _REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
 _CURSOR = re.compile(rb"\x1b\[(\d+);(\d+)H")
+_STYLES = re.compile(rb"^(?:\x1b\[[\d:;]*m)+")
 _ALTERNATE = (b"?1049", b"?1047", b"?47")
-_ORIGIN, _MARGINS, _KEYPAD = b"?6", b"?69", b"?66"
-_APART = (*_ALTERNATE, _ORIGIN, _MARGINS, b"?1048", b"?2026")
+_ORIGIN, _MARGINS, _KEYPAD, _CLUSTERS = b"?6", b"?69", b"?66", b"?2027"
+_APART = (*_ALTERNATE, _ORIGIN, _MARGINS, _CLUSTERS, b"?3", b"?40", b"?1048", b"?2026")
 """Modes that are set elsewhere, or not at all."""
 
 _OF_TERMINAL = frozenset({"modes", "scrolling_region", "tabstops", "keyboard"})
@@ -50,13 +51,15 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
         entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
         parts.append(_below(core, handle, entered))
         parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
+    if modes.get(_CLUSTERS) == b"h":
+        parts.insert(0, _set(_CLUSTERS, b"h"))  # It says how wide the text is.
     parts += [picture.tabstops(), picture.text, picture.coloured_rows()]
     shown = "".join(char for char in title if char.isprintable())
     if shown:
         parts.append(b"\x1b]2;" + shown.encode() + b"\x1b\\")
     if _MARGINS in modes:
         parts.append(_set(_MARGINS, modes[_MARGINS]))
-    region, cursor = picture.behind("scrolling_region"), picture.behind(*_OF_CURSOR)
+    region, cursor = picture.behind("scrolling_region"), picture.cursor()
     parts += [region, picture.behind("keyboard"), picture.shape()]
     if modes.get(_ORIGIN) == b"h":
         parts.append(_set(_ORIGIN, b"h"))
@@ -140,6 +143,16 @@ class _Picture:
     def behind(self, *extras: str) -> bytes:
         """What the library writes behind the text for `extras`."""
         return self._format(*extras).removeprefix(self.text)
+
+    def cursor(self) -> bytes:
+        """What places the cursor and gives it its style and protocols. One that will wrap has its
+        character written again, by the library, or by us where that is blank."""
+        placed = self.behind(*_OF_CURSOR)
+        at = _CURSOR.match(placed)
+        if at is None or not self._get("CURSOR_PENDING_WRAP", "bool"):
+            return placed
+        is_blank = _STYLES.sub(b"", placed[at.end() :])[:1] in (b"", b"\x1b")
+        return at[0] + b" " * is_blank + placed[at.end() :]
 
     def tabstops(self) -> bytes:
         """The tab stops, where they are not every eight columns."""

@@ -234,6 +234,7 @@ class Screen:
                 self._at = 0
             if time.monotonic() >= end:
                 break
+        self._keep_size()
         return bool(self._waiting)
 
     def catch_up(self) -> None:
@@ -244,6 +245,13 @@ class Screen:
         for data in waiting:
             terminal.feed(data[at:])
             at = 0
+        self._keep_size()
+
+    def _keep_size(self) -> None:
+        """Undo what the program did to the width (DECCOLM): its terminal has the size it was given,
+        and says so to whoever asks."""
+        if self._terminal.get("cols") != self._cols:
+            self._terminal.resize(self._cols, self._rows, *CELL)
 
     def _open(self) -> Any:
         if self._terminal is None:
