@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pty
 import sys
@@ -163,27 +164,27 @@ def test_RB_021_without_an_input_the_same_program_ends_by_itself(
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["at the prompt", "before the prompt"])
-def test_RB_022_a_secret_is_nowhere(daemon: RunningDaemon, early: bool) -> None:
+def test_RB_022_a_secret_is_nowhere(desk: Desk, early: bool) -> None:
     """Not in output in any view, a list, the log, nor in any file of the daemon.
 
     One that is given early is held until the program has turned the echo off: its reader would
     throw it away, and the terminal show it."""
-    with daemon.connect() as wire:
-        desk = Desk(daemon, wire, "default")
-        handle = desk.spawn(sys.executable, str(FIXTURES / "latepass.py"), pty=True)
-        if not early:
-            state = desk.fetch(handle, wait="input", timeout_ms=20_000)
-            assert state["content"].endswith("Password: ")
-            assert state["input_wanted"] == {"kind": "secret", "prompt": "Password: "}
-        secret = {"line": SECRET, "secret": True}
-        state = desk.apply(handle, secret, wait="stopped", timeout_ms=20_000, view="all")
-        assert state["exit"] == {"code": 0} and f"LEN {len(SECRET)}" in text(state)
-        shown = [desk.fetch(handle, view=view) for view in ("all", "tail", "screen", "delta")]
-        listed = [desk.list(), wire.call("daemon/status"), wire.call("session/list")]
-        assert SECRET not in repr([state, *shown, *listed])
-        kept = [file for file in daemon.base.rglob("*") if file.is_file() and not file.is_socket()]
-        assert daemon.log in kept
-        assert not [file for file in kept if SECRET.encode() in file.read_bytes()]
+    handle = desk.spawn(sys.executable, str(FIXTURES / "latepass.py"), pty=True)
+    if not early:
+        state = desk.fetch(handle, wait="input", timeout_ms=20_000)
+        assert state["content"].endswith("Password: ")
+        assert state["input_wanted"] == {"kind": "secret", "prompt": "Password: "}
+    secret = {"line": SECRET, "secret": True}
+    state = desk.apply(handle, secret, wait="stopped", timeout_ms=20_000, view="all")
+    assert state["exit"] == {"code": 0} and f"LEN {len(SECRET)}" in text(state)
+    shown = [desk.fetch(handle, view=view) for view in ("all", "tail", "screen", "delta")]
+    raw = base64.b64decode(desk.fetch(handle, view="raw", cursor=0)["content"])
+    wire, daemon = desk.wire, desk.daemon
+    listed = [desk.list(), wire.call("daemon/status"), wire.call("session/list")]
+    assert SECRET not in repr([state, *shown, *listed]) and SECRET.encode() not in raw
+    kept = [file for file in daemon.base.rglob("*") if file.is_file() and not file.is_socket()]
+    assert daemon.log in kept and [file for file in kept if file.name == "audit.jsonl"]
+    assert not [file for file in kept if SECRET.encode() in file.read_bytes()]
 
 
 def test_RB_022_a_secret_that_is_refused_is_in_no_error(desk: Desk) -> None:

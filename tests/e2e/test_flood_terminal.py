@@ -58,7 +58,7 @@ def taken(wire: Wire) -> tuple[int, bool]:
 
 @pytest.mark.parametrize(
     ("data", "times", "most"),
-    [(COLOURED, 100, 200_000), (REDRAWN, 100, 200_000), (REPEATED, 10, 8_000)],
+    [(COLOURED, 60, 200_000), (REDRAWN, 60, 200_000), (REPEATED, 12, 8_000)],
     ids=["coloured", "redrawn", "few bytes that draw much"],
 )
 def test_others_are_answered_between_pieces_of_a_flood(
