@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
-from haftd.audit import Audit
+from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.connection import Rim
 from haftd.core.notices import Notices
@@ -30,6 +30,11 @@ from haftd.dispatch import Dispatcher
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report
+from haftd.inquiry.base import Backend
+from haftd.inquiry.client import ClientBackend
+from haftd.inquiry.desk import Desk
+from haftd.inquiry.static import StaticBackend
+from haftd.links import Links
 from haftd.runtimes.base import Call
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
@@ -77,6 +82,14 @@ def assemble(
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
     notices = Notices()
+    sessions = Sessions()
+    links = Links()
+    audit = Audit(parts.paths.audit)
+
+    def answered(*, answer: object = None, **more: object) -> None:
+        said = {} if "withheld" in more else typed(answer)
+        audit.record("answer", **more, **said)
+
     starter = Starter(
         place=Place(
             environ=parts.environ,
@@ -92,6 +105,7 @@ def assemble(
         catalogue=catalogue,
         news=lambda handle: notices.changed(handle, time.time()),
         registry=registry,
+        desk=Desk(_backends(parts.settings, links, sessions), answered),
         journal=parts.journal,
         runtimes={"stdio": ProcessRuntime(), "pty": TerminalRuntime()},
         make_spool=_spools(parts.paths, parts.settings),
@@ -111,7 +125,6 @@ def assemble(
         starter.settled(call, confirmed)
         stir()
 
-    audit = Audit(parts.paths.audit)
     supervisor = Supervisor(
         handles,
         grace_s=own.abort_grace_ms / 1000,
@@ -122,7 +135,8 @@ def assemble(
     return Daemon(
         settings=parts.settings,
         registry=registry,
-        sessions=Sessions(),
+        sessions=sessions,
+        links=links,
         supervisor=supervisor,
         catalogue=catalogue,
         starter=starter,
@@ -135,6 +149,19 @@ def assemble(
     )
 
 
+def _backends(settings: Settings, links: Links, sessions: Sessions) -> list[Backend]:
+    """Who answers questions, in the configured order."""
+
+    def members(name: str) -> list[Caller]:
+        return [one for one in sessions.members(name) if isinstance(one, Caller)]
+
+    made: dict[str, Callable[[], Backend]] = {
+        "client": lambda: ClientBackend(links, members),
+        "static": lambda: StaticBackend(settings.inquiry.static),
+    }
+    return [made[name]() for name in settings.inquiry.backends]
+
+
 def rim_of(daemon: Daemon) -> Rim:
     """What all connections share."""
 
@@ -142,10 +169,13 @@ def rim_of(daemon: Daemon) -> Rim:
         daemon.sessions.leave(caller)
 
     limits = daemon.settings.limits
-    dispatcher = Dispatcher(table(daemon), daemon.reserve, limits, log, spawning(daemon))
-    rim = Rim(dispatcher, limits, log, gone)
+    links = daemon.links
+    dispatcher = Dispatcher(
+        table(daemon), daemon.reserve, limits, log, spawning(daemon), links.hear
+    )
+    rim = Rim(dispatcher, limits, log, gone, links=links)
     daemon.facts.connections = lambda: len(rim.connections)
-    daemon.facts.refused = lambda: dict(rim.connections.refused)
+    daemon.facts.refused = lambda: dict(rim.connections.refused + links.refused)
     return rim
 
 

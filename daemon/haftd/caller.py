@@ -27,3 +27,9 @@ class Caller:
     def label(self) -> str:
         """Who that is, for `ended_by.client` and the log."""
         return self.name or (f"pid {self.pid}" if self.pid else self.transport)
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Who that is, for the audit log."""
+        who = {"name": self.name, "pid": self.pid, "transport": self.transport}
+        return {key: value for key, value in who.items() if value is not None}

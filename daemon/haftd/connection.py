@@ -18,6 +18,7 @@ from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.rpc import encode_error
 from haftd.caller import Caller
+from haftd.links import Link, Links
 
 from .dispatch import Batched, Cancel, Dispatcher, Waiting
 from .logs import Log
@@ -83,6 +84,7 @@ class Rim:
     log: Log
     on_close: Callable[[Caller], None]
     connections: Connections = field(default_factory=Connections)
+    links: Links = field(default_factory=Links)
     pace: Pace = field(default_factory=Pace)
 
 
@@ -143,8 +145,7 @@ class Connection:
             self._nursery = nursery
             self._outbox = Outbox(self._wire, nursery, self._rim.limits.max_queued, self._gone)
             try:
-                with self._reading:
-                    await self._read()
+                await self._listen()
                 await self._deliver()
             except Gone as why:
                 self._gone(str(why))
@@ -154,6 +155,20 @@ class Connection:
         self._rim.log.debug("client gone", client=self._caller.label, why=why)
         self.polite = False
         self._nursery.cancel_scope.cancel()
+
+    async def _listen(self) -> None:
+        """Read, and be asked meanwhile: who is not read any more cannot answer."""
+        wire, outbox, links = self._wire, self._outbox, self._rim.links
+
+        def send(message: bytes) -> None:
+            outbox.send(wire.frame(message))
+
+        links.open(Link(self._caller, outbox, send, self._rim.limits.max_nesting))
+        try:
+            with self._reading:
+                await self._read()
+        finally:
+            links.close(self._caller)
 
     async def _read(self) -> None:
         wire, outbox = self._wire, self._outbox

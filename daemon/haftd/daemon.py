@@ -13,8 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import (
-    Empty,
     HandlesListParams,
+    InquiriesListParams,
     Params,
     Problem,
     SpawnParams,
@@ -27,6 +27,7 @@ from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
+from haftd.links import Links
 from haftd.settings import Settings
 from haftd.starting import Starter
 from haftd.supervisor import Supervisor
@@ -59,6 +60,7 @@ class Daemon:
     settings: Settings
     registry: Registry
     sessions: Sessions
+    links: Links
     supervisor: Supervisor
     catalogue: Catalogue
     starter: Starter
@@ -73,11 +75,15 @@ class Daemon:
     """Ask the app to stop; the argument says which client asked."""
     stopping: bool = False
 
-    def session_of(self, caller: Caller, params: Params | HandlesListParams | Empty) -> str:
+    def session_of(
+        self, caller: Caller, params: Params | HandlesListParams | InquiriesListParams
+    ) -> str:
         """The session of a call; the caller belongs to it from now on."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if name != "*":
-            self.sessions.join(name, caller)
+            is_new = self.sessions.join(name, caller)
+            if is_new and caller.inquiry:
+                self.links.arrive()
         return name
 
     def handles(self, session: str | None = None) -> list[Handle]:
@@ -94,10 +100,7 @@ class Daemon:
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object
     ) -> None:
         """Put into the audit log what a client has just done; what was refused never gets here."""
-        who = {"name": caller.name, "pid": caller.pid, "transport": caller.transport}
-        fields: dict[str, object] = {
-            "client": {key: value for key, value in who.items() if value is not None}
-        }
+        fields: dict[str, object] = {"client": caller.identity}
         if handle is not None:
             fields["session"] = handle.session
             fields["handle"] = handle.id

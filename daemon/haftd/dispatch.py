@@ -156,10 +156,15 @@ class _Methods(dict[str, Callable[..., Any]]):
         raise method_not_found(name)
 
 
+def _nobody_asked(caller: Caller, reply: Incoming) -> None:
+    """Nobody asks this daemon's clients anything."""
+
+
 @dataclass(slots=True)
 class Dispatcher:
     """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
-    `spawning` names the methods that may be one, and says which, or None."""
+    `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
+    requests of ours."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
@@ -168,6 +173,7 @@ class Dispatcher:
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
         default_factory=lambda: {"spawn": lambda caller, params: params}
     )
+    hear: Callable[[Caller, Incoming], None] = _nobody_asked
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,7 +192,7 @@ class Dispatcher:
             item = read.item
             if isinstance(item, Request):
                 return self._request(caller, item, room)
-            return _unasked(item)
+            return self._unasked(caller, item)
         if isinstance(read, Batch):
             return self._batch(caller, read, room)
         return encode_error(b"null", read.error)
@@ -261,6 +267,13 @@ class Dispatcher:
         self.log.error("verb failed", incident=incident, method=name[:64], exc_info=fault)
         return internal(incident)
 
+    def _unasked(self, caller: Caller, item: Incoming | Invalid) -> bytes | None:
+        """The answer to what is no request; a reply to one of ours gets none."""
+        if isinstance(item, Invalid):
+            return encode_error(item.id, item.error)
+        self.hear(caller, item)
+        return None
+
     def _cancel(self, request: Request) -> bytes | Cancel | None:
         try:
             if request.id is not None:
@@ -280,7 +293,7 @@ class Dispatcher:
         for at in first + [at for at in range(len(items)) if at not in spawns]:
             item = items[at]
             if not isinstance(item, Request):
-                slots[at] = _unasked(item)
+                slots[at] = self._unasked(caller, item)
             elif clash is not None:
                 error = clash.get(at) or clash[-1]
                 slots[at] = self._encode(item.id, item.method, None, error)
@@ -335,8 +348,3 @@ class Dispatcher:
         data = {key: value for key, value in one.data.items() if key != "kind"}
         errors[-1] = RpcError(one.kind, f"Nothing of this batch was run: {one.message}", **data)
         return errors
-
-
-def _unasked(item: Incoming | Invalid) -> bytes | None:
-    """The answer to what is no request; a reply to one of ours, which there are none of, gets none."""
-    return encode_error(item.id, item.error) if isinstance(item, Invalid) else None

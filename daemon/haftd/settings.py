@@ -19,6 +19,7 @@ import msgspec
 from haft_protocol import places
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
+from haft_protocol.questions import Answer
 
 from .loopback import is_loopback
 from .tools.catalogue import TOOLPACK
@@ -133,6 +134,8 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[inquiry]`: who answers questions, in order."""
 
     backends: tuple[str, ...] = ("client",)
+    static: Mapping[str, Mapping[str, Answer]] = {}
+    """Answers by tool and question, for the backend `static`."""
 
 
 class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,6 +282,18 @@ def _hosts(value: object) -> tuple[str, ...]:
     return names
 
 
+def _answers(value: object) -> dict[str, dict[str, Answer]]:
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table of tools")
+    for tool, answers in value.items():
+        if not isinstance(answers, dict):
+            raise Wrong((tool,), "it must be a table of questions and answers")
+        for question, answer in answers.items():
+            if not isinstance(answer, bool | int | float | str):
+                raise Wrong((tool, question), "an answer is a text, a number, true or false")
+    return value
+
+
 _MANY = 1_000_000
 _KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
     "daemon": {
@@ -308,7 +323,7 @@ _KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
         "origins": _texts(),
         "hosts": _hosts,
     },
-    "inquiry": {"backends": _texts("client")},
+    "inquiry": {"backends": _texts("client", "static"), "static": _answers},
     "toolpack": {"enable": _texts(*TOOLPACK)},
 }
 _ELSEWHERE = ("tools", "conversation", "mcp")

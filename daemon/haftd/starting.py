@@ -30,6 +30,8 @@ from haftd.host.identity import Identity
 from haftd.host.journal import Journal
 from haftd.host.mark import Mark
 from haftd.host.record import Record
+from haftd.inquiry.base import Origin
+from haftd.inquiry.desk import Desk
 from haftd.runtimes.base import Call, Runtime
 from haftd.settings import Settings
 from haftd.supervisor import Supervisor, Use
@@ -105,6 +107,7 @@ class Starter:
     make_spool: Callable[[], Spool]
     news: Callable[[Handle], None]
     """Told when a handle asks or stops."""
+    desk: Desk
     supervisor: Supervisor = field(init=False)
     _count: int = 0
     _files: dict[str, Path] = field(default_factory=dict)
@@ -129,8 +132,8 @@ class Starter:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
-    def start(self, ready: Prepared) -> tuple[Handle, Use | None, bool]:
-        """Take the id and schedule the tool; the last is whether it was. A `call_id` that made a
+    def start(self, ready: Prepared, origin: Origin) -> tuple[Handle, Use | None, bool]:
+        """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions. A `call_id` that made a
         handle before gives that one, with the use that is left of it, and starts nothing. Raises
         `RpcError`, and then nothing was taken."""
         admitted = self.registry.admit(
@@ -155,7 +158,8 @@ class Starter:
             self.registry.withdraw(handle)
             raise
         runtime = self.runtimes["pty" if call.terminal else "stdio"]
-        return handle, self.supervisor.start(handle, runtime, call), True
+        inquirer = self.desk.inquirer(handle, origin)
+        return handle, self.supervisor.start(handle, runtime, call, inquirer), True
 
     def settled(self, call: Call, confirmed: bool) -> None:
         """Unmake what was made for a use, now that nothing of it is left; what could not be ended

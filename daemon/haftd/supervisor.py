@@ -18,7 +18,7 @@ from msgspec import UNSET
 from haft_protocol.errors import RpcError, input_refused, invalid_params, spawn_failed
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
-from haftd.asking import Asking, Void
+from haftd.asking import Asking, NoAnswer, Router, Void
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.runtimes.base import (
@@ -62,9 +62,9 @@ class Use:
         "written_to",
     )
 
-    def __init__(self, handle: Handle, grace_s: float) -> None:
+    def __init__(self, handle: Handle, grace_s: float, router: Router | None = None) -> None:
         self.handle = handle
-        self.asking = Asking(handle)
+        self.asking = Asking(handle, router)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
         self.begun = trio.Event()
@@ -146,6 +146,8 @@ class Use:
         except Void:
             # The runtime has said so itself; it ends what it does for this question.
             return await trio.sleep_forever()
+        except NoAnswer as none:
+            raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
 
     # -- what the verbs do to it
 
@@ -259,9 +261,12 @@ class Supervisor:
         self._marks: dict[str, Use] = {}
         self._turns = trio.Semaphore(_IN_A_ROW)
 
-    def start(self, handle: Handle, runtime: Runtime, call: Call) -> Use:
-        """Schedule the tool's task; nothing of it has run when this returns."""
-        use = Use(handle, self._grace_s)
+    def start(
+        self, handle: Handle, runtime: Runtime, call: Call, router: Router | None = None
+    ) -> Use:
+        """Schedule the tool's task; nothing of it has run when this returns. `router` finds whoever
+        answers its questions."""
+        use = Use(handle, self._grace_s, router)
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.held = True

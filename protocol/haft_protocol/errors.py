@@ -13,10 +13,13 @@ __all__ = [
     "CODES",
     "RpcError",
     "action_not_supported",
+    "for_a_person",
     "handle_exists",
     "handle_not_found",
     "handle_stopped",
     "input_refused",
+    "inquiry_failed",
+    "inquiry_gone",
     "internal",
     "invalid_answer",
     "invalid_arguments",
@@ -190,6 +193,36 @@ def question_gone(handle: str, question: str) -> RpcError:
         f"Handle {shown(handle)} does not ask the question {shown(question)} now; fetch it again.",
         id=handle,
         question=question,
+    )
+
+
+def inquiry_gone(inquiry: str, session: str) -> RpcError:
+    """Nothing is asked under this id, or not any more; nothing was given."""
+    return RpcError(
+        "invalid_answer",
+        f"Nothing is asked now under the id {shown(inquiry)} in session {shown(session)}; "
+        "`inquiries/list` shows what is.",
+        inquiry_id=inquiry,
+        session=session,
+    )
+
+
+def for_a_person(question: str) -> RpcError:
+    """The question is put to a person; what an assistant says is not taken for the answer."""
+    return RpcError(
+        "invalid_answer",
+        f"The question {shown(question)} is asked of a person, so an assistant's answer is not "
+        "taken; it is still open, wait until a person has answered it.",
+        question=question,
+    )
+
+
+def inquiry_failed(handle: str, why: str) -> RpcError:
+    """Nobody will answer what a program asked outside its input."""
+    return RpcError(
+        "handle_stopped",
+        f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
+        id=handle,
     )
 
 

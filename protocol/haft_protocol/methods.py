@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .inquiries import Inquiry
 from .reports import (
     InitializeResult,
     LimitsResult,
@@ -45,6 +46,9 @@ __all__ = [
     "HandlesListResult",
     "InitializeParams",
     "InitializeResult",
+    "InquiriesAnswerParams",
+    "InquiriesListParams",
+    "InquiriesListResult",
     "LimitsResult",
     "Method",
     "NoticesResult",
@@ -107,7 +111,6 @@ Style = Literal["oneof", "flat"]
 View = Literal["delta", "all", "tail", "screen", "raw", "paint"]
 """`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
 `paint`: those that draw a terminal's present screen on an empty one, in base64."""
-
 
 
 class Params(
@@ -367,6 +370,33 @@ class SessionCloseResult(msgspec.Struct, frozen=True):
     handles: tuple[HandleState, ...]
 
 
+class InquiriesListParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """List what is asked in one session, or in all with `*`, and not answered."""
+
+    session: SessionOrAll | UnsetType = UNSET
+    root: Root | UnsetType = UNSET
+
+
+class InquiriesListResult(msgspec.Struct, frozen=True):
+    """Each is what a client with the capability `inquiry` is asked."""
+
+    inquiries: tuple[Inquiry, ...]
+
+
+class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
+    """Answer what is asked, for a person. With `question` it is given only while that one is asked:
+    a tool asks all of its questions under one `inquiry_id`."""
+
+    inquiry_id: Annotated[str, Meta(max_length=512)]
+    answer: Any
+    question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"InquiriesAnswerParams(inquiry_id={self.inquiry_id!r}, …)"
+
+
 class AskpassParams(Params, frozen=True, kw_only=True):
     """Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it."""
 
@@ -448,6 +478,13 @@ METHODS: dict[str, Method] = {
             "Describe tools in full, with examples and each parameter.",
         ),
         Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
+        Method(
+            "inquiries/list",
+            InquiriesListParams,
+            InquiriesListResult,
+            "List what tools ask and nobody has answered.",
+        ),
+        Method("inquiries/answer", InquiriesAnswerParams, Empty, "Answer what a tool asks."),
         Method(
             "askpass",
             AskpassParams,

@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
 
 __all__ = [
+    "BadReply",
     "Batch",
     "Incoming",
     "Invalid",
@@ -27,10 +28,12 @@ __all__ = [
     "Single",
     "encode_error",
     "encode_reply",
+    "encode_request",
     "join_batch",
     "nesting",
     "read_message",
     "read_params",
+    "read_reply",
 ]
 
 _T = TypeVar("_T")
@@ -51,9 +54,12 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Incoming(msgspec.Struct, frozen=True, gc=False):
-    """A response from the peer, to nothing: the daemon asks nobody. It is never answered."""
+    """A response from the peer: to a request of ours, or to nothing. It is never answered. `id`,
+    `result` and `error` are JSON as they came, which `read_reply` reads."""
 
     id: bytes
+    result: bytes | None = None
+    error: bytes | None = None
 
 
 class Invalid(msgspec.Struct, frozen=True):
@@ -196,7 +202,7 @@ def _read_element(message: bytes, max_nesting: int) -> Element:
     if method is UNSET:
         if envelope.result is UNSET and envelope.error is UNSET:
             return Invalid(invalid_request("it has no `method`"), NULL if id_ is None else id_)
-        return Incoming(NULL if id_ is None else id_)
+        return _incoming(id_ or NULL, envelope.result, envelope.error)
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
     # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
@@ -236,11 +242,20 @@ def _refuse(loose: _LooseEnvelope) -> Element:
         id_ = NULL
     if loose.method is UNSET:
         if loose.result is not UNSET or loose.error is not UNSET:
-            return Incoming(id_)
+            return _incoming(id_, loose.result, loose.error)
         return Invalid(invalid_request("it has no `method`"), id_)
     if not bytes(loose.method).startswith(b'"'):
         return Invalid(invalid_request("`method` must be a text"), id_)
     return Invalid(invalid_request(_VERSION_RULE), id_)
+
+
+def _incoming(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> Incoming:
+    # Copied: a raw part keeps its whole message alive, and may have to wait for whoever asked.
+    return Incoming(
+        id_,
+        None if result is UNSET else bytes(result),
+        None if error is UNSET else bytes(error),
+    )
 
 
 def _too_deep(max_nesting: int) -> RpcError:
@@ -308,6 +323,42 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
 
 
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Error(msgspec.Struct):
+    code: int
+    message: str = ""
+    data: Any = None
+
+
+_error = msgspec.json.Decoder(_Error).decode
+
+
+class BadReply(Exception):
+    """What came as a reply is none; the argument says why."""
+
+
+def read_reply(incoming: Incoming, *, max_nesting: int) -> Any:
+    """The result of a reply to a request of ours. Raises the `RpcError` that the peer answered, or
+    `BadReply`."""
+    result, error = incoming.result, incoming.error
+    if result is not None and error is not None:
+        raise BadReply("it has both a `result` and an `error`")
+    body = result if error is None else error
+    if body is None or nesting(body) > max_nesting:
+        raise BadReply(f"it is nested deeper than {max_nesting}")
+    try:
+        if error is None:
+            return msgspec.json.decode(body)
+        said = _error(body)
+    except (msgspec.MsgspecError, RecursionError, MemoryError, UnicodeDecodeError) as fault:
+        raise BadReply(str(fault) or type(fault).__name__) from None
+    raise RpcError.received(
+        said.code, said.message, said.data if isinstance(said.data, dict) else {}
+    )
+
+
 # ── out ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -340,6 +391,16 @@ def encode_error(id_: bytes, error: RpcError) -> bytes:
     """An error reply; `id_` is the JSON of the request's id, `null` where there is none."""
     body = {"code": error.code, "message": error.message, "data": error.data}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
+
+
+def encode_request(id_: str | None, method: str, params: object) -> bytes:
+    """A request of ours, or a notification when there is no id."""
+    number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
+    return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
+        number,
+        _encode(method),
+        _encode_any(params),
+    )
 
 
 def join_batch(parts: list[bytes]) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from haft_protocol import errors, methods, questions, states
+from haft_protocol import errors, inquiries, methods, questions, states
 
 from .meanings import DATA, MEANINGS, WHEN
 
@@ -41,6 +41,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     questions.Text,
     questions.Secret,
     questions.Select,
+    inquiries.Inquiry,
     methods.Client,
     methods.ClientCapabilities,
     methods.ServerInfo,
@@ -54,6 +55,9 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.Problem,
     methods.WebSocketInfo,
 )
+
+OWN_SESSION = (methods.HandlesListParams, methods.InquiriesListParams)
+"""Params whose session may be all of them."""
 
 SENT = (methods.Client, methods.ClientCapabilities)
 """Types that clients send."""
@@ -89,7 +93,7 @@ def _structs() -> Iterator[type[msgspec.Struct]]:
 def _reference() -> Iterator[str]:
     yield "## Methods"
     yield ""
-    yield "Every method takes these besides its own params (`handles/list` has its own `session`):"
+    yield "Every method takes these besides its own params (`handles/list` and `inquiries/list` have a `session` of their own):"
     yield ""
     yield from _table(methods.Params, SHARED, defaults=True)
     yield ""
@@ -145,7 +149,7 @@ def _reference() -> Iterator[str]:
 def _method(method: methods.Method) -> Iterator[str]:
     yield _line(method.params) if method.params is not methods.Empty else method.summary
     yield ""
-    shared: tuple[str, ...] = () if method.params is methods.HandlesListParams else SHARED
+    shared: tuple[str, ...] = () if method.params in OWN_SESSION else SHARED
     if issubclass(method.params, methods._Reading):
         shared += READING
     own = [field.name for field in _fields(method.params) if field.name not in shared]

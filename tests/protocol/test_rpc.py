@@ -408,7 +408,8 @@ def test_U19_a_response_is_never_answered_however_odd_it_is(message: bytes, id_:
 
 def test_U19_a_response_that_is_too_deep_is_passed_over_like_any() -> None:
     found = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
-    assert found == Incoming(b"1")
+    assert isinstance(found, Incoming)
+    assert found.id == b"1"
 
 
 # ── any bytes ────────────────────────────────────────────────────────────────────────────────────

@@ -162,10 +162,24 @@ async def test_a_refused_question_fails_the_tool() -> None:
 
 async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haftd.runtimes.oneshot._MOST_RUNS", 3)
-    port = Recorder(answers={"name": "Ada"})
+    counting = """
+import json, os
+answers = json.loads(os.environ["HAFT_CALL"])["tool"].get("answers", {})
+question = {"id": str(len(answers)), "text": "?", "answer_type": "Text"}
+print(json.dumps({"type": "needs_input", "question": question}))
+"""
+    port = Recorder(answers={"0": "a", "1": "b"})
     with pytest.raises(ToolFailed, match="asked 3 times"):
-        await stdio.run(kit.asking(say(json.dumps(ASK))), port)
+        await stdio.run(kit.asking(kit.python(counting, output="outcome", env=TOLD)), port)
     assert len(port.asked) == 2
+
+
+async def test_the_same_question_again_is_an_error_that_says_so_and_no_loop() -> None:
+    port = Recorder(answers={"name": "Ada"})
+    with pytest.raises(ToolFailed, match="asked 'name' again"):
+        await stdio.run(kit.asking(say(json.dumps(ASK))), port)
+    assert len(port.asked) == 1
+    assert port.end is not None and port.end.failure is not None
 
 
 async def test_what_an_asking_run_left_behind_does_not_outlive_it() -> None:

@@ -159,6 +159,10 @@ def _what(record: dict[str, Any]) -> str:
         case {"event": "apply", "question": question}:
             given = "(withheld)" if record.get("withheld") else repr(record.get("input"))
             return f"answer to {question}: {given}"
+        case {"event": "answer", "question": question}:
+            given = "(withheld)" if record.get("withheld") else repr(record.get("input"))
+            by = record.get("by")
+            return f"answer to {question}: {given}" + ("" if by == "client" else f", by {by}")
         case {"event": "apply", "withheld": True}:
             return f"{record.get('kind')} (withheld)"
         case {"event": "apply"}:

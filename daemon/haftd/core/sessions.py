@@ -22,20 +22,21 @@ class Sessions:
     __slots__ = ("_by_connection", "_sessions")
 
     def __init__(self) -> None:
-        self._sessions: dict[str, set[Hashable]] = {}
+        self._sessions: dict[str, dict[Hashable, None]] = {}
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
-    def join(self, name: str, key: Hashable) -> None:
-        """The connection `key` uses the session."""
+    def join(self, name: str, key: Hashable) -> bool:
+        """The connection `key` uses the session; whether it did not before."""
         names = self._by_connection.setdefault(key, {})
         if name in names:
-            return
+            return False
         if len(names) >= _MOST:
             first = next(iter(names))
             del names[first]
             self._drop(first, key)
         names[name] = None
-        self._sessions.setdefault(name, set()).add(key)
+        self._sessions.setdefault(name, {})[key] = None
+        return True
 
     def leave(self, key: Hashable) -> None:
         """The connection is gone."""
@@ -58,8 +59,12 @@ class Sessions:
         """Count the connections that are in a session."""
         return len(self._sessions.get(name, ()))
 
+    def members(self, name: str) -> list[Hashable]:
+        """The connections that are in a session, who came first first."""
+        return list(self._sessions.get(name, ()))
+
     def _drop(self, name: str, key: Hashable) -> None:
         connections = self._sessions[name]
-        connections.discard(key)
+        connections.pop(key, None)
         if not connections:
             del self._sessions[name]

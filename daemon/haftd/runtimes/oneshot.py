@@ -4,6 +4,7 @@ Rules:
 
 - A tool that asks has ended. It is run again with the answer added, as often as it asks, up to
   `_MOST_RUNS`; nothing outside knows of that. What an asking run left behind is ended first.
+- One that asks what was answered before has not read its answers: it fails, and is no loop.
 - Standard output is held back while it may still become an outcome, and goes out as it comes from
   the moment it cannot: it begins otherwise, or is too long. What is no outcome is output.
 - What a process killed by a signal had said is output, not its outcome.
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 import trio
 
-from haft_protocol.errors import RpcError
+from haft_protocol.errors import RpcError, shown
 from haft_protocol.outcome import (
     Failure,
     NeedsInput,
@@ -59,6 +60,11 @@ class OneShot:
         )
         runs = 1
         while said.question is not None:
+            if said.question.id in answers:
+                raise self._fail(
+                    f"The tool asked {shown(said.question.id)} again, although it was given the "
+                    "answer in `tool.answers`."
+                )
             answers[said.question.id] = await self._ask(said.question)
             runs += 1
             again = await self._start(self._resolve(answers))
@@ -109,7 +115,10 @@ class OneShot:
             raise self._cannot(failed.message) from None
 
     def _cannot(self, why: str) -> ToolFailed:
-        failure = ToolFailed(f"The tool could not be run again with the answer: {why}")
+        return self._fail(f"The tool could not be run again with the answer: {why}")
+
+    def _fail(self, message: str) -> ToolFailed:
+        failure = ToolFailed(message)
         self._port.ended(Ended(failure=failure))
         return failure
 

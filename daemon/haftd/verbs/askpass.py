@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from haft_protocol.errors import mark_not_found, question_void
+from haft_protocol.errors import inquiry_failed, mark_not_found, question_void
 from haft_protocol.methods import AskpassParams, AskpassResult
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
-from haftd.asking import Void
+from haftd.asking import NoAnswer, Void
 from haftd.caller import Caller
 from haftd.daemon import Daemon
 from haftd.supervisor import Use
@@ -64,6 +64,8 @@ async def _ask(daemon: Daemon, caller: Caller, params: AskpassParams, use: Use) 
         answer = await use.asking.ask(question, private=True)
     except Void:
         raise question_void(use.handle.id) from None
+    except NoAnswer as none:
+        raise inquiry_failed(use.handle.id, str(none)) from None
     daemon.record("askpass", caller, use.handle, question=question.id, prompt=text)
     return AskpassResult(answer)
 

@@ -19,6 +19,8 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     caller.inquiry = params.capabilities.inquiry
     caller.initialized = True
     caller.session = daemon.session_of(caller, params)
+    if caller.inquiry:
+        daemon.links.arrive()
     return InitializeResult(
         server=ServerInfo("haftd", daemon.facts.version),
         protocol=PROTOCOL,

@@ -6,11 +6,14 @@ ids before anything of them runs.
 
 from __future__ import annotations
 
+from typing import Any
+
 from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
+from haftd.inquiry.base import Origin
 from haftd.starting import Prepared
 from haftd.supervisor import Use
 
@@ -20,7 +23,7 @@ from .reading import answer, look, plan
 __all__ = ["spawn", "start"]
 
 
-def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
+def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = None) -> object:
     """Admit the id and schedule the tool; answers once it runs and `wait` holds.
 
     Raises what admission, arguments and the definition may raise; a tool that cannot be started
@@ -30,7 +33,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use, _ = start(daemon, caller, ready)
+    handle, use, _ = start(daemon, caller, ready, context)
     if use is None:
         return look(daemon, params, handle)
 
@@ -43,9 +46,18 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams) -> object:
     return Later(started)
 
 
-def start(daemon: Daemon, caller: Caller, ready: Prepared) -> tuple[Handle, Use | None, bool]:
-    """Start what was prepared, as `Starter.start` does, and record that it runs once it does."""
-    handle, use, is_new = daemon.starter.start(ready)
+def start(
+    daemon: Daemon, caller: Caller, ready: Prepared, context: Any = None
+) -> tuple[Handle, Use | None, bool]:
+    """Start what was prepared, as `Starter.start` does, and record that it runs once it does.
+    `context` is handed to whoever answers its questions."""
+    origin = Origin(
+        caller=caller,
+        call_id=ready.call_id,
+        context=context,
+        questions=ready.tool.questions,
+    )
+    handle, use, is_new = daemon.starter.start(ready, origin)
 
     def record() -> None:
         if use is not None and use.grip is not None:

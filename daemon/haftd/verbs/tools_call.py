@@ -18,7 +18,13 @@ import msgspec
 import trio
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import action_not_supported, invalid_arguments, shown, shutting_down
+from haft_protocol.errors import (
+    action_not_supported,
+    for_a_person,
+    invalid_arguments,
+    shown,
+    shutting_down,
+)
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
@@ -31,6 +37,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.tools.arguments import check_against
 from haftd.tools.calling import Call, read_call
@@ -65,6 +72,7 @@ def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> objec
     tool = _tool(daemon, params)
     reply: object
     if _is_stateful(tool, params):
+        params = msgspec.structs.replace(params, call_id=call_id)
         reply = _serve(daemon, caller, params, read_call(tool, params.arguments))
     else:
         reply = _run(daemon, caller, tool, params, session, call_id)
@@ -115,7 +123,7 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
 def _serve(daemon: Daemon, caller: Caller, params: ToolsCallParams, call: Call) -> object:
     """The verb of a call on a handle."""
     if call.action == "spawn":
-        return spawn(daemon, caller, _spawn_of(params, call))
+        return spawn(daemon, caller, _spawn_of(params, call), params.context)
     handle = daemon.find(caller, params, call.id)
     if handle.tool != params.tool:
         whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
@@ -124,9 +132,21 @@ def _serve(daemon: Daemon, caller: Caller, params: ToolsCallParams, call: Call) 
     if call.action == "fetch":
         return fetch(daemon, caller, _made(FetchParams, params.tool, id=call.id, **more))
     if call.action == "apply":
+        _refuse_for_a_person(daemon, handle)
         made = _made(ApplyParams, params.tool, id=call.id, input=call.input, **more)
         return apply(daemon, caller, made)
     return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
+
+
+def _refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
+    """What a model says is no answer to what a person is asked."""
+    use = daemon.supervisor.use_of(handle)
+    asked = None if use is None else use.asking.now
+    if use is None or asked is None or use.asking.router is None:
+        return
+    inquiry = use.asking.router.describe(asked)
+    if inquiry.is_for_a_person or inquiry.is_secret:
+        raise for_a_person(asked.question.id)
 
 
 def _made(kind: type[P], tool: str, **fields: Any) -> P:
@@ -189,7 +209,7 @@ def _run(
         max_bytes=most,
     )
     ready = daemon.starter.prepare(session, as_spawn)
-    handle, use, is_new = start(daemon, caller, ready)
+    handle, use, is_new = start(daemon, caller, ready, params.context)
 
     async def ended() -> object:
         try:

@@ -1,0 +1,1 @@
+"""Finding whoever answers a tool's question."""

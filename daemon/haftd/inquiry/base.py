@@ -1,0 +1,98 @@
+"""The seam between a question and whoever may answer it.
+
+A backend is one coroutine, `async def ask(way)`. Rules:
+
+- It returns `Answered` with an answer that it has checked by `haft_protocol.inquiries.read_reply`, or
+  `Declined`: then the next backend is asked. It raises `InquiryFailed` where the inquiry has failed
+  for good; then nobody else is asked.
+- Whoever answers wrongly is asked again, `AGAIN` times at most, and has declined then.
+- It may wait without bound. Cancelled, it ends all that it has begun for this question.
+- An answer is in no log, no error, no argument of a program. One that is no place for a secret says
+  so by `takes_secrets` and is not asked for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import trio
+
+from haft_protocol.inquiries import Inquiry
+from haftd.caller import Caller
+from haftd.tools.definition import QuestionPolicy
+
+__all__ = [
+    "AGAIN",
+    "Answered",
+    "Backend",
+    "Declined",
+    "InquiryFailed",
+    "Origin",
+    "Outcome",
+    "Way",
+]
+
+AGAIN = 2
+"""How often one that answered wrongly is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where the questions of one use come from: who called, under which `call_id`, with which
+    `context`, and what the tool's definition says of its questions."""
+
+    caller: Caller
+    call_id: str | None = None
+    context: Any = field(default=None, repr=False)
+    questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Way:
+    """One question on its way: what is asked, for whom, and who was asked in vain already."""
+
+    inquiry: Inquiry
+    origin: Origin
+    tool: str
+    tried: set[object] = field(default_factory=set)
+    arrivals: int = 0
+    """Who had arrived when it was last asked; the client backend's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer; `who` says who gave it, for the audit log."""
+
+    answer: Any = field(repr=False)
+    who: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Somebody else is to be asked; `why` is for the log."""
+
+    why: str
+
+
+Outcome = Answered | Declined
+
+
+class InquiryFailed(Exception):
+    """The inquiry has failed for good; the argument says why, as the rest of a sentence."""
+
+
+class Backend(Protocol):
+    """One way of finding an answer."""
+
+    name: str
+    takes_secrets: bool
+    """Whether a secret may be asked here: a person is there to answer, and nothing keeps it."""
+
+    async def ask(self, way: Way) -> Outcome:
+        """See the head of this file."""
+
+    async def change(self, way: Way) -> None:
+        """Wait until one that declined may do otherwise; most never do."""
+        await trio.sleep_forever()

@@ -1,0 +1,171 @@
+"""The desk: takes each question of a tool to whoever answers it.
+
+Rules: a fixed answer of the definition needs nobody. A question goes to the backends in the
+configured order until one answers; where all decline it stays open, for `inquiries/answer` and
+`apply`, and for a client that comes later. A secret goes to a person: not to an assistant, not to a
+backend that is no place for it. What no backend can mend fails the inquiry, and with it the tool.
+Every answer is recorded, a secret or private one without what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+import trio
+from msgspec import UNSET
+
+from haft_protocol.errors import shown
+from haft_protocol.inquiries import Inquiry, Target, inquiry_id, schema
+from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
+from haftd.asking import Asked, NoAnswer
+from haftd.core.handles import Handle
+
+from .base import Answered, Backend, InquiryFailed, Origin, Way
+
+__all__ = ["Desk", "Inquirer"]
+
+log = structlog.get_logger("haftd.inquiry")
+
+
+class Desk:
+    """Finds answers by `backends`, in their order. `record` writes who answered what into the
+    audit log."""
+
+    def __init__(self, backends: Sequence[Backend], record: Callable[..., None]) -> None:
+        self._backends = tuple(backends)
+        self._record = record
+
+    def inquirer(self, handle: Handle, origin: Origin) -> Inquirer:
+        """Who asks for one use of a tool."""
+        return Inquirer(self, handle, origin)
+
+    async def find(self, way: Way) -> Answered:
+        """The first answer there is. Raises `InquiryFailed`; waits while nobody answers."""
+        hopes = self._backends
+        while True:
+            for backend in hopes:
+                found = await self._try(backend, way)
+                if found is not None:
+                    return found
+            hopes = await self._changed(way)
+
+    async def _try(self, backend: Backend, way: Way) -> Answered | None:
+        question = way.inquiry.question
+        if way.inquiry.is_secret and not backend.takes_secrets:
+            return None
+        outcome = await backend.ask(way)
+        why = ""
+        if isinstance(outcome, Answered):
+            try:
+                check_answer(question, outcome.answer)
+            except InvalidAnswer:
+                why = "its answer does not fit"
+            else:
+                return outcome
+        else:
+            why = outcome.why
+        log.info("declined", backend=backend.name, question=question.id, why=why)
+        return None
+
+    async def _changed(self, way: Way) -> tuple[Backend, ...]:
+        """Wait until one that declined may do otherwise."""
+        changed: list[Backend] = []
+        async with trio.open_nursery() as nursery:
+
+            async def watch(backend: Backend) -> None:
+                await backend.change(way)
+                changed.append(backend)
+                nursery.cancel_scope.cancel()
+
+            for backend in self._backends:
+                nursery.start_soon(watch, backend)
+            nursery.start_soon(trio.sleep_forever)
+        return tuple(backend for backend in self._backends if backend in changed)
+
+    def record(
+        self, handle: Handle, question: Question, answer: Any, *, private: bool, **who: object
+    ) -> None:
+        """Write down who answered, and what, if that is anybody's business."""
+        private = private or isinstance(question.answer_type, Secret)
+        said: dict[str, object] = {"withheld": True} if private else {"answer": answer}
+        self._record(
+            **who,
+            session=handle.session,
+            handle=handle.id,
+            generation=handle.generation,
+            question=question.id,
+            **said,
+        )
+
+
+class Inquirer:
+    """Asks for one use of a tool; see `asking.Router`."""
+
+    __slots__ = ("_desk", "_handle", "_origin")
+
+    def __init__(self, desk: Desk, handle: Handle, origin: Origin) -> None:
+        self._desk = desk
+        self._handle = handle
+        self._origin = origin
+
+    def known(self, question: Question) -> tuple[Any] | None:
+        """See `asking.Router`: what the definition answers itself."""
+        policy = self._origin.questions.get(question.id)
+        if policy is None or policy.answer is UNSET:
+            return None
+        if isinstance(question.answer_type, Secret):
+            raise NoAnswer(
+                f"question {shown(question.id)} asks for a secret, which is no matter for a "
+                "definition; take its `answer` out"
+            )
+        try:
+            answer = check_answer(question, policy.answer)
+        except InvalidAnswer as wrong:
+            raise NoAnswer(f"the answer in the tool's definition does not fit: {wrong}") from None
+        self._desk.record(self._handle, question, answer, private=False, by="definition")
+        return (answer,)
+
+    async def route(self, asked: Asked) -> None:
+        """See `asking.Router`."""
+        inquiry = self.describe(asked)
+        if inquiry.is_secret and not inquiry.is_for_a_person:
+            asked.give_up(
+                f"question {shown(asked.question.id)} asks for a secret, which only a person "
+                "answers, but the tool's definition sends it to the assistant"
+            )
+            return
+        way = Way(inquiry, self._origin, self._handle.tool)
+        try:
+            found = await self._desk.find(way)
+        except InquiryFailed as failed:
+            asked.give_up(str(failed))
+            return
+        if asked.give(found.answer):
+            self._desk.record(
+                self._handle, asked.question, found.answer, private=asked.private, **found.who
+            )
+
+    def describe(self, asked: Asked) -> Inquiry:
+        """See `asking.Router`."""
+        handle, question = self._handle, asked.question
+        call_id = self._origin.call_id or f"{handle.id}.{handle.generation}"
+        name = inquiry_id(handle.tool, call_id)
+        context = self._origin.context
+        return Inquiry(
+            session=handle.session,
+            handle=handle.id,
+            call_id=call_id,
+            inquiry_id=name,
+            question=question,
+            schema=schema(name, question.answer_type),
+            target=self._target(question),
+            context=UNSET if context is None else context,
+        )
+
+    def _target(self, question: Question) -> Target:
+        policy = self._origin.questions.get(question.id)
+        if policy is not None and policy.target is not None:
+            return policy.target
+        return "user" if isinstance(question.answer_type, Secret) else "caller"

@@ -1,0 +1,96 @@
+"""What is asked of whoever answers a tool's question, and what they answer.
+
+Rules: everybody who is asked gets the same fields, pushed (`inquiry/ask`) or pulled
+(`inquiries/list`). An answer is checked as a whole before anything of it counts; it is in no
+message of an error and in no `repr`. Section 6.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .questions import (
+    Answer,
+    AnswerType,
+    Boolean,
+    InvalidAnswer,
+    Question,
+    Secret,
+    Select,
+    check_answer,
+)
+
+__all__ = ["ASK", "Inquiry", "Target", "inquiry_id", "read_reply", "schema"]
+
+ASK = "inquiry/ask"
+"""The request that a client with the capability `inquiry` gets."""
+
+Target = Literal["caller", "assistant", "user"] | dict[str, Any]
+
+
+class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A question on its way. `target` is `caller` where the definition says nothing, `assistant`,
+    `user` (a person, and nobody else), or the definition's own table. `schema` is that of the
+    answer. `context` is what the caller gave with its `tools/call`."""
+
+    session: str
+    handle: str
+    call_id: str
+    inquiry_id: str
+    question: Question
+    schema: dict[str, Any]
+    target: Target
+    context: Any = UNSET
+
+    @property
+    def is_for_a_person(self) -> bool:
+        """Whether nobody but a person may answer."""
+        return self.target == "user"
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the answer is kept from everybody but the tool."""
+        return isinstance(self.question.answer_type, Secret)
+
+
+class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    answer: Any
+    inquiry_id: str | UnsetType = UNSET
+
+
+def inquiry_id(tool: str, call_id: str) -> str:
+    """The id of what a call asks; its questions come one after the other and share it."""
+    return f"tool_call.{tool}.{call_id}"
+
+
+def schema(inquiry: str, answer_type: AnswerType) -> dict[str, Any]:
+    """The JSON Schema of an answer, as structured output takes it."""
+    match answer_type:
+        case Boolean():
+            answer: dict[str, Any] = {"type": "boolean"}
+        case Select(options=options):
+            answer = {"enum": list(options)}
+            if all(isinstance(option, str) for option in options):
+                answer = {"type": "string", **answer}
+        case _:
+            answer = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {"inquiry_id": {"type": "string", "const": inquiry}, "answer": answer},
+        "required": ["inquiry_id", "answer"],
+        "additionalProperties": False,
+    }
+
+
+def read_reply(inquiry: Inquiry, reply: object) -> Answer:
+    """The answer in `{"answer": …}`, which may name its `inquiry_id`; raises `InvalidAnswer`."""
+    try:
+        said = msgspec.convert(reply, _Reply)
+    except msgspec.ValidationError:
+        raise InvalidAnswer('an answer is an object {"answer": …}') from None
+    if said.inquiry_id is not UNSET and said.inquiry_id != inquiry.inquiry_id:
+        raise InvalidAnswer("the answer is for another inquiry")
+    return check_answer(inquiry.question, said.answer)

@@ -1,0 +1,445 @@
+"""Questions of tools over the wire: who is asked, who may answer, and what becomes of the tool."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.inquiring import Client, asking, tool
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+SELECT = {"Select": {"options": ["gently", "quickly", 3]}}
+TOOLS = "".join(
+    [
+        tool("modify_file", asking("backup", text="Create backup files?")),
+        tool("three", asking("sure"), asking("how", SELECT), asking("name", "Text")),
+        tool("held", asking("sure"), asking("name", "Text"), stateful=True),
+        tool(
+            "fixed",
+            asking("sure"),
+            asking("name", "Text"),
+            more="questions = { sure = { answer = true }, name = { target = 'user' } }",
+            stateful=True,
+        ),
+        tool("misfixed", asking("sure"), more="questions.sure.answer = 'yes'"),
+        tool("model", asking("sure"), more="questions.sure.target = 'assistant'"),
+        tool("tabled", asking("sure"), more="questions.sure.target = { model = 'small' }"),
+        tool("secret", asking("pass", "Secret"), stateful=True),
+        tool("leaky", asking("pass", "Secret"), more="questions.pass.target = 'assistant'"),
+        tool("stored", asking("pass", "Secret"), more="questions.pass.answer = 'canary'"),
+        tool("again", asking("sure")).replace('call["answers"]:', "():"),
+    ]
+)
+_sessions = itertools.count()
+Join = Callable[..., Client]
+
+
+@pytest.fixture(scope="module")
+def asker() -> Iterator[RunningDaemon]:
+    """A daemon whose tools ask."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+    yield one
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def join(asker: RunningDaemon) -> Iterator[Join]:
+    """Connect clients to one session, closed after the test."""
+    session = f"q{next(_sessions)}"
+    clients: list[Client] = []
+
+    def make(name: str = "host", *, able: bool = True) -> Client:
+        clients.append(Client(asker, name, session, able=able))
+        return clients[-1]
+
+    yield make
+    for one in clients:
+        one.close()
+    with Client(asker, session=session) as last:
+        last.call("session/close")
+
+
+def call(client: Client, name: str, **more: Any) -> int:
+    return client.start("tools/call", tool=name, **more)
+
+
+# ── pushed ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tool_that_needs_input_asks_its_caller_and_is_run_again(join: Join) -> None:
+    """The documents' own example: modify a file, with its question; the caller sends no arguments
+    a second time, and sees the result only."""
+    host = join()
+    context = {"messages": [{"role": "user", "content": "Modify file X"}]}
+    running = call(host, "modify_file", call_id="call_a3b7", context=context)
+    asked = host.asked()
+    handle = asked["params"].pop("handle")
+    session = asked["params"].pop("session")
+    assert asked["params"] == {
+        "call_id": "call_a3b7",
+        "inquiry_id": "tool_call.modify_file.call_a3b7",
+        "question": {
+            "id": "backup",
+            "text": "Create backup files?",
+            "answer_type": {"type": "boolean"},
+        },
+        "schema": {
+            "type": "object",
+            "properties": {
+                "inquiry_id": {"type": "string", "const": "tool_call.modify_file.call_a3b7"},
+                "answer": {"type": "boolean"},
+            },
+            "required": ["inquiry_id", "answer"],
+            "additionalProperties": False,
+        },
+        "target": "caller",
+        "context": context,
+    }
+    host.result(asked, {"inquiry_id": "tool_call.modify_file.call_a3b7", "answer": True})
+    state = host.finish(running)
+    assert state["result"] == '{"backup": true}' and state["id"] == handle
+    assert state["session"] == session and state["notifications"] == []
+
+
+def test_several_questions_come_in_a_row_and_answers_are_kept(join: Join) -> None:
+    host = join()
+    running = call(host, "three")
+    for id, answer in (("sure", True), ("how", 3), ("name", "Ada")):
+        asked = host.asked()
+        assert asked["params"]["question"]["id"] == id
+        host.reply(asked, answer)
+    assert json.loads(host.finish(running)["result"]) == {"sure": True, "how": 3, "name": "Ada"}
+
+
+def test_a_tool_that_asks_again_what_was_answered_fails(join: Join) -> None:
+    host = join()
+    running = call(host, "again")
+    host.reply(host.asked(), True)
+    message = host.finish(running)["error"]["message"]
+    assert message.startswith("The tool asked 'sure' again, although it was given the answer")
+    assert host.is_asked_nothing()
+
+
+def test_parallel_calls_ask_in_parallel(join: Join) -> None:
+    host = join()
+    running = {f"c{n}": call(host, "modify_file", call_id=f"c{n}") for n in range(8)}
+    asked = [host.asked() for _ in running]
+    assert {one["params"]["call_id"] for one in asked} == set(running)
+    for number, one in enumerate(reversed(asked)):
+        host.reply(one, number % 2 == 0)
+        state = host.finish(running[one["params"]["call_id"]])
+        assert json.loads(state["result"]) == {"backup": number % 2 == 0}
+
+
+def test_the_target_of_the_definition_is_passed_on(join: Join) -> None:
+    host = join()
+    for name, target in (("model", "assistant"), ("tabled", {"model": "small"})):
+        running = call(host, name)
+        asked = host.asked()
+        assert asked["params"]["target"] == target
+        host.reply(asked, True)
+        assert host.finish(running)["result"] == '{"sure": true}'
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"answer": "yes"},
+        {"answer": None},
+        {"answer": 1},
+        {},
+        {"answer": True, "why": "so"},
+        {"answer": True, "inquiry_id": "tool_call.modify_file.other"},
+        True,
+        None,
+        [],
+    ],
+)
+def test_who_answers_wrongly_is_asked_again_twice_and_has_declined_then(
+    join: Join, wrong: object
+) -> None:
+    host, other = join(), join("other")
+    running = call(host, "modify_file", call_id="c")
+    for _ in range(3):
+        host.result(host.asked(), wrong)
+    other.reply(other.asked(), True)
+    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.is_asked_nothing()
+
+
+def test_a_wrong_answer_may_be_put_right(join: Join) -> None:
+    host = join()
+    running = call(host, "modify_file")
+    host.reply(host.asked(), "yes")
+    host.reply(host.asked(), True)
+    assert host.finish(running)["result"] == '{"backup": true}'
+
+
+@pytest.mark.parametrize("code", [-32601, -32800])
+def test_who_declines_is_passed_over(join: Join, code: int) -> None:
+    host, other = join(), join("other")
+    running = call(host, "modify_file")
+    host.refuse(host.asked(), code)
+    other.reply(other.asked(), False)
+    assert host.finish(running)["result"] == '{"backup": false}'
+
+
+def test_a_failed_inquiry_stops_the_tool_and_says_so(join: Join) -> None:
+    host, other = join(), join("other")
+    running = call(host, "modify_file")
+    host.refuse(host.asked(), -32000, "the model is not to be reached")
+    state = host.finish(running)
+    assert state["state"] == "stopped" and "result" not in state
+    message = state["error"]["message"]
+    assert message == "The inquiry failed: host answered: the model is not to be reached."
+    assert other.is_asked_nothing()
+
+
+def test_a_client_that_dies_is_passed_over(join: Join) -> None:
+    host, other = join(able=False), join("first")
+    running = call(host, "modify_file")
+    asked = other.asked()
+    third = join("third")
+    other.close()
+    again = third.asked()
+    assert again["params"] == asked["params"]
+    third.reply(again, True)
+    assert host.finish(running)["result"] == '{"backup": true}'
+
+
+def test_the_callers_own_connection_is_asked_first(join: Join) -> None:
+    other, host = join("other"), join()
+    running = call(host, "modify_file")
+    host.reply(host.asked(), True)
+    host.finish(running)
+    assert other.is_asked_nothing()
+
+
+def test_another_session_is_never_asked(asker: RunningDaemon, join: Join) -> None:
+    host = join(able=False)
+    with Client(asker, session="elsewhere") as stranger:
+        running = call(host, "modify_file", call_id="c")
+        until(lambda: host.call("inquiries/list")["inquiries"], "it is asked")
+        assert stranger.is_asked_nothing()
+        with pytest.raises(Refused, match="-32011"):
+            stranger.call("inquiries/answer", inquiry_id="tool_call.modify_file.c", answer=True)
+        host.call("inquiries/answer", inquiry_id="tool_call.modify_file.c", answer=True)
+        host.finish(running)
+
+
+def test_replies_to_nothing_are_counted_and_harm_nothing(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    before = host.call("daemon/status")["refused"].get("reply", 0)
+    running = call(host, "modify_file")
+    asked = host.asked()
+    for id in ("haft.2", "haft.0", 1, None, "x", asked["id"].upper(), [asked["id"]]):
+        host.reply({"id": id}, False)
+    deep = '{"jsonrpc":"2.0","id":"haft.77","result":' + "[" * 500 + "]" * 500 + "}"
+    host.send_raw(deep.encode() + b"\n")
+    host.send([{"jsonrpc": "2.0", "id": asked["id"], "result": {"answer": True}}])
+    host.reply(asked, False)
+    assert host.finish(running)["result"] == '{"backup": true}'
+    host.reply(asked, False)
+    assert host.call("daemon/status")["refused"]["reply"] == before + 10
+
+
+def test_a_reply_that_is_none_counts_as_declined(join: Join) -> None:
+    host, other = join(), join("other")
+    for wrong in (
+        {"result": {"answer": True}, "error": {"code": 1, "message": "m"}},
+        {"error": "no"},
+        {"error": {"code": "x"}},
+    ):
+        running = call(host, "modify_file")
+        host.send({"jsonrpc": "2.0", "id": host.asked()["id"], **wrong})
+        other.reply(other.asked(), True)
+        assert host.finish(running)["result"] == '{"backup": true}'
+
+
+def test_one_that_never_answers_leaves_64_open_and_others_are_asked(join: Join) -> None:
+    host, other = join(), join("other")
+    for number in range(64):
+        call(host, "modify_file", call_id=f"c{number}")
+        host.asked()
+    running = call(host, "modify_file", call_id="more")
+    asked = other.asked()
+    assert asked["params"]["call_id"] == "more"
+    other.reply(asked, True)
+    assert host.finish(running)["result"] == '{"backup": true}'
+
+
+# ── pulled ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_question_outlives_who_asked_and_another_client_answers_it(join: Join) -> None:
+    gone = join()
+    gone.call("spawn", tool="held", id="h", wait="input")
+    pushed = gone.asked()["params"]
+    gone.close()
+    thin = join("thin", able=False)
+    (listed,) = thin.call("inquiries/list")["inquiries"]
+    assert listed == pushed and listed["call_id"] == "h.1"
+    answer = {"inquiry_id": listed["inquiry_id"], "question": "sure"}
+    for wrong in ("yes", None, 1):
+        with pytest.raises(Refused, match="-32011"):
+            thin.call("inquiries/answer", answer=wrong, **answer)
+    assert thin.call("inquiries/answer", answer=True, **answer) == {}
+    state = thin.call("fetch", id="h", wait="input")
+    assert state["question"]["id"] == "name"
+    with pytest.raises(Refused, match="does not ask the question 'sure' now"):
+        thin.call("inquiries/answer", answer=True, **answer)
+    thin.call("apply", id="h", input="Ada", wait="stopped")
+    assert thin.call("inquiries/list")["inquiries"] == []
+    with pytest.raises(Refused, match="Nothing is asked now"):
+        thin.call("inquiries/answer", inquiry_id=listed["inquiry_id"], answer=True)
+
+
+@pytest.mark.parametrize("way", ["apply", "inquiries/answer"])
+def test_whoever_is_first_counts_and_who_was_asked_is_told(join: Join, way: str) -> None:
+    host, other = join(), join("other", able=False)
+    host.call("spawn", tool="held", id="h", wait="input")
+    asked = host.asked()
+    if way == "apply":
+        other.call("apply", id="h", input=True, wait="input")
+    else:
+        inquiry = asked["params"]["inquiry_id"]
+        other.call("inquiries/answer", inquiry_id=inquiry, answer=True)
+    cancelled = host.told("$/cancelRequest")
+    assert cancelled["params"] == {"id": asked["id"]} and "id" not in cancelled
+    host.reply(asked, False)
+    name = host.asked()
+    assert name["params"]["question"]["id"] == "name"
+    host.reply(name, "Ada")
+    state = host.call("fetch", id="h", wait="stopped")
+    assert json.loads(state["result"]) == {"sure": True, "name": "Ada"}
+
+
+def test_who_comes_while_it_is_open_is_asked(join: Join) -> None:
+    host = join(able=False)
+    host.call("spawn", tool="held", id="h", wait="input")
+    late = join("late")
+    late.reply(late.asked(), True)
+    assert late.asked()["params"]["question"]["id"] == "name"
+
+
+def test_the_end_of_the_tool_ends_its_question(join: Join) -> None:
+    host = join()
+    host.call("spawn", tool="held", id="h", wait="input")
+    asked = host.asked()
+    host.call("abort", id="h")
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    assert host.call("inquiries/list")["inquiries"] == []
+
+
+def test_a_call_that_is_cancelled_takes_its_question_along(join: Join) -> None:
+    host = join()
+    running = call(host, "modify_file")
+    asked = host.asked()
+    host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": running}})
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    with pytest.raises(Refused, match="-32800"):
+        host.finish(running)
+
+
+def test_all_sessions_can_be_listed(join: Join) -> None:
+    host = join(able=False)
+    host.call("spawn", tool="held", id="h", wait="input")
+    everything = host.call("inquiries/list", session="*")["inquiries"]
+    assert host.call("inquiries/list")["inquiries"][0] in everything
+
+
+# ── what the definition says ─────────────────────────────────────────────────────────────────────
+
+
+def test_a_fixed_answer_needs_nobody(join: Join) -> None:
+    host = join()
+    state = host.call("spawn", tool="fixed", id="h", wait="input")
+    assert state["question"]["id"] == "name"
+    asked = host.asked()["params"]
+    assert asked["question"]["id"] == "name" and asked["target"] == "user"
+
+
+def test_a_fixed_answer_that_does_not_fit_stops_the_tool(join: Join) -> None:
+    host = join()
+    state = host.finish(call(host, "misfixed"))
+    assert "the tool's definition does not fit: question 'sure' takes" in state["error"]["message"]
+
+
+def test_what_a_person_is_asked_no_model_answers(join: Join) -> None:
+    host = join(able=False)
+    for name in ("fixed", "secret"):
+        host.call("spawn", tool=name, id=name, wait="input")
+        given = {"action": "apply", "id": name, "input": "canary"}
+        with pytest.raises(Refused, match="asked of a person"):
+            host.call("tools/call", tool=name, arguments=given)
+        state = host.call("apply", id=name, input="mine", wait="stopped")
+        assert "mine" in state["result"]
+
+
+def test_a_model_may_answer_what_is_not_for_a_person(join: Join) -> None:
+    host = join(able=False)
+    host.call("tools/call", tool="held", arguments={"action": "spawn", "id": "h"})
+    given = {"action": "apply", "id": "h", "input": True, "wait": "output"}
+    state = host.call("fetch", id="h", wait="input")
+    assert state["state"] == "waiting"
+    host.call("tools/call", tool="held", arguments=given)
+    assert host.call("fetch", id="h", wait="input")["question"]["id"] == "name"
+
+
+@pytest.mark.parametrize(("name", "why"), [("leaky", "only a person"), ("stored", "no matter for")])
+def test_a_secret_is_no_matter_for_an_assistant_nor_for_a_definition(
+    join: Join, name: str, why: str
+) -> None:
+    host = join()
+    state = host.finish(call(host, name))
+    assert why in state["error"]["message"] and host.is_asked_nothing()
+
+
+def test_a_secret_is_asked_of_a_person_and_is_nowhere_afterwards(
+    asker: RunningDaemon, join: Join
+) -> None:
+    host = join()
+    host.call("spawn", tool="secret", id="a", wait="input")
+    asked = host.asked()
+    assert asked["params"]["target"] == "user"
+    host.reply(asked, "canary-1")
+    assert "canary-1" in host.call("fetch", id="a", wait="stopped")["result"]
+    host.call("spawn", tool="secret", id="b", wait="input")
+    pulled = host.asked()["params"]["inquiry_id"]
+    host.call("inquiries/answer", inquiry_id=pulled, answer="canary-2")
+    host.call("fetch", id="b", wait="stopped")
+    for path in [asker.log, *(asker.state / "haft").rglob("*")]:
+        assert not path.is_file() or b"canary" not in path.read_bytes(), path
+
+
+def test_who_answered_is_recorded(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    host.call("spawn", tool="fixed", id="h", wait="input")
+    host.reply(host.asked(), "Ada")
+    session = host.call("fetch", id="h", wait="stopped")["session"]
+    lines = (asker.state / "haft" / "audit.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    found = [one for one in records if one["event"] == "answer" and one["session"] == session]
+    for one in found:
+        del one["at"]
+    here = {"event": "answer", "session": session, "handle": "h", "generation": 1}
+    client = next(one["client"] for one in records if one.get("session") == session)
+    assert found == [
+        {**here, "by": "definition", "question": "sure", "input": True},
+        {**here, "by": "client", "client": client, "question": "name", "input": "Ada"},
+    ]
