@@ -140,3 +140,15 @@ def test_the_last_screen_stays_paintable() -> None:
     cut = drawn(STEADY + b"\x1b[3")
     cut.close()
     assert cut.paint() == before
+
+
+def test_the_last_painting_of_a_large_screen_is_its_text() -> None:
+    screen = Screen(200, 100, lambda reply: None)
+    screen.feed(b"\x1b[?1049h\x1b[31mred\x1b[0m\r\n\x1b[9;9Hthere")
+    before = screen.snapshot()
+    screen.close()
+    copy = Screen(200, 100, lambda reply: None)
+    copy.feed(screen.paint())
+    after = copy.snapshot()
+    assert b"[31m" not in screen.paint()
+    assert (after.lines, after.cursor, after.alt) == (before.lines, before.cursor, True)

@@ -188,3 +188,8 @@ def test_what_would_take_long_is_read_without_being_drawn(
 def test_a_few_of_what_is_heavy_are_drawn() -> None:
     data = b"\x1b[2J\x1b[Hold" * 20 + b"\x1b[2J\x1b[Hnew"
     assert read(data) == "new"
+
+
+def test_the_marks_of_a_shell_are_no_text_and_begin_no_line() -> None:
+    marked = b"<\x1b]133;A\x07$ \x1b]133;B\x07>"
+    assert read(marked) == read(b"10%\r" + marked) == "<$ >"

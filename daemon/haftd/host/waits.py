@@ -48,7 +48,8 @@ class Blocked:
     """It waits in an epoll for more than what is sought: an event loop. What such a set has, the
     program has once put there (libuv takes out what it has stopped to read when it next stirs)."""
     idle: bool = False
-    """It is away, and waits without an end for a lock or for what others send it: for work."""
+    """It is away, and waits without an end for a lock or for what others send it, for work; or it
+    keeps an event loop's house."""
     pipes: frozenset[int] = frozenset()
     """The inodes of the pipes that it waits for beside what is sought."""
     line: bytes = b""
@@ -231,7 +232,10 @@ def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) 
         return Blocked(state, within, outward, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Unclear
-    idle = within is None and call.shape in ("poll", "select", "epoll")
+    # The timers of an event loop that hears of nothing but its own program are housekeeping: V8
+    # clears its memory by such a loop in a thread of its own, for as long as a second.
+    kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
+    idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
     return Blocked("away", within, outward, terminals, idle=idle)
 
 

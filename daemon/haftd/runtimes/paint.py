@@ -19,7 +19,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["KEPT_UNFINISHED", "paint"]
+from .base import ScreenShot
+
+__all__ = ["KEPT_UNFINISHED", "outline", "paint"]
 
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
@@ -39,6 +41,14 @@ _SHAPES = {0: 5, 1: 1, 2: 3}
 """The number of a blinking bar, block and underline; a steady one has the next."""
 
 _FIRST_SHAPE = (1, False)
+
+
+def outline(shot: ScreenShot) -> bytes:
+    """Draw only the text and the cursor of what was shown, which takes no time."""
+    enter = b"\x1b[?1049h\x1b[H" if shot.alt else b""
+    row, col = shot.cursor
+    text = "\r\n".join(shot.lines).rstrip().encode()
+    return b"%s%s\x1b[%d;%dH" % (enter, text, row + 1, col + 1)
 
 
 def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:

@@ -29,7 +29,7 @@ from haft_protocol.inputs import Mouse
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
-from .paint import KEPT_UNFINISHED, paint
+from .paint import KEPT_UNFINISHED, outline, paint
 
 __all__ = ["Scratch", "Screen", "is_loaded", "is_loading", "load"]
 
@@ -58,6 +58,9 @@ of dropping a page."""
 
 _MOST_BLANK = 256
 """Blank lines in a row that are counted one by one."""
+
+_MOST_PAINTED = 10_000
+"""Cells whose last picture keeps its styles; painting a larger one would hold everybody up."""
 
 _BRACKETED_PASTE = 2004
 _APPLICATION_CURSOR = 1
@@ -409,7 +412,10 @@ class Screen:
         if is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:
-            self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            if self._shot is not None and self._rows * self._cols > _MOST_PAINTED:
+                self._painted = outline(self._shot)
+            else:
+                self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.close()
             self._terminal = self._keys = self._mouse = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0

@@ -64,6 +64,9 @@ _HARMLESS = re.compile(
 _DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
 _LINE_ENDS = re.compile("\r+\n")
 _LINE_ENDS_RAW = re.compile(rb"\r+\n")
+_MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}(?:\x07|\x1b\\)")
+"""Marks of a shell; the library begins a fresh line at one, which the program did not print."""
+
 _AT_LINE_START = re.compile("(?<=\n)\r+")
 _SWITCH = re.compile(rb"\x1b\[\?[\d;]*\b(?:47|1047|1049)\b[\d;]*[hl]")
 
@@ -147,6 +150,7 @@ def _work(data: bytes, cells: int) -> float:
 
 def _drawn(terminal: screen.Scratch, context: bytes, data: bytes) -> str:
     """The lines that `data` has changed on a terminal that showed `context`."""
+    context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
     terminal.feed(context)
     before = _page(terminal)
     parts: list[str] = []

@@ -19,7 +19,7 @@ from haftd.supervisor import Use
 
 __all__ = ["Condition", "Reading", "condition_of"]
 
-_SETTLED_S = 0.004
+_SETTLED_S = 0.001
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
 _LONGEST_PAUSE_S = 0.25
 _STILL_S = 0.3
