@@ -45,8 +45,10 @@ def seen(state: dict[str, Any]) -> str:
     screen = state.get("screen", {})
     parts += screen.get("lines", ())
     parts += [f"{row} {text}" for row, text in screen.get("changed", {}).items()]
-    parts.append((state.get("input_wanted") or {}).get("prompt", ""))
-    return "\n".join(part for part in parts if part)
+    text = "\n".join(part for part in parts if part)
+    prompt = (state.get("input_wanted") or {}).get("prompt", "")
+    # A prompt that was just printed is read there.
+    return text if text.endswith(prompt) else f"{text}\n{prompt}".lstrip()
 
 
 class Haft:
