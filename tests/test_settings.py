@@ -13,6 +13,7 @@ from haft_protocol.methods import LimitsResult
 from haftd.settings import (
     EXIT_CONFIG,
     ConfigError,
+    InquiryCommand,
     McpServer,
     Options,
     Paths,
@@ -146,6 +147,12 @@ WRONG = [
     ('[spool]\nmemory = "-1 MiB"', "spool.memory"),
     ('[toolpack]\nenable = ["rum"]', "toolpack.enable"),
     ('[inquiry]\nbackends = ["oracle"]', "inquiry.backends"),
+    ('[inquiry.command]\nargv = "ask"', "inquiry.command"),
+    ("[inquiry.command]\nargv = []", "inquiry.command"),
+    ('[inquiry.command]\nargv = ["ask"]\ntimeout = 5', "inquiry.command"),
+    ('[inquiry.command]\nargv = ["ask"]\ntimeout_s = 0', "inquiry.command"),
+    ('[inquiry.static]\ntool = "yes"', "inquiry.static.tool"),
+    ('[inquiry.static.tool]\nsure = ["yes"]', "inquiry.static.tool.sure"),
     ("[mcp]\nx = 3", "mcp.x"),
     ("[mcp.x]\ntools = 3", "mcp.x"),
     ('[mcp.x]\ncommand = ["a"]\nurl = "b"', "mcp.x"),
@@ -162,6 +169,17 @@ def test_a_wrong_key_is_named_and_the_default_stands(tmp_path: Path, text: str, 
     assert [(p.key, p.file) for p in problems] == [(key, places(tmp_path).config)]
     assert problems[0].line in (2, 3, 4)
     assert found == Settings()
+
+
+def test_a_backend_that_is_not_configured_is_left_out(tmp_path: Path) -> None:
+    text = '[inquiry]\nbackends = ["command", "client"]\n'
+    found, problems = load_settings(written(tmp_path, text))
+    assert found.inquiry.backends == ("client",) and [p.key for p in problems] == [
+        "inquiry.backends"
+    ]
+    found, problems = load_settings(written(tmp_path, f'{text}command.argv = ["ask", "-q"]\n'))
+    assert found.inquiry.backends == ("command", "client") and problems == []
+    assert found.inquiry.command == InquiryCommand(argv=("ask", "-q"), timeout_s=600)
 
 
 def test_a_wrong_key_beside_a_right_one_takes_nothing_with_it(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from haft_protocol.methods import Problem
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.connection import Rim
+from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
@@ -32,6 +33,7 @@ from haftd.host.mark import home_of
 from haftd.host.recover import Report
 from haftd.inquiry.base import Backend
 from haftd.inquiry.client import ClientBackend
+from haftd.inquiry.command import CommandBackend
 from haftd.inquiry.desk import Desk
 from haftd.inquiry.static import StaticBackend
 from haftd.links import Links
@@ -40,6 +42,7 @@ from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
 from haftd.starting import Place, Starter, find_askpass
+from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.verbs import spawning, table
@@ -82,13 +85,29 @@ def assemble(
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
     notices = Notices()
+    subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
     links = Links()
     audit = Audit(parts.paths.audit)
 
+    def news(handle: Handle) -> None:
+        notice = notices.changed(handle, time.time())
+        if notice is not None:
+            subscriptions.announce(handle.session, notice)
+
     def answered(*, answer: object = None, **more: object) -> None:
         said = {} if "withheld" in more else typed(answer)
         audit.record("answer", **more, **said)
+
+    def command() -> Backend:
+        own = parts.settings.inquiry.command
+        if own is None:
+            raise AssertionError("the settings leave the backend out where it has no command")
+        limits = {"wall_s": own.timeout_s}
+        return CommandBackend(
+            lambda: starter.own("inquiry", own.argv, limits),
+            lambda call, confirmed: starter.settled(call, confirmed),
+        )
 
     starter = Starter(
         place=Place(
@@ -103,9 +122,9 @@ def assemble(
         ),
         settings=parts.settings,
         catalogue=catalogue,
-        news=lambda handle: notices.changed(handle, time.time()),
+        news=news,
         registry=registry,
-        desk=Desk(_backends(parts.settings, links, sessions), answered),
+        desk=Desk(_backends(parts.settings, links, sessions, command), answered),
         journal=parts.journal,
         runtimes={"stdio": ProcessRuntime(), "pty": TerminalRuntime()},
         make_spool=_spools(parts.paths, parts.settings),
@@ -143,13 +162,16 @@ def assemble(
         facts=facts,
         audit=audit,
         notices=notices,
+        subscriptions=subscriptions,
         reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,
     )
 
 
-def _backends(settings: Settings, links: Links, sessions: Sessions) -> list[Backend]:
+def _backends(
+    settings: Settings, links: Links, sessions: Sessions, command: Callable[[], Backend]
+) -> list[Backend]:
     """Who answers questions, in the configured order."""
 
     def members(name: str) -> list[Caller]:
@@ -157,6 +179,7 @@ def _backends(settings: Settings, links: Links, sessions: Sessions) -> list[Back
 
     made: dict[str, Callable[[], Backend]] = {
         "client": lambda: ClientBackend(links, members),
+        "command": command,
         "static": lambda: StaticBackend(settings.inquiry.static),
     }
     return [made[name]() for name in settings.inquiry.backends]
@@ -167,6 +190,7 @@ def rim_of(daemon: Daemon) -> Rim:
 
     def gone(caller: Caller) -> None:
         daemon.sessions.leave(caller)
+        daemon.subscriptions.leave(caller)
 
     limits = daemon.settings.limits
     links = daemon.links

@@ -30,6 +30,7 @@ __all__ = [
     "EXIT_CONFIG",
     "ConfigError",
     "DaemonSettings",
+    "InquiryCommand",
     "InquirySettings",
     "LogLevel",
     "McpServer",
@@ -130,10 +131,19 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     start: Literal["lazy", "eager"] = "lazy"
 
 
+class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """`[inquiry.command]`: the program that answers, and for how many seconds it may think."""
+
+    argv: tuple[str, ...]
+    timeout_s: float = 600.0
+
+
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[inquiry]`: who answers questions, in order."""
 
     backends: tuple[str, ...] = ("client",)
+    command: InquiryCommand | None = None
+    """For the backend `command`."""
     static: Mapping[str, Mapping[str, Answer]] = {}
     """Answers by tool and question, for the backend `static`."""
 
@@ -216,7 +226,7 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
             continue
         for section, values in _sections(document, problems):
             found.setdefault(section, {}).update(values)
-    return _settings(found, problems), problems
+    return _settings(found, paths.config, problems), problems
 
 
 def _files(paths: Paths) -> list[Path]:
@@ -282,6 +292,18 @@ def _hosts(value: object) -> tuple[str, ...]:
     return names
 
 
+def _inquiry_command(value: object) -> InquiryCommand:
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table of `argv` and `timeout_s`")
+    if unknown := sorted(set(value) - {"argv", "timeout_s"}):
+        raise Wrong((), _unknown(unknown[0], ("argv", "timeout_s"), "key"))
+    argv = _texts()(value.get("argv"))
+    if not argv:
+        raise Wrong((), "`argv` names no program")
+    given = value.get("timeout_s", InquiryCommand(argv=argv).timeout_s)
+    return InquiryCommand(argv=argv, timeout_s=_number(0.01, 86_400, whole=False)(given))
+
+
 def _answers(value: object) -> dict[str, dict[str, Answer]]:
     if not isinstance(value, dict):
         raise Wrong((), "it must be a table of tools")
@@ -323,7 +345,11 @@ _KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
         "origins": _texts(),
         "hosts": _hosts,
     },
-    "inquiry": {"backends": _texts("client", "static"), "static": _answers},
+    "inquiry": {
+        "backends": _texts("client", "command", "static"),
+        "command": _inquiry_command,
+        "static": _answers,
+    },
     "toolpack": {"enable": _texts(*TOOLPACK)},
 }
 _ELSEWHERE = ("tools", "conversation", "mcp")
@@ -368,7 +394,8 @@ def _values(
         except Wrong as wrong:
             # A WebSocket never listens where it was not meant to, nor for whom.
             instead = "the WebSocket stays off" if section == "websocket" else "the default is used"
-            problems.append(document.problem((section, key), f"{wrong.message}; {instead}"))
+            path = (section, key, *wrong.path)
+            problems.append(document.problem(path, f"{wrong.message}; {instead}"))
             if section == "websocket":
                 found["off"] = True
     return found
@@ -392,7 +419,21 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     return found
 
 
-def _settings(found: dict[str, dict[str, Any]], problems: list[Problem]) -> Settings:
+def _inquiry(said: InquirySettings, file: str, problems: list[Problem]) -> InquirySettings:
+    if "command" not in said.backends or said.command is not None:
+        return said
+    problems.append(
+        Problem(
+            file=file,
+            key="inquiry.backends",
+            message="`command` is left out: there is no `[inquiry.command]` with an `argv`",
+        )
+    )
+    kept = tuple(name for name in said.backends if name != "command")
+    return msgspec.structs.replace(said, backends=kept)
+
+
+def _settings(found: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
     websocket = dict(found.get("websocket", {}))
     off = websocket.pop("off", False)
     return Settings(
@@ -400,6 +441,6 @@ def _settings(found: dict[str, dict[str, Any]], problems: list[Problem]) -> Sett
         spool=SpoolSettings(**found.get("spool", {})),
         websocket=WebSocketSettings(**websocket) if "port" in websocket and not off else None,
         mcp=found.get("mcp", {}),
-        inquiry=InquirySettings(**found.get("inquiry", {})),
+        inquiry=_inquiry(InquirySettings(**found.get("inquiry", {})), file, problems),
         toolpack=ToolpackSettings(**found.get("toolpack", {})),
     )

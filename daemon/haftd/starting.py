@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,15 @@ from haftd.inquiry.base import Origin
 from haftd.inquiry.desk import Desk
 from haftd.runtimes.base import Call, Runtime
 from haftd.settings import Settings
-from haftd.supervisor import Supervisor, Use
+from haftd.supervisor import Entry, Supervisor, Use
 from haftd.tools import arguments
+from haftd.tools.approving import policy_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import Askpass, build, call_value, path_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
-__all__ = ["Place", "Prepared", "Starter", "find_askpass"]
+__all__ = ["Gate", "Place", "Prepared", "Starter", "find_askpass"]
 
 log = structlog.get_logger("haftd.starting")
 
@@ -94,6 +95,11 @@ class Prepared:
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
+Gate = Callable[[Handle], Awaitable[Prepared]]
+"""What a start has to pass while its handle is pending. It returns what is to run, which may have
+other arguments than what was asked for; raises what `supervisor.Entry` may raise."""
+
+
 @dataclass(slots=True)
 class Starter:
     """Starts uses of tools."""
@@ -132,7 +138,9 @@ class Starter:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
-    def start(self, ready: Prepared, origin: Origin) -> tuple[Handle, Use | None, bool]:
+    def start(
+        self, ready: Prepared, origin: Origin, gate: Gate | None = None
+    ) -> tuple[Handle, Use | None, bool]:
         """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions. A `call_id` that made a
         handle before gives that one, with the use that is left of it, and starts nothing. Raises
         `RpcError`, and then nothing was taken."""
@@ -152,14 +160,65 @@ class Starter:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
         handle.on_news = self.news
+        handle.policy = policy_of(ready.tool)
         try:
             call = self._call(handle, ready)
         except BaseException:
             self.registry.withdraw(handle)
             raise
-        runtime = self.runtimes["pty" if call.terminal else "stdio"]
         inquirer = self.desk.inquirer(handle, origin)
-        return handle, self.supervisor.start(handle, runtime, call, inquirer), True
+        entry = None if gate is None else self._entry(handle, ready, call, gate)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry)
+        return handle, use, True
+
+    def _runtime(self, call: Call) -> Runtime:
+        return self.runtimes["pty" if call.terminal else "stdio"]
+
+    def _entry(self, handle: Handle, ready: Prepared, call: Call, gate: Gate) -> Entry:
+        """What a use passes before it runs: the gate, with a call that is as the gate says."""
+        number = self._count
+
+        async def entry() -> tuple[Runtime, Call]:
+            passed = await gate(handle)
+            if passed is ready:
+                return self._runtime(call), call
+            handle.terminal = passed.invocation.terminal
+            changed = self._made(handle, passed, number, call.mark, call.cgroup)
+            return self._runtime(changed), changed
+
+        return entry
+
+    def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
+        """A call of the daemon's own, not a tool's: recorded, marked and held as any other. The
+        program may open a window, so it gets what leads to the user's desktop."""
+        self._count += 1
+        number, mark = self._count, str(Mark(self.place.home, self.place.instance, self._count))
+        desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
+        env = build(
+            self.place.environ,
+            secret_env=self.settings.daemon.secret_env,
+            overlay=desktop,
+            mark=mark,
+            call="",
+        )
+        cgroup = self._cgroup(mark)
+        record = self._recorder(
+            number, mark, cgroup, tool=name, command=argv[0], at=round(time.time(), 3)
+        )
+        return Call(
+            tool=name,
+            argv=tuple(argv),
+            cwd=self.place.root,
+            env=env,
+            mark=mark,
+            stdin="pipe",
+            # Apart from standard error.
+            output="outcome",
+            limits=limits,
+            nofile=self.place.nofile,
+            record=record,
+            cgroup=cgroup,
+        )
 
     def settled(self, call: Call, confirmed: bool) -> None:
         """Unmake what was made for a use, now that nothing of it is left; what could not be ended
@@ -212,28 +271,18 @@ class Starter:
                 call=call_value(resolved.context_json, self._call_file(mark)),
             )
 
-        def record(identity: Identity) -> None:
-            self.journal.start(
-                Record(
-                    n=number,
-                    pid=identity.pid,
-                    ticks=identity.ticks,
-                    inode=identity.inode,
-                    boot=identity.boot,
-                    ns=identity.ns,
-                    sid=identity.pid,
-                    uid=os.getuid(),
-                    mark=mark,
-                    cgroup="" if cgroup is None else str(cgroup.path),
-                    session=handle.session,
-                    id=handle.id,
-                    tool=tool.name,
-                    generation=handle.generation,
-                    # Arguments may hold what is nobody else's business.
-                    command=invocation.argv[0],
-                    at=round(handle.started_at, 3),
-                )
-            )
+        record = self._recorder(
+            number,
+            mark,
+            cgroup,
+            session=handle.session,
+            id=handle.id,
+            tool=tool.name,
+            generation=handle.generation,
+            # Arguments may hold what is nobody else's business.
+            command=invocation.argv[0],
+            at=round(handle.started_at, 3),
+        )
 
         def again(answers: Mapping[str, Any]) -> Call:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
@@ -257,6 +306,30 @@ class Starter:
             again=again,
         )
         return first
+
+    def _recorder(
+        self, number: int, mark: str, cgroup: Cgroup | None, **what: Any
+    ) -> Callable[[Identity], None]:
+        """What writes down each process of a call, so that it is found again after a crash."""
+
+        def record(identity: Identity) -> None:
+            self.journal.start(
+                Record(
+                    n=number,
+                    pid=identity.pid,
+                    ticks=identity.ticks,
+                    inode=identity.inode,
+                    boot=identity.boot,
+                    ns=identity.ns,
+                    sid=identity.pid,
+                    uid=os.getuid(),
+                    mark=mark,
+                    cgroup="" if cgroup is None else str(cgroup.path),
+                    **what,
+                )
+            )
+
+        return record
 
     def _cgroup(self, mark: str) -> Cgroup | None:
         """A cgroup for the handle where there are any; without it, its processes are told apart as

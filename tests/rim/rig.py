@@ -101,6 +101,7 @@ class Rig:
             self._gone,
             pace=self.pace,
         )
+        self.rim.dispatcher.hear = self.rim.links.hear
         self.gate = Gatekeeper(
             TOKEN, hosts=["127.0.0.1", "localhost"], origins=[], clock=trio.current_time
         )

@@ -174,6 +174,8 @@ WRONG = [
     ('command = "a"\nrun = { spwn = "ask" }', "run.spwn"),
     ('command = "a"\nenable = 3', "enable"),
     ('command = "a"\nquestions.q.target = "cat"', "questions.q.target"),
+    ('command = "a"\nquestions.q.answer = ["yes"]', "questions.q.answer"),
+    ('command = "a"\nquestions.q.answer = 2026-11-28', "questions.q.answer"),
     ('command = "a"\nparameters.p = "string"', "parameters.p"),
     ('command = "a"\nparameters.p.tpye = "string"', "parameters.p.tpye"),
     ('command = "a"\nparameters.p.type = "strin"', "parameters"),

@@ -13,6 +13,8 @@ COMMANDS: dict[str, str] = {
     "spawn": "start a tool under an id",
     "fetch": "read a handle's state and new output",
     "apply": "give a handle input, or an answer",
+    "questions": "list what tools ask and nobody has answered",
+    "answer": "answer what a tool asks",
     "attach": "take a handle's terminal into your own",
     "abort": "end a handle and everything it started",
     "await": "wait for handles to stop",

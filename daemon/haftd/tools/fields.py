@@ -284,7 +284,7 @@ def _read_enable(value: object) -> str:
 def _read_run(value: object) -> str | dict[str, str]:
     if isinstance(value, dict):
         for action, mode in value.items():
-            if action not in (*ACTIONS, "call") or mode not in _MODES:
+            if action not in (*ACTIONS, "call", "default") or mode not in _MODES:
                 raise _wrong(f"it maps actions to one of {', '.join(_MODES)}", action)
         return value
     return _one_of(*_MODES)(value)
@@ -301,7 +301,12 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
             and target not in ("assistant", "user")
             and not isinstance(target, dict)
         ):
-            raise _wrong("it must be assistant or user", name, "target")
+            raise _wrong(
+                "it must be assistant, user, or a table for whoever answers", name, "target"
+            )
+        answer = item.get("answer")
+        if "answer" in item and not isinstance(answer, bool | int | float | str):
+            raise _wrong("an answer is a text, a number, true or false", name, "answer")
         found[name] = QuestionPolicy(target, **{k: v for k, v in item.items() if k == "answer"})
     return found
 

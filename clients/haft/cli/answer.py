@@ -1,0 +1,92 @@
+"""`haft answer`: answer what a tool asks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.methods import InquiriesListResult
+from haft_protocol.questions import Question, Secret
+
+from . import show
+from .options import UsageError, connect
+from .questions import asked
+from .values import read_answer, read_text
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+ID is that of `haft questions`, or the id of the handle that asks. Without VALUE the question is
+shown and the answer read, a secret without echo; `-` reads a line of standard input. A secret is
+never given as VALUE: others can read command lines.
+
+examples:
+  haft answer tool_call.modify_file.call_7 yes
+  haft answer deploy
+  pass show deploy | haft answer deploy -
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("value", nargs="?", metavar="VALUE", help="the answer")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read the question, then the answer as it wants it, and give that."""
+    with connect(options) as haft:
+        listed = msgspec.json.decode(asked(haft, options), type=InquiriesListResult)
+        inquiry = _find(options.id, listed.inquiries)
+        answer = _read(inquiry.question, getattr(options, "value", None))
+        # While a person types another may be asked; what they typed is not for that.
+        result = haft.raw(
+            "inquiries/answer",
+            {
+                "inquiry_id": inquiry.inquiry_id,
+                "session": inquiry.session,
+                "question": inquiry.question.id,
+                "answer": answer,
+            },
+        )
+    if options.json:
+        show.document(result)
+    return 0
+
+
+def _find(name: str, inquiries: tuple[Inquiry, ...]) -> Inquiry:
+    found = [one for one in inquiries if name == one.inquiry_id]
+    found = found or [one for one in inquiries if name == one.handle]
+    if not found:
+        raise UsageError(f"nothing is asked under {name!r}; see `haft questions`")
+    if len(found) > 1:
+        sessions = ", ".join(one.session for one in found)
+        raise UsageError(f"{name!r} asks in several sessions; name one with --session: {sessions}")
+    return found[0]
+
+
+def _read(question: Question, value: str | None) -> Any:
+    secret = isinstance(question.answer_type, Secret)
+    if value is not None:
+        if secret and value != "-":
+            raise UsageError("a secret is not given on the command line; leave VALUE out")
+        return read_answer(read_text(value, line=True, secret=secret), question)
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("give VALUE, or `-` for standard input")
+    text = show.plain(question.text, 1000)
+    if question.pre_amble:
+        show.line(show.plain(question.pre_amble, 4000), "dim")
+    show.line(f"{text} {show.takes(question.answer_type)}", "bold")
+    if secret:
+        return read_text("-", secret=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("no answer was given")
+    line = line.removesuffix("\n")
+    if not line and question.default is not None:
+        return question.default
+    return read_answer(line, question)

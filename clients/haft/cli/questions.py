@@ -1,0 +1,59 @@
+"""`haft questions`: what tools ask and nobody has answered."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.methods import InquiriesListResult
+
+from ..client import Haft
+from . import show
+from .options import connect, session
+
+__all__ = ["EPILOG", "asked", "configure", "run"]
+
+EPILOG = """\
+Without --session (or HAFT_SESSION) those of all sessions are shown.
+
+examples:
+  haft questions
+  haft answer tool_call.modify_file.call_7 yes
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """List them."""
+    with connect(options) as haft:
+        encoded = asked(haft, options)
+    if options.json:
+        show.document(encoded)
+        return 0
+    inquiries = msgspec.json.decode(encoded, type=InquiriesListResult).inquiries
+    if not inquiries:
+        show.line("haft questions: nothing is asked")
+        return 0
+    show.table([("ID", "SESSION", "HANDLE", "QUESTION"), *map(_row, inquiries)])
+    return 0
+
+
+def asked(haft: Haft, options: argparse.Namespace) -> bytes:
+    """What is asked in the session that was named, else in all of them."""
+    return haft.raw("inquiries/list", {"session": session(options) or "*"})
+
+
+def _row(inquiry: Inquiry) -> tuple[str, str, str, str]:
+    question = inquiry.question
+    text = show.plain(f"{question.pre_amble or ''} {question.text}")
+    return (
+        show.plain(inquiry.inquiry_id, 120),
+        inquiry.session,
+        inquiry.handle,
+        f"{text} {show.takes(question.answer_type)}",
+    )

@@ -1,0 +1,156 @@
+"""`haft questions` and `haft answer`: a person answers what tools ask, in whatever session."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.e2e.inquiring import Client, asking, tool
+from tests.running import RunningDaemon
+
+HAFT = [sys.executable, "-m", "haft"]
+SELECT = {"Select": {"options": ["a b", 2]}}
+TOOLS = "".join(
+    tool(name, question, stateful=True)
+    for name, question in {
+        "bool": {**asking("q", text="Really?\x1b[31m"), "pre_amble": "This cannot be undone."},
+        "text": {**asking("q", "Text"), "default": "Ada"},
+        "select": asking("q", SELECT),
+        "secret": asking("q", "Secret"),
+    }.items()
+)
+
+
+class Desk:
+    """A daemon, a client whose tools ask, and the command line."""
+
+    def __init__(self, daemon: RunningDaemon) -> None:
+        self.daemon = daemon
+        self.client = Client(daemon, session="work", able=False)
+
+    def spawn(self, name: str, id: str) -> str:
+        """Start a tool that asks; returns the id of its inquiry."""
+        self.client.call("spawn", tool=name, id=id, call_id=id, wait="input")
+        return f"tool_call.{name}.{id}"
+
+    def result(self, id: str) -> object:
+        state = self.client.call("fetch", id=id, wait="stopped")
+        return json.loads(state["result"])["q"]
+
+    def haft(self, *words: str, given: str = "") -> tuple[int, str, str]:
+        done = subprocess.run(
+            [*HAFT, *words], env=self.daemon.env, input=given, capture_output=True, text=True
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def terminal(self, *words: str) -> pexpect.spawn[str]:
+        command, *rest = [*HAFT, *words]
+        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
+    daemon.tools(TOOLS)
+    desk = Desk(daemon.start())
+    yield desk
+    desk.client.close()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_all_that_is_asked_is_listed_with_what_it_takes(desk: Desk) -> None:
+    assert desk.haft("questions") == (0, "", "haft questions: nothing is asked\n")
+    inquiry = desk.spawn("bool", "list1")
+    desk.spawn("select", "list2")
+    status, out, _ = desk.haft("questions")
+    head, *rows = [line.split(None, 3) for line in out.splitlines()]
+    assert status == 0 and head == ["ID", "SESSION", "HANDLE", "QUESTION"]
+    asked = "This cannot be undone. Really? [31m [yes/no]"
+    assert rows[0] == [inquiry, "work", "list1", asked]
+    assert rows[1][3] == "q? [a b | 2]"
+    assert desk.haft("questions", "--session", "other")[1] == ""
+    listed = json.loads(desk.haft("questions", "--json")[1])["inquiries"]
+    assert [one["handle"] for one in listed] == ["list1", "list2"]
+    for id in ("list1", "list2"):
+        desk.client.call("abort", id=id)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "answer"),
+    [
+        ("bool", "yes", True),
+        ("bool", "N", False),
+        ("text", "true", "true"),
+        ("select", "a b", "a b"),
+        ("select", "2", 2),
+    ],
+)
+def test_an_answer_is_of_the_type_that_is_asked_for(
+    desk: Desk, name: str, value: str, answer: object
+) -> None:
+    id = f"{name}-{value.replace(' ', '_')}"
+    inquiry = desk.spawn(name, id)
+    assert desk.haft("answer", inquiry, value) == (0, "", "")
+    assert desk.result(id) == answer and type(desk.result(id)) is type(answer)
+
+
+def test_the_handle_names_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
+    desk.spawn("secret", "piped")
+    assert desk.haft("answer", "piped", "-", given="canary\n")[0] == 0
+    assert desk.result("piped") == "canary"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("nobody", "yes"), "nothing is asked under 'nobody'"),
+        (("wrong", "perhaps"), "the question takes yes or no"),
+        (("wrong",), "give VALUE, or `-`"),
+        (("hidden", "canary"), "a secret is not given on the command line"),
+    ],
+)
+def test_what_cannot_be_given_is_a_mistake_of_usage(
+    desk: Desk, words: tuple[str, ...], why: str
+) -> None:
+    for name, id in (("bool", "wrong"), ("secret", "hidden")):
+        desk.client.call("spawn", tool=name, id=id, wait="input")
+    status, out, err = desk.haft("answer", *words)
+    assert (status, out) == (2, "") and why in err and "canary" not in err
+    for id in ("wrong", "hidden"):
+        assert desk.client.call("abort", id=id)["ended_by"]["by"] == "abort"
+
+
+def test_on_a_terminal_the_question_is_shown_and_the_answer_read(desk: Desk) -> None:
+    desk.spawn("bool", "shown")
+    person = desk.terminal("answer", "shown")
+    person.expect_exact("This cannot be undone.")
+    person.expect_exact("Really? [31m [yes/no]")
+    person.sendline("yes")
+    person.expect(pexpect.EOF)
+    assert desk.result("shown") is True
+    desk.spawn("text", "default")
+    person = desk.terminal("answer", "default")
+    person.expect_exact("[text]")
+    person.sendline("")
+    person.expect(pexpect.EOF)
+    assert desk.result("default") == "Ada"
+
+
+def test_on_a_terminal_a_secret_is_read_without_echo(desk: Desk) -> None:
+    desk.spawn("secret", "typed")
+    person = desk.terminal("answer", "typed")
+    person.expect_exact("secret: ")
+    person.sendline("canary-typed")
+    person.expect(pexpect.EOF)
+    assert "canary" not in (person.before or "")
+    assert desk.result("typed") == "canary-typed"

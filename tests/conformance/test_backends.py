@@ -1,0 +1,194 @@
+"""Every backend obeys the rules at the head of `haftd.inquiry.base`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from haft_protocol.rpc import Incoming
+from haftd.caller import Caller
+from haftd.inquiry.base import Answered, Backend, Declined, Outcome, Way
+from haftd.inquiry.client import ClientBackend
+from haftd.inquiry.command import CommandBackend
+from haftd.inquiry.fake import FakeBackend
+from haftd.inquiry.static import StaticBackend
+from haftd.links import Link, Links
+from haftd.runtimes.base import Call
+from tests.runtimes import kit
+
+from .answering import (
+    DECLINES,
+    HANGS,
+    LAWS,
+    PATIENCE_S,
+    Bench,
+    a_wrong_answer_never_comes_through,
+)
+
+
+@asynccontextmanager
+async def as_it_is(backend: Backend) -> AsyncIterator[Backend]:
+    yield backend
+
+
+class FakeBench:
+    """The scripted backend."""
+
+    def __init__(self, folder: Path) -> None:
+        self._backend = FakeBackend()
+
+    def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
+        steps: dict[str, Any] = {DECLINES: Declined("so"), HANGS: trio.Event()}
+        known = [steps[one] if one in (DECLINES, HANGS) else one for one in replies]
+        self._backend = FakeBackend(known)
+        return as_it_is(self._backend)
+
+    def left(self) -> Sequence[object]:
+        return [1] * self._backend.waiting
+
+
+class StaticBench:
+    """Answers of a configuration: one for each question, so the first reply is all there is."""
+
+    def __init__(self, folder: Path) -> None: ...
+
+    def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend] | None:
+        match replies:
+            case ["declines"]:
+                return as_it_is(StaticBackend({"tool": {"other": True}, "other": {"q": True}}))
+            case [{"answer": answer, **rest}, *_] if not rest and answer != "x":
+                return as_it_is(StaticBackend({"tool": {"q": answer}}))
+        return None
+
+    def left(self) -> Sequence[object]:
+        return ()
+
+
+class ClientBench:
+    """A peer that answers what it is asked, over a link as a connection has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._open: set[str] = set()
+
+    def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
+        return self._serve(list(replies))
+
+    @asynccontextmanager
+    async def _serve(self, replies: list[object]) -> AsyncIterator[Backend]:
+        links, caller = Links(), Caller("unix", 1, "host", inquiry=True)
+        bench = self
+
+        class Out:
+            has_room = True
+
+            async def room(self) -> None:
+                await trio.lowlevel.checkpoint()
+
+            async def empty(self) -> None:
+                await trio.lowlevel.checkpoint()
+
+        def send(message: bytes) -> None:
+            said = json.loads(message)
+            if said["method"] == "$/cancelRequest":
+                bench._open.remove(said["params"]["id"])
+                return
+            assert said["method"] == "inquiry/ask"
+            reply = replies.pop(0)
+            id_ = json.dumps(said["id"]).encode()
+            if reply == HANGS:
+                bench._open.add(said["id"])
+            elif reply == DECLINES:
+                error = b'{"code":-32800,"message":"not now"}'
+                nursery.start_soon(hear, Incoming(id_, None, error))
+            else:
+                nursery.start_soon(hear, Incoming(id_, json.dumps(reply).encode()))
+
+        async def hear(reply: Incoming) -> None:
+            links.hear(caller, reply)
+
+        links.open(Link(caller, Out(), send, 64))
+        async with trio.open_nursery() as nursery:
+            yield ClientBackend(links, lambda session: [caller])
+            nursery.cancel_scope.cancel()
+        assert not links.refused
+
+    def left(self) -> Sequence[object]:
+        return list(self._open)
+
+
+COMMAND = """
+import json, os, sys
+question = json.loads(sys.stdin.read())
+assert question["inquiry_id"].startswith("tool_call.tool.") and question["question"]["id"] == "q"
+folder = sys.argv[1]
+for number in range(1000):
+    try: os.mkdir(f"{folder}/{number}")
+    except FileExistsError: continue
+    break
+reply = json.load(open(f"{folder}/replies"))[number]
+print("noise", file=sys.stderr)
+if reply == "declines": sys.exit(1)
+if reply == "hangs": import time; time.sleep(1000)
+print(json.dumps(reply))
+"""
+
+
+class CommandBench:
+    """A program that looks its reply up."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+        self._calls: list[Call] = []
+
+    def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
+        self._count += 1
+        folder = self._folder / f"play{self._count}"
+        folder.mkdir()
+        (folder / "replies").write_text(json.dumps(replies))
+
+        def begin() -> Call:
+            argv = (sys.executable, "-I", "-S", "-c", COMMAND, str(folder))
+            limits = {"wall_s": PATIENCE_S}
+            call = kit.call(*argv, stdin="pipe", output="outcome", limits=limits)
+            self._calls.append(call)
+            return call
+
+        return as_it_is(CommandBackend(begin, self._settled))
+
+    def _settled(self, call: Call, confirmed: bool) -> None:
+        assert confirmed and not kit.lives(call)
+        self._calls.remove(call)
+
+    def left(self) -> Sequence[object]:
+        return [pid for call in self._calls for pid in kit.lives(call)]
+
+
+BENCHES: tuple[Callable[[Path], Bench], ...] = (FakeBench, StaticBench, ClientBench, CommandBench)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("make", BENCHES, ids=lambda make: make.__name__)
+async def test_a_backend(make: Callable[[Path], Bench], law: Any, tmp_path: Path) -> None:
+    with trio.fail_after(PATIENCE_S):
+        await law(make(tmp_path))
+
+
+async def test_the_checker_finds_a_backend_that_checks_nothing(tmp_path: Path) -> None:
+    class Careless(FakeBackend):
+        async def ask(self, way: Way) -> Outcome:
+            return Answered(self.steps.popleft()["answer"], {"by": "fake"})
+
+    class Planted(FakeBench):
+        def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
+            return as_it_is(Careless(replies))
+
+    with pytest.raises(AssertionError):
+        await a_wrong_answer_never_comes_through(Planted(tmp_path))
