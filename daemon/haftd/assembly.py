@@ -21,6 +21,7 @@ from haft_protocol.methods import Problem
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.connection import Rim
+from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
@@ -41,6 +42,7 @@ from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
 from haftd.starting import Place, Starter, find_askpass
+from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.verbs import spawning, table
@@ -83,9 +85,15 @@ def assemble(
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
     notices = Notices()
+    subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
     links = Links()
     audit = Audit(parts.paths.audit)
+
+    def news(handle: Handle) -> None:
+        notice = notices.changed(handle, time.time())
+        if notice is not None:
+            subscriptions.announce(handle.session, notice)
 
     def answered(*, answer: object = None, **more: object) -> None:
         said = {} if "withheld" in more else typed(answer)
@@ -114,7 +122,7 @@ def assemble(
         ),
         settings=parts.settings,
         catalogue=catalogue,
-        news=lambda handle: notices.changed(handle, time.time()),
+        news=news,
         registry=registry,
         desk=Desk(_backends(parts.settings, links, sessions, command), answered),
         journal=parts.journal,
@@ -154,6 +162,7 @@ def assemble(
         facts=facts,
         audit=audit,
         notices=notices,
+        subscriptions=subscriptions,
         reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,
@@ -181,6 +190,7 @@ def rim_of(daemon: Daemon) -> Rim:
 
     def gone(caller: Caller) -> None:
         daemon.sessions.leave(caller)
+        daemon.subscriptions.leave(caller)
 
     limits = daemon.settings.limits
     links = daemon.links

@@ -30,6 +30,7 @@ from haftd.core.sessions import Sessions
 from haftd.links import Links
 from haftd.settings import Settings
 from haftd.starting import Starter
+from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 
@@ -67,6 +68,7 @@ class Daemon:
     facts: Facts
     audit: Audit
     notices: Notices
+    subscriptions: Subscriptions
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]

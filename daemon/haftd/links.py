@@ -40,6 +40,9 @@ class WayOut(Protocol):
     async def room(self) -> None:
         """Wait until that is so."""
 
+    async def empty(self) -> None:
+        """Wait until nothing is queued."""
+
 
 class _Asked:
     __slots__ = ("reply", "scope")
@@ -96,6 +99,10 @@ class Link:
         self._send(encode_request(None, method, params))
         return True
 
+    async def flushed(self) -> None:
+        """Wait until all that was sent has left."""
+        await self._out.empty()
+
     def hear(self, reply: Incoming) -> bool:
         """Take a reply; whether somebody waited for it."""
         try:
@@ -142,6 +149,10 @@ class Links:
         link = self._links.get(caller)
         if link is None or not link.hear(reply):
             self.refused["reply"] += 1
+
+    def of(self, caller: Caller) -> Link | None:
+        """The link of a caller, for as long as it is read."""
+        return self._links.get(caller)
 
     def able(self, callers: Iterable[Caller]) -> list[Link]:
         """The links of those callers that can be asked what a tool wants to know, in that order."""

@@ -11,9 +11,10 @@ import secrets
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import structlog
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError, input_refused, invalid_params, spawn_failed
 from haft_protocol.questions import Question
@@ -34,7 +35,7 @@ from haftd.runtimes.base import (
     Wanted,
 )
 
-__all__ = ["Supervisor", "Use"]
+__all__ = ["Supervisor", "Use", "changes"]
 
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
@@ -174,25 +175,23 @@ class Use:
     def screen(self, since: int | None = None) -> Screen | None:
         """The terminal's screen, if there is one: whole, or what has changed since a revision that
         was shown before."""
-        shot = self.grip.screen() if self.grip is not None else None
+        shot = self._shot()
         if shot is None:
             return None
         before = None if since is None else self._shown.get(since)
         self._shown[shot.revision] = shot
         while len(self._shown) > _SHOWN_KEPT:
             del self._shown[min(self._shown)]
-        same = before is not None and (before.rows, before.cols) == (shot.rows, shot.cols)
-        return Screen(
-            rows=shot.rows,
-            cols=shot.cols,
-            cursor=shot.cursor,
-            alt=shot.alt,
-            title=shot.title,
-            revision=shot.revision,
-            lines=UNSET if same else shot.lines,
-            changed=_changed(before.lines, shot.lines) if before is not None and same else UNSET,
-            scrollback=shot.scrollback,
-        )
+        now = _whole(shot)
+        return now if before is None else changes(_whole(before), now)
+
+    def picture(self) -> Screen | None:
+        """The terminal's whole screen, if there is one, for who keeps what was shown itself."""
+        shot = self._shot()
+        return None if shot is None else _whole(shot)
+
+    def _shot(self) -> ScreenShot | None:
+        return self.grip.screen() if self.grip is not None else None
 
     def paint(self) -> bytes | None:
         """The bytes that draw the terminal's screen, if there is one."""
@@ -364,5 +363,26 @@ class Supervisor:
         use.fail(spawn_failed(why.rstrip("."), reason=reason))
 
 
-def _changed(before: tuple[str, ...], now: tuple[str, ...]) -> dict[str, str]:
-    return {str(at): text for at, text in enumerate(now) if before[at] != text}
+def changes(before: Screen, now: Screen) -> Screen:
+    """The screen for a reader that was shown `before`: only the rows that have changed, unless its
+    size has. Both are whole."""
+    old, new = before.lines, now.lines
+    if isinstance(old, UnsetType) or isinstance(new, UnsetType):
+        raise AssertionError("a whole screen has its lines")
+    if (before.rows, before.cols) != (now.rows, now.cols):
+        return now
+    changed = {str(at): text for at, text in enumerate(new) if old[at] != text}
+    return msgspec.structs.replace(now, lines=UNSET, changed=changed)
+
+
+def _whole(shot: ScreenShot) -> Screen:
+    return Screen(
+        rows=shot.rows,
+        cols=shot.cols,
+        cursor=shot.cursor,
+        alt=shot.alt,
+        title=shot.title,
+        revision=shot.revision,
+        lines=shot.lines,
+        scrollback=shot.scrollback,
+    )

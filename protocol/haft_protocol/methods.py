@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from .inquiries import Inquiry
+from .pushes import PushEvent
 from .reports import (
     InitializeResult,
     LimitsResult,
@@ -69,6 +70,8 @@ __all__ = [
     "SpawnParams",
     "StatusResult",
     "Style",
+    "SubscribeParams",
+    "SubscribeResult",
     "ToolDescription",
     "ToolInfo",
     "ToolsCallParams",
@@ -76,6 +79,7 @@ __all__ = [
     "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
+    "UnsubscribeParams",
     "View",
     "Wait",
     "WebSocketInfo",
@@ -180,6 +184,26 @@ class NoticesResult(msgspec.Struct, frozen=True):
     """What the session has not seen, oldest first; it is handed out once."""
 
     notifications: tuple[Notice, ...]
+
+
+class SubscribeParams(Params, frozen=True, kw_only=True):
+    """Be told what happens, by notifications. Without `handles`, ids in the session, it is of all that
+    live and all that are started later."""
+
+    events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
+    handles: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
+
+
+class SubscribeResult(msgspec.Struct, frozen=True):
+    """The subscription's name; every notification that is for it carries it."""
+
+    subscription: str
+
+
+class UnsubscribeParams(Params, frozen=True, kw_only=True):
+    """End a subscription of this connection."""
+
+    subscription: Annotated[str, Meta(max_length=64)]
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
@@ -468,6 +492,13 @@ METHODS: dict[str, Method] = {
             NoticesResult,
             "Take the notices that ride on the next tools/call otherwise.",
         ),
+        Method(
+            "subscribe",
+            SubscribeParams,
+            SubscribeResult,
+            "Be told of states, output, screens or notices as they come.",
+        ),
+        Method("unsubscribe", UnsubscribeParams, Empty, "End a subscription."),
         Method(
             "tools/list", ToolsListParams, ToolsListResult, "List the tools with their schemas."
         ),

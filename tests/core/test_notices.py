@@ -21,8 +21,12 @@ def stop(one: Handle, code: int = 0) -> None:
 
 def noted(*handles: Handle) -> Notices:
     notices = Notices()
+
+    def news(changed: Handle) -> None:
+        notices.changed(changed, 7.0)
+
     for one in handles:
-        one.on_news = lambda changed: notices.changed(changed, 7.0)
+        one.on_news = news
     return notices
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from haft_protocol import errors, inquiries, methods, questions, states
+from haft_protocol import errors, inquiries, methods, pushes, questions, states
 
 from .meanings import DATA, MEANINGS, WHEN
 
@@ -42,6 +42,8 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     questions.Secret,
     questions.Select,
     inquiries.Inquiry,
+    pushes.PushedOutput,
+    pushes.PushedScreen,
     methods.Client,
     methods.ClientCapabilities,
     methods.ServerInfo,

@@ -46,15 +46,17 @@ class Notices:
         self._queues: dict[str, deque[_Queued]] = {}
         self._lost: dict[str, int] = {}
 
-    def changed(self, handle: Handle, at: float) -> None:
-        """A handle is in another state now; `at` is in seconds since the epoch."""
+    def changed(self, handle: Handle, at: float) -> Notice | None:
+        """A handle is in another state now; `at` is in seconds since the epoch. Returns what was
+        queued, if that is news."""
         notice = notice_of(handle, at)
         if notice is None:
-            return
+            return None
         queue = self._queues.setdefault(handle.session, deque())
         if len(queue) >= _MOST:
             self._make_room(handle.session, queue)
         queue.append(_Queued(handle, handle.state, handle.asked, notice))
+        return notice
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
         """What the session has not seen, oldest first; it has now."""

@@ -23,6 +23,7 @@ from . import (
     output_search,
     session,
     spawn,
+    subscribe,
     tools,
     tools_call,
 )
@@ -44,6 +45,8 @@ _SERVED: dict[str, Any] = {
     "session/close": session.session_close,
     "tools/call": tools_call.tools_call,
     "notifications/drain": tools_call.notifications_drain,
+    "subscribe": subscribe.subscribe,
+    "unsubscribe": subscribe.unsubscribe,
     "tools/list": tools.tools_list,
     "tools/describe": tools.tools_describe,
     "tools/reload": tools.tools_reload,

@@ -65,4 +65,5 @@ def start(
 
     if use is not None and is_new:
         use.when_begun(record)
+        daemon.subscriptions.appeared(handle)
     return handle, use, is_new

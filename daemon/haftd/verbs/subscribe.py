@@ -1,0 +1,52 @@
+"""subscribe and unsubscribe: be told what happens to a session's handles, without asking.
+
+Rules: decided at once; what is to be told follows as notifications. It ends with the connection.
+"""
+
+from __future__ import annotations
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import invalid_params, limit_exceeded
+from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeParams
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.subscriptions import MOST
+
+__all__ = ["subscribe", "unsubscribe"]
+
+
+def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> SubscribeResult:
+    """Tell the caller's connection of these handles, or of all that live in the session and that
+    are started in it from now on. Raises `handle_not_found`, `limit_exceeded`."""
+    session = daemon.session_of(caller, params)
+    link = daemon.links.of(caller)
+    if link is None:
+        raise AssertionError("who is read has a link")
+    only = not isinstance(params.handles, UnsetType)
+    if isinstance(params.handles, UnsetType):
+        handles = [
+            one
+            for one in daemon.registry.list(session)
+            if not (one.stopped and one.output_complete)
+        ]
+    else:
+        now = trio.current_time()
+        handles = [daemon.registry.find(session, one, now) for one in dict.fromkeys(params.handles)]
+    if daemon.subscriptions.count(caller) >= MOST:
+        raise limit_exceeded(
+            "max_subscriptions", MOST, "This connection has as many subscriptions as it may have"
+        )
+    return SubscribeResult(
+        daemon.subscriptions.open(link, session, handles, params.events, only=only)
+    )
+
+
+def unsubscribe(daemon: Daemon, caller: Caller, params: UnsubscribeParams) -> dict[str, object]:
+    """End a subscription of this connection; nothing of it is sent after the reply."""
+    if not daemon.subscriptions.close(caller, params.subscription):
+        raise invalid_params(
+            f"this connection has no subscription `{params.subscription}`", field="subscription"
+        )
+    return {}

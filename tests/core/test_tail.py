@@ -1,0 +1,113 @@
+"""Following an output: what is given in a row is the output, and what is not is named."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.states import EndedBy
+from haftd.core import tail
+from haftd.core.handles import Handle
+from haftd.core.tail import Piece, Tail
+from haftd.core.text import cut
+from tests.core.disks import make
+
+WORDS = st.sampled_from(
+    [
+        b"a",
+        b"line\n",
+        b"\r\n",
+        "é".encode(),
+        "😀".encode(),
+        b"\xff",
+        b"\xe2\x89",
+        b"\x1b[31m",
+        b"\x1b[",
+    ]
+)
+
+
+def handle(memory: int = 1 << 20, disk: int = 0) -> Handle:
+    spool = make(memory=memory, disk=disk)
+    one = Handle(id="a", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    one.start(0.0)
+    return one
+
+
+def all_of(reader: Tail) -> list[Piece]:
+    pieces = []
+    while (piece := reader.take()) is not None:
+        pieces.append(piece)
+    return pieces
+
+
+def stop(one: Handle) -> None:
+    one.end(1.0, by=EndedBy("exit"), complete=True)
+
+
+@given(
+    chunks=st.lists(st.lists(WORDS, max_size=12).map(b"".join), max_size=20),
+    size=st.integers(5_000, 9_000),
+    times=st.integers(1, 600),
+    seed=st.integers(0, 99),
+)
+def test_what_is_given_in_a_row_is_the_output(
+    chunks: list[bytes], size: int, times: int, seed: int
+) -> None:
+    """Whenever it is looked at, in whatever pieces it comes, also where they are longer than one."""
+    one, when = handle(), random.Random(seed)
+    reader = Tail(one, 0)
+    pieces = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tail, "PIECE", size)
+        for chunk in chunks:
+            one.emit(chunk * times, 0.5)
+            if when.random() < 0.5:
+                pieces += all_of(reader)
+        stop(one)
+        pieces += all_of(reader)
+    end = one.spool.end
+    whole = cut(one.spool, 0, end, max(end, 1), final=True, rendering=one.rendering)
+    assert "".join(piece.text for piece in pieces) == whole.text
+    assert not any(piece.omitted for piece in pieces)
+    assert reader.offset == end
+
+
+@pytest.mark.parametrize("memory", [8 << 20, 65_536])
+def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memory: int) -> None:
+    """What it was given and what it was told to re-read are the output, where the spool has it."""
+    one = handle(memory=memory)
+    reader = Tail(one, 0)
+    one.emit(b"first\n", 0.5)
+    assert reader.take() == Piece("first\n", 6)
+    lines = b"".join(b"%07d\n" % n for n in range((tail.FAR >> 3) + 100))
+    one.emit(lines, 0.5)
+    pieces = all_of(reader)
+    assert pieces[0].omitted_from == 6
+    assert pieces[0].omitted + sum(len(piece.text) for piece in pieces) == len(lines)
+    assert not any(piece.omitted for piece in pieces[1:])
+    assert len(lines) - pieces[0].omitted <= 2 * 65_536
+    begun = pieces[0].omitted_from + pieces[0].omitted
+    assert "".join(piece.text for piece in pieces).encode() == lines[begun - 6 :]
+    assert reader.offset == one.spool.end
+
+
+def test_a_reader_moves_no_mark_and_another_does_not_notice() -> None:
+    one = handle()
+    first, second = Tail(one, 0), Tail(one, 0)
+    one.emit(b"here\n", 0.5)
+    assert first.take() == second.take() == Piece("here\n", 5)
+    assert one.mark == 0
+    assert first.take() is None
+
+
+def test_a_character_that_is_not_whole_waits_and_is_shown_at_the_end() -> None:
+    one = handle()
+    reader = Tail(one, 0)
+    one.emit("é".encode()[:1], 0.5)
+    assert reader.take() is None
+    stop(one)
+    assert reader.take() == Piece("\ufffd", 1)

@@ -1,0 +1,322 @@
+"""Being told over the wire: all of the output, states in order, screens by their changes, notices; and
+a reader that sleeps is felt by nobody and told what it missed."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.by_hand import ByHand
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+EVENTS = ["state", "output", "screen", "notification"]
+CONFIG = "[websocket]\nport = 0\n"
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def told_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+    one = RunningDaemon(tmp_path_factory.mktemp("d"), config=CONFIG).start()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def session() -> str:
+    return f"told{next(_numbers)}"
+
+
+Connect = Callable[[], Wire | ByHand]
+
+
+@pytest.fixture(params=["unix", "websocket"])
+def connect(request: pytest.FixtureRequest, told_daemon: RunningDaemon) -> Iterator[Connect]:
+    """Open a connection, over each transport in turn."""
+    opened: list[Wire | ByHand] = []
+
+    def make() -> Wire | ByHand:
+        if request.param == "unix":
+            one: Wire | ByHand = told_daemon.connect()
+        else:
+            with told_daemon.connect() as wire:
+                port = wire.call("daemon/status")["websocket"]["port"]
+            one = ByHand(port)
+            token = told_daemon.socket.with_name("token").read_text().strip()
+            assert one.upgrade(token=token) == 101
+            one.initialize()
+        opened.append(one)
+        return one
+
+    yield make
+    for one in opened:
+        one.sock.close()
+
+
+def told(peer: Wire | ByHand) -> Iterator[dict[str, Any]]:
+    """What the peer is told, as it comes, and what came before a reply."""
+    while True:
+        kept = [one for one in peer._kept if "method" in one]
+        for message in kept:
+            peer._kept.remove(message)
+            yield message
+        message = peer.receive()
+        if "method" in message:
+            yield message
+        else:
+            peer._kept.append(message)
+
+
+def until_stopped(peer: Wire | ByHand, id: str) -> list[dict[str, Any]]:
+    """All that is told up to the last state of a handle."""
+    messages = []
+    for message in told(peer):
+        messages.append(message)
+        params = message["params"]
+        if message["method"] == "handle/state" and (params["id"], params["state"]) == (
+            id,
+            "stopped",
+        ):
+            break
+    return messages
+
+
+def of(messages: list[dict[str, Any]], method: str) -> list[dict[str, Any]]:
+    return [message["params"] for message in messages if message["method"] == method]
+
+
+def run(wire: Wire, session: str, id: str, *argv: str, **more: Any) -> dict[str, Any]:
+    args = {"argv": list(argv)}
+    more = {"wait": "none", "view": "tail", "max_bytes": 0} | more
+    state: dict[str, Any] = wire.call(
+        "spawn", session=session, tool="run", id=id, args=args, **more
+    )
+    return state
+
+
+def test_what_is_pushed_joins_to_the_output_and_the_last_state_comes_last(
+    connect: Connect, told_daemon: RunningDaemon, session: str
+) -> None:
+    peer = connect()
+    name = peer.call("subscribe", session=session, events=["state", "output"])["subscription"]
+    script = "for i in 1 2 3; do echo part $i; sleep 0.01; done; seq 100000; printf 'end é'"
+    with told_daemon.connect() as wire:
+        run(wire, session, "a", "sh", "-c", script)
+        messages = until_stopped(peer, "a")
+        whole = wire.call(
+            "fetch", session=session, id="a", view="all", max_bytes=1 << 20, wait="stopped"
+        )
+    assert {message["params"]["subscription"] for message in messages} == {name}
+    output = of(messages, "handle/output")
+    assert not any("omitted" in piece for piece in output)
+    assert "".join(piece["data"] for piece in output) == whole["result"]
+    assert output[-1]["cursor"] == whole["cursor"]
+    states = of(messages, "handle/state")
+    assert [one["state"] for one in states] == ["pending", "running", "stopped"]
+    assert messages[-1]["method"] == "handle/state" and states[-1]["exit"] == {"code": 0}
+    assert whole["result"].endswith("end é")
+
+
+def test_a_push_moves_no_mark_and_uses_up_no_notice(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    with told_daemon.connect() as editor, told_daemon.connect() as wire:
+        editor.call("subscribe", session=session, events=EVENTS)
+        run(wire, session, "a", "sh", "-c", "read x; echo here; exit 3")
+        wire.call("apply", session=session, id="a", input={"line": ""}, wait="none", max_bytes=0)
+        messages = until_stopped(editor, "a")
+        notices = of(messages, "session/notification")
+        while not notices:
+            notices = of([next(told(editor))], "session/notification")
+        drained = wire.call("notifications/drain", session=session)["notifications"]
+        assert [one["kind"] for one in notices] == [one["kind"] for one in drained]
+        assert wire.call("fetch", session=session, id="a")["content"] == "here\n"
+
+
+def test_the_changes_of_a_screen_give_the_screen(
+    connect: Connect, told_daemon: RunningDaemon, session: str
+) -> None:
+    peer = connect()
+    peer.call("subscribe", session=session, events=["state", "screen"])
+    script = (
+        r"printf '\033[2J\033[Hone\r\ntwo'; sleep 0.1; printf '\033[1;1Hnew'; sleep 0.1;"
+        r" printf '\033[5;3Hlast\033]2;titled\007'; read x"
+    )
+    with told_daemon.connect() as wire:
+        args = {"argv": ["sh", "-c", script], "terminal": True}
+        wire.call("spawn", session=session, tool="run", id="t", args=args, wait="none")
+        wire.call("fetch", session=session, id="t", wait="input")
+        wire.call(
+            "apply",
+            session=session,
+            id="t",
+            input={"resize": {"rows": 10, "cols": 40}},
+            wait="none",
+        )
+        now = wire.call("fetch", session=session, id="t", view="screen")["screen"]
+        rows: list[str] = []
+        for message in told(peer):
+            if message["method"] != "handle/screen":
+                continue
+            screen = message["params"]["screen"]
+            rows = list(screen.get("lines", rows))
+            for at, text in screen.get("changed", {}).items():
+                rows[int(at)] = text
+            if screen["rows"] == 10:
+                break
+        assert rows == now["lines"] and screen["title"] == "titled"
+        assert [line for line in rows if line] == ["new", "two", "  last"]
+        wire.call("apply", session=session, id="t", input={"line": "bye"}, wait="stopped")
+        messages = until_stopped(peer, "t")
+        for screen in of(messages, "handle/screen"):
+            for at, text in screen["screen"]["changed"].items():
+                rows[int(at)] = text
+        last = wire.call("fetch", session=session, id="t", view="screen")["screen"]
+        assert rows == last["lines"]
+
+
+def test_only_named_handles_are_told_of_also_when_their_name_is_used_again(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    with told_daemon.connect() as editor, told_daemon.connect() as wire:
+        run(wire, session, "a", "cat")
+        run(wire, session, "b", "cat")
+        with pytest.raises(Refused) as refused:
+            editor.call("subscribe", session=session, events=["state"], handles=["a", "none"])
+        assert refused.value.code == -32001
+        editor.call("subscribe", session=session, events=["state"], handles=["a"])
+        wire.call("abort", session=session, id="b")
+        wire.call("abort", session=session, id="a")
+        run(wire, session, "a", "true")
+        states = of(until_stopped(editor, "a") + until_stopped(editor, "a"), "handle/state")
+        assert {one["id"] for one in states} == {"a"}
+        assert [one["generation"] for one in states if one["state"] == "stopped"] == [1, 2]
+
+
+def test_after_unsubscribe_nothing_more_is_told(told_daemon: RunningDaemon, session: str) -> None:
+    with told_daemon.connect() as editor, told_daemon.connect() as wire:
+        one = editor.call("subscribe", session=session, events=["output"])["subscription"]
+        other = editor.call("subscribe", session=session, events=["state"])["subscription"]
+        run(wire, session, "a", "cat")
+        editor.call("unsubscribe", session=session, subscription=one)
+        wire.call("apply", session=session, id="a", input={"line": "x"}, wait="output")
+        wire.call("abort", session=session, id="a")
+        assert not of(until_stopped(editor, "a"), "handle/output")
+        editor.call("unsubscribe", session=session, subscription=other)
+        for gone in (one, other, "sub.0"):
+            with pytest.raises(Refused) as refused:
+                editor.call("unsubscribe", subscription=gone)
+            assert refused.value.code == -32602
+        # It can be told again, by a task made anew.
+        editor.call("subscribe", session=session, events=["state"])
+        run(wire, session, "a", "true")
+        assert until_stopped(editor, "a")
+
+
+def test_the_limit_of_subscriptions_is_named(told_daemon: RunningDaemon, session: str) -> None:
+    with told_daemon.connect() as editor:
+        for _ in range(64):
+            editor.call("subscribe", session=session, events=["state"])
+        with pytest.raises(Refused) as refused:
+            editor.call("subscribe", session=session, events=["state"])
+        assert refused.value.code == -32009
+        assert refused.value.data["limit"] == "max_subscriptions"
+        with told_daemon.connect() as other:
+            other.call("subscribe", session=session, events=["state"])
+
+
+@pytest.mark.parametrize("params", [{"events": []}, {"events": ["all"]}, {"handles": []}])
+def test_a_subscription_that_says_nothing_is_refused(
+    told_daemon: RunningDaemon, params: dict[str, Any]
+) -> None:
+    with told_daemon.connect() as editor, pytest.raises(Refused) as refused:
+        editor.call("subscribe", **({"events": ["state"]} | params))
+    assert refused.value.code == -32602
+
+
+def test_a_reader_that_sleeps_is_felt_by_nobody_and_told_what_it_missed(
+    connect: Connect, told_daemon: RunningDaemon, session: str
+) -> None:
+    """Beside it one reads, and asks things; what the sleeper missed can be read again by cursor."""
+    sleeper, reader = connect(), connect()
+    for peer in (sleeper, reader):
+        peer.call("subscribe", session=session, events=["output", "state"])
+    process = psutil.Process(told_daemon.pid)
+    with told_daemon.connect() as wire:
+        run(wire, session, "yes", "sh", "-c", "yes | head -c 64000000; read x")
+        before, waits = process.memory_info().rss, []
+        size, seen, output = 0, 0, told(reader)
+        while size < 64_000_000:
+            message = next(output)
+            if message["method"] == "handle/output":
+                params = message["params"]
+                assert seen + params.get("omitted", 0) + len(params["data"]) == params["cursor"]
+                seen = params["cursor"]
+            begun = time.monotonic()
+            size = wire.call("fetch", session=session, id="yes", view="tail", max_bytes=0)["cursor"]
+            waits.append(time.monotonic() - begun)
+        # It gets its replies beside what it is told, which it has not all read.
+        reader.call("ping")
+        assert sorted(waits)[len(waits) // 2] < 0.1
+        # The spool may keep what it keeps of any handle; a queue would hold all of it.
+        assert process.memory_info().rss - before < 24_000_000
+        wire.call("abort", session=session, id="yes")
+        messages = until_stopped(sleeper, "yes")
+        missed = [one for one in of(messages, "handle/output") if "omitted" in one]
+        assert missed
+        at = 0
+        for one in of(messages, "handle/output"):
+            if "omitted" in one:
+                assert one["omitted_from"] == at
+                again = wire.call(
+                    "fetch", session=session, id="yes", cursor=at, max_bytes=4096, view="raw"
+                )
+                assert again["cursor"] > at
+            at += one.get("omitted", 0) + len(one["data"])
+            assert at == one["cursor"]
+        assert messages[-1]["params"]["state"] == "stopped" and at == size
+
+
+def test_a_connection_that_closes_leaves_nothing(told_daemon: RunningDaemon, session: str) -> None:
+    """Neither memory nor work: a hundred that were told of a handle, and one that goes on printing."""
+    process = psutil.Process(told_daemon.pid)
+    with told_daemon.connect() as wire:
+        run(wire, session, "a", "cat")
+
+        def come_and_go(times: int) -> None:
+            for _ in range(times):
+                with told_daemon.connect() as editor:
+                    for _ in range(8):
+                        editor.call("subscribe", session=session, events=EVENTS)
+
+        come_and_go(40)
+        before = process.memory_info().rss
+        come_and_go(120)
+        while wire.call("daemon/status")["connections"] > 1:
+            pass
+        assert process.memory_info().rss - before < 1_500_000
+        wire.call("apply", session=session, id="a", input={"line": "x"}, wait="output")
+
+
+def test_a_subscription_to_what_sleeps_wakes_nobody(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    with told_daemon.connect() as editor, told_daemon.connect() as wire:
+        editor.call("subscribe", session=session, events=EVENTS)
+        args = {"argv": ["cat"], "terminal": True}
+        wire.call("spawn", session=session, tool="run", id="t", args=args, wait="input")
+        wire.call("apply", session=session, id="t", input={"line": "x"}, wait="input")
+        process = psutil.Process(told_daemon.pid)
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            begun = process.num_ctx_switches()
+            time.sleep(0.5)
+            if process.num_ctx_switches() == begun:
+                return
+        raise AssertionError("it was never asleep for half a second")

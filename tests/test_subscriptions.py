@@ -1,0 +1,138 @@
+"""Subscriptions without a wire: what goes first, what is bounded, what is left behind."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from haft_protocol.states import EndedBy, Notice
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.links import Link
+from haftd.subscriptions import Subscriptions
+from tests.core.disks import make
+
+
+class Peer:
+    """A connection that takes nothing more than `send` gets once it is `full`."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.full = False
+        self._lot = trio.lowlevel.ParkingLot()
+        self.caller = Caller("unix", 1)
+        self.link = Link(self.caller, self, self._send, 64)
+
+    def _send(self, message: bytes) -> None:
+        self.told.append(json.loads(message))
+
+    @property
+    def has_room(self) -> bool:
+        return True
+
+    async def room(self) -> None:
+        await self.empty()
+
+    async def empty(self) -> None:
+        while self.full:
+            await self._lot.park()
+
+    def read(self) -> None:
+        self.full = False
+        self._lot.unpark_all()
+
+    def methods(self) -> list[str]:
+        return [one["method"] for one in self.told]
+
+
+def handle(id: str = "a") -> Handle:
+    one = Handle(id=id, tool="t", session="s", generation=1, spool=make(), now=0.0)
+    one.start(0.0)
+    return one
+
+
+def notice(level: Any, number: int = 0) -> Notice:
+    return Notice("tool.failed", level, f"number {number}", 1.0, "a")
+
+
+async def test_what_happens_while_a_reader_is_behind_is_told_as_it_is_then(
+    nursery: trio.Nursery,
+) -> None:
+    peer, one, told = Peer(), handle(), Subscriptions(nursery)
+    told.open(peer.link, "s", [one], ["state", "output"], only=False)
+    await wait_all_tasks_blocked()
+    assert peer.methods() == ["handle/state"]
+    peer.full = True
+    for n in range(100):
+        one.emit(b"%d\n" % n, 1.0)
+        await wait_all_tasks_blocked()
+    assert len(peer.told) == 1
+    peer.read()
+    await wait_all_tasks_blocked()
+    assert [one["params"].get("data") for one in peer.told[1:]] == [
+        "".join(f"{n}\n" for n in range(100))
+    ]
+    told.leave(peer.caller)
+
+
+async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bounded(
+    nursery: trio.Nursery,
+) -> None:
+    peer, told = Peer(), Subscriptions(nursery)
+    told.open(peer.link, "s", [], ["notification"], only=False)
+    peer.full = True
+    for n in range(300):
+        told.announce("s", notice("info", n))
+    told.announce("another", notice("critical"))
+    await wait_all_tasks_blocked()
+    assert not peer.told
+    told.announce("s", notice("critical"))
+    assert [one["params"]["level"] for one in peer.told] == ["critical"]
+    peer.read()
+    await wait_all_tasks_blocked()
+    lost, *rest = [one["params"] for one in peer.told[1:]]
+    assert lost["kind"] == "notices.lost" and lost["message"].startswith("44 ")
+    assert [one["message"] for one in rest] == [f"number {n}" for n in range(44, 300)]
+    told.leave(peer.caller)
+
+
+async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
+    nursery: trio.Nursery,
+) -> None:
+    peer, one, told = Peer(), handle(), Subscriptions(nursery)
+    first = told.open(peer.link, "s", [one], ["state", "output"], only=False)
+    told.open(peer.link, "s", [one], ["output"], only=True)
+    told.appeared(two := handle("b"))
+
+    def listeners() -> list[int]:
+        return [len(one._listeners), len(two._listeners)]
+
+    assert listeners() == [2, 1]
+    assert told.close(peer.caller, first)
+    assert not told.close(peer.caller, first)
+    assert listeners() == [1, 0]
+    one.end(2.0, by=EndedBy("exit"), complete=True)
+    await wait_all_tasks_blocked()
+    assert listeners() == [0, 0]
+    assert len(told) == 1
+    peer.full = True
+    told.announce("s", notice("info"))
+    told.leave(peer.caller)
+    await wait_all_tasks_blocked()
+    assert len(told) == 0 and not nursery.child_tasks
+    told.leave(peer.caller)
+
+
+async def test_one_that_floods_does_not_keep_the_others_silent(nursery: trio.Nursery) -> None:
+    peer, flood, quiet, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
+    told.open(peer.link, "s", [flood, quiet], ["output"], only=False)
+    await wait_all_tasks_blocked()
+    flood.emit(b"y\n" * 1_000_000, 1.0)
+    quiet.emit(b"here\n", 1.0)
+    await wait_all_tasks_blocked()
+    ids = [one["params"]["id"] for one in peer.told]
+    assert "b" in ids[:2] and len(ids) > 20
+    told.leave(peer.caller)
