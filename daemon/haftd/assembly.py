@@ -38,6 +38,7 @@ from haftd.inquiry.desk import Desk
 from haftd.inquiry.static import StaticBackend
 from haftd.links import Links
 from haftd.runtimes.base import Call
+from haftd.runtimes.builtin import BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
@@ -45,6 +46,7 @@ from haftd.starting import Place, Starter, find_askpass
 from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
+from haftd.tools.definition import BUILTIN
 from haftd.verbs import spawning, table
 
 __all__ = ["Parts", "assemble", "rim_of"]
@@ -83,7 +85,7 @@ def assemble(
         retain_max=own.retain_stopped_max,
     )
     _remember_lost(registry, parts.report)
-    catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable)
+    catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable, builtin=BUILTIN)
     notices = Notices()
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
@@ -126,7 +128,11 @@ def assemble(
         registry=registry,
         desk=Desk(_backends(parts.settings, links, sessions, command), answered),
         journal=parts.journal,
-        runtimes={"stdio": ProcessRuntime(), "pty": TerminalRuntime()},
+        runtimes={
+            "stdio": ProcessRuntime(),
+            "pty": TerminalRuntime(),
+            "builtin": BuiltinRuntime(),
+        },
         make_spool=_spools(parts.paths, parts.settings),
     )
     facts = Facts(

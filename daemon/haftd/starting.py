@@ -128,7 +128,7 @@ class Starter:
             path=path_of(self.place.environ, client),
         )
         invocation = resolve(tool, args, context)
-        if ("pty" if invocation.terminal else "stdio") not in self.runtimes:
+        if not tool.is_builtin and ("pty" if invocation.terminal else "stdio") not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
@@ -157,7 +157,7 @@ class Starter:
         except BaseException:
             self.registry.withdraw(handle)
             raise
-        runtime = self.runtimes["pty" if call.terminal else "stdio"]
+        runtime = self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
         inquirer = self.desk.inquirer(handle, origin)
         return handle, self.supervisor.start(handle, runtime, call, inquirer), True
 
@@ -219,7 +219,7 @@ class Starter:
     def _call(self, handle: Handle, ready: Prepared) -> Call:
         self._count += 1
         mark = str(Mark(self.place.home, self.place.instance, self._count))
-        cgroup = self._cgroup(mark)
+        cgroup = None if ready.tool.is_builtin else self._cgroup(mark)
         try:
             return self._made(handle, ready, self._count, mark, cgroup)
         except BaseException:
@@ -253,7 +253,7 @@ class Starter:
             tool=tool.name,
             generation=handle.generation,
             # Arguments may hold what is nobody else's business.
-            command=invocation.argv[0],
+            command=invocation.argv[0] if invocation.argv else tool.name,
             at=round(handle.started_at, 3),
         )
 
@@ -276,6 +276,8 @@ class Starter:
             nofile=self.place.nofile,
             record=record,
             cgroup=cgroup,
+            builtin=tool.is_builtin,
+            arguments=args,
             again=again,
         )
         return first

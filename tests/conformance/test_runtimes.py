@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import trio
 
-from haftd.runtimes.base import Call, Runtime
+from haftd.runtimes.base import Call, Port, Runtime, ToolFailed
+from haftd.runtimes.builtin import BuiltinRuntime
 from haftd.runtimes.fake import (
     Ask,
     CannotStart,
@@ -154,3 +156,29 @@ async def test_the_terminal_runtime_obeys_the_rules() -> None:
     bench = ShellBench(TerminalRuntime(), terminal=True)
     expected = [part.name for part in PARTS if part.name not in ("asks", "fails")]
     assert await check_runtime(bench) == expected
+
+
+class BuiltinBench:
+    """Tools without a process: they can ask and fail, and print nothing."""
+
+    def stage(self, part: Part) -> tuple[Runtime, Call] | None:
+        async def asks(arguments: Mapping[str, Any], port: Port) -> str:
+            return " ".join([str(await port.ask(one)).replace("T", "t") for one in part.questions])
+
+        async def fails(arguments: Mapping[str, Any], port: Port) -> str:
+            raise ToolFailed("no luck", ("here",), transient=True)
+
+        tools = {"asks": asks, "fails": fails}
+        if part.name not in tools:
+            return None
+        return BuiltinRuntime({"own": tools[part.name]}), Call("own", (), "/", {}, "")
+
+    def left(self, call: Call) -> Sequence[int]:
+        return ()
+
+    def shown(self, text: bytes) -> bytes:
+        return text
+
+
+async def test_the_builtin_runtime_obeys_the_rules() -> None:
+    assert await check_runtime(BuiltinBench()) == ["asks", "fails"]

@@ -80,6 +80,12 @@ class Call:
     cgroup: Cgroup | None = None
     """Where the child is put before its program runs; made and removed by the caller."""
 
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What it was called with, checked; for tools without a process of their own."""
+
+    builtin: bool = False
+    """The daemon itself is the program: nothing is started."""
+
     again: Callable[[Mapping[str, Any]], Call] | None = None
     """Resolve the call anew with these answers; needed where `output` is `outcome` and the tool
     may ask."""

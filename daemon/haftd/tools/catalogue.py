@@ -6,7 +6,7 @@ nowhere else; between two reads the catalogue does not change, and a read replac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -36,11 +36,18 @@ class Catalogue:
     """The tools of the daemon's user.
 
     `sources` are definition files, lowest first; a folder stands for its `*.toml` in name order. A
-    file that is not there is passed over without a word: having none is usual.
+    file that is not there is passed over without a word: having none is usual. `builtin` names the
+    tools of the daemon's own that it serves, below all others.
     """
 
-    def __init__(self, sources: Sequence[Path] = (), toolpack: Sequence[str] = TOOLPACK) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Path] = (),
+        toolpack: Sequence[str] = TOOLPACK,
+        builtin: Iterable[str] = (),
+    ) -> None:
         self._sources = tuple(sources)
+        self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
         self._tools: dict[str, Tool] = {}
         self._shown: dict[str, str] = {}
@@ -94,8 +101,10 @@ class Catalogue:
         return len(self), self.problems
 
     def _packed(self) -> _Documents:
-        with as_file(files(__package__) / "toolpack") as folder:
-            return [read(folder / f"{name}.toml") for name in TOOLPACK if name in self._toolpack]
+        with as_file(files(__package__)) as folder:
+            own = [read(folder / "builtin" / f"{name}.toml") for name in self._builtin]
+            pack = [name for name in TOOLPACK if name in self._toolpack]
+            return own + [read(folder / "toolpack" / f"{name}.toml") for name in pack]
 
     def _documents(self, problems: _Problems) -> _Documents:
         documents: _Documents = []

@@ -16,6 +16,7 @@ import msgspec
 
 __all__ = [
     "ACTIONS",
+    "BUILTIN",
     "Action",
     "Command",
     "Each",
@@ -24,6 +25,9 @@ __all__ = [
     "Tool",
     "compile_schema",
 ]
+
+BUILTIN = frozenset({"ask_user"})
+"""The tools that are the daemon's own; `await` is one, too, and no definition speaks of it."""
 
 Action = Literal["spawn", "fetch", "apply", "abort"]
 ACTIONS: tuple[Action, ...] = ("spawn", "fetch", "apply", "abort")
@@ -112,8 +116,15 @@ class Tool:
         object.__setattr__(self, "validator", compile_schema(self.parameters))
 
     @property
+    def is_builtin(self) -> bool:
+        """Whether the daemon itself is the program."""
+        return self.source == "builtin" or self.source.startswith("builtin.")
+
+    @property
     def unserved(self) -> str:
         """Why this daemon cannot run the tool; empty when it can."""
+        if self.is_builtin and self.name in BUILTIN:
+            return ""
         if self.source != "local":
             return f"tools whose source is {self.source!r} are not served by this version"
         if self.runtime in ("vfs", "wasm"):

@@ -46,8 +46,14 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
         stateful=tool.stateful,
         actions=tool.actions,
         source=tool.source,
-        runtime="stdio" if "{" in tool.runtime else tool.runtime,
+        runtime=_runtime(tool),
     )
+
+
+def _runtime(tool: Tool) -> str:
+    if tool.is_builtin:
+        return "builtin"
+    return "stdio" if "{" in tool.runtime else tool.runtime
 
 
 def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:

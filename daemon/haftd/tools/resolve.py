@@ -65,7 +65,7 @@ class Invocation:
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
     """Fill the tool's templates in. `args` come from `arguments.check`; raises `RpcError`."""
-    if tool.unserved or tool.command is None:
+    if tool.unserved or (tool.command is None and not tool.is_builtin):
         runtime = tool.runtime if tool.source == "local" else tool.source
         raise unsupported_runtime(tool.name, runtime, tool.unserved or "it has no command")
     call: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         raise unsupported_runtime(tool.name, runtime, "this version runs `stdio` and `pty` only")
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
-    argv, values = filler.command(context.root)
+    argv, values = filler.command(context.root) if tool.command else ((), {})
     folder = filler.sized("cwd", filler.value("cwd", tool.cwd) or ".")
     overlay: dict[str, str | bool | None] = dict(values)
     for name, value in tool.env.items():
@@ -100,7 +100,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         overlay[name] = None if text is None else filler.sized(f"env.{name}", text, name)
     return Invocation(
         argv=argv,
-        shell=tool.command.shell is not None,
+        shell=tool.command is not None and tool.command.shell is not None,
         cwd=_below(context.root, folder),
         env_overlay=overlay,
         terminal=terminal,

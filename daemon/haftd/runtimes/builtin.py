@@ -1,0 +1,121 @@
+"""Tools that are the daemon's own: no process, only what the port can do.
+
+Rules: one coroutine each, by the tool's name; its arguments have been checked. There is nothing to
+signal, to read or to leave behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+import trio
+
+from haft_protocol.questions import (
+    AnswerType,
+    Boolean,
+    InvalidAnswer,
+    Question,
+    Select,
+    Text,
+    check_answer,
+)
+from haftd.core.text import STRIPPED, Rendering
+
+from .base import Call, Ended, Input, InputRefused, LeftOver, Port, ScreenShot, ToolFailed, Wanted
+
+__all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
+
+Builtin = Callable[[Mapping[str, Any], Port], Awaitable[str]]
+"""Takes the arguments and the port; returns the result, or raises `ToolFailed`."""
+
+
+class BuiltinRuntime:
+    """The runtime of tools whose source is `builtin`."""
+
+    def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
+        self._tools = BUILTINS if tools is None else tools
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        """See `base`."""
+        port.started(_Grip(call))
+        try:
+            result = await self._tools[call.tool](call.arguments, port)
+        except trio.Cancelled:
+            port.ended(Ended(natural=False))
+            raise
+        except ToolFailed as failure:
+            port.ended(Ended(failure=failure))
+            raise
+        port.ended(Ended(result=result))
+        return result
+
+
+async def _ask_user(arguments: Mapping[str, Any], port: Port) -> str:
+    """Ask the person; the answer as a text."""
+    question = Question(
+        id="answer",
+        text=arguments["question"],
+        answer_type=_answer_type(arguments),
+        default=arguments.get("default"),
+    )
+    if question.default is not None:
+        try:
+            check_answer(question, question.default)
+        except InvalidAnswer as wrong:
+            raise ToolFailed(f"The `default` is no answer to it: {wrong}.") from None
+    answer = await port.ask(question)
+    return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+
+
+def _answer_type(arguments: Mapping[str, Any]) -> AnswerType:
+    options = arguments.get("options")
+    match arguments.get("type") or ("select" if options else "text"):
+        case "boolean":
+            return Boolean()
+        case "select" if not options:
+            raise ToolFailed("There are no `options` to select from.")
+        case "select":
+            return Select(options=tuple(options or ()))
+    return Text()
+
+
+BUILTINS: Mapping[str, Builtin] = {
+    "ask_user": _ask_user,
+}
+
+
+class _Grip:
+    """What can be done to a tool without a process: nothing but ending it."""
+
+    pid: int | None = None
+    terminal = False
+    rendering: Rendering = STRIPPED
+
+    def __init__(self, call: Call) -> None:
+        self.command = call.tool
+
+    def write(self, item: Input) -> int:
+        raise InputRefused("It is no program and takes no input; it ends when it is answered.")
+
+    def kill(self) -> None:
+        """There is nothing to kill; the task that aborts it ends it at once."""
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        return ()
+
+    def members(self) -> tuple[int, ...]:
+        return ()
+
+    def screen(self) -> ScreenShot | None:
+        return None
+
+    def paint(self) -> bytes | None:
+        return None
+
+    def wanted(self) -> Wanted:
+        return Wanted("busy")
+
+    def hides_input(self) -> bool:
+        return False
