@@ -18,6 +18,7 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haftd.approvals import Approvals
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.connection import Rim
@@ -162,6 +163,9 @@ def assemble(
         registry=registry,
         sessions=sessions,
         links=links,
+        approvals=Approvals(
+            links, lambda name: _members(sessions, name), audit.record, own.approval_timeout_s
+        ),
         supervisor=supervisor,
         catalogue=catalogue,
         starter=starter,
@@ -175,16 +179,16 @@ def assemble(
     )
 
 
+def _members(sessions: Sessions, name: str) -> list[Caller]:
+    return [one for one in sessions.members(name) if isinstance(one, Caller)]
+
+
 def _backends(
     settings: Settings, links: Links, sessions: Sessions, command: Callable[[], Backend]
 ) -> list[Backend]:
     """Who answers questions, in the configured order."""
-
-    def members(name: str) -> list[Caller]:
-        return [one for one in sessions.members(name) if isinstance(one, Caller)]
-
     made: dict[str, Callable[[], Backend]] = {
-        "client": lambda: ClientBackend(links, members),
+        "client": lambda: ClientBackend(links, lambda name: _members(sessions, name)),
         "command": command,
         "static": lambda: StaticBackend(settings.inquiry.static),
     }

@@ -20,6 +20,7 @@ class Caller:
     name: str | None = None
     initialized: bool = False
     inquiry: bool = False
+    approval: bool = False
     session: str = "default"
     """The session of calls that name none."""
 

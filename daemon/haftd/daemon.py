@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import (
+    ApprovalsListParams,
     HandlesListParams,
     InquiriesListParams,
     Params,
@@ -20,6 +21,7 @@ from haft_protocol.methods import (
     SpawnParams,
     WebSocketInfo,
 )
+from haftd.approvals import Approvals
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.batch import SpawnKey, admit_batch
@@ -62,6 +64,7 @@ class Daemon:
     registry: Registry
     sessions: Sessions
     links: Links
+    approvals: Approvals
     supervisor: Supervisor
     catalogue: Catalogue
     starter: Starter
@@ -78,13 +81,15 @@ class Daemon:
     stopping: bool = False
 
     def session_of(
-        self, caller: Caller, params: Params | HandlesListParams | InquiriesListParams
+        self,
+        caller: Caller,
+        params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
         """The session of a call; the caller belongs to it from now on."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
         if name != "*":
             is_new = self.sessions.join(name, caller)
-            if is_new and caller.inquiry:
+            if is_new and (caller.inquiry or caller.approval):
                 self.links.arrive()
         return name
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 import trio
@@ -154,9 +154,12 @@ class Links:
         """The link of a caller, for as long as it is read."""
         return self._links.get(caller)
 
-    def able(self, callers: Iterable[Caller]) -> list[Link]:
-        """The links of those callers that can be asked what a tool wants to know, in that order."""
-        return [self._links[one] for one in callers if one.inquiry and one in self._links]
+    def able(
+        self, callers: Iterable[Caller], what: Literal["inquiry", "approval"] = "inquiry"
+    ) -> list[Link]:
+        """The links of those callers that can be asked what a tool wants to know, or to approve what
+        it is to do, in that order."""
+        return [self._links[one] for one in callers if getattr(one, what) and one in self._links]
 
     def arrive(self) -> None:
         """Say that somebody can be asked now who could not be before."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,15 @@ from haftd.inquiry.base import Origin
 from haftd.inquiry.desk import Desk
 from haftd.runtimes.base import Call, Runtime
 from haftd.settings import Settings
-from haftd.supervisor import Supervisor, Use
+from haftd.supervisor import Entry, Supervisor, Use
 from haftd.tools import arguments
+from haftd.tools.approving import policy_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import Askpass, build, call_value, path_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
-__all__ = ["Place", "Prepared", "Starter", "find_askpass"]
+__all__ = ["Gate", "Place", "Prepared", "Starter", "find_askpass"]
 
 log = structlog.get_logger("haftd.starting")
 
@@ -94,6 +95,11 @@ class Prepared:
         return SpawnKey(self.session, self.id, self.tool.name, self.call_id, self.args)
 
 
+Gate = Callable[[Handle], Awaitable[Prepared]]
+"""What a start has to pass while its handle is pending. It returns what is to run, which may have
+other arguments than what was asked for; raises what `supervisor.Entry` may raise."""
+
+
 @dataclass(slots=True)
 class Starter:
     """Starts uses of tools."""
@@ -132,7 +138,9 @@ class Starter:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
-    def start(self, ready: Prepared, origin: Origin) -> tuple[Handle, Use | None, bool]:
+    def start(
+        self, ready: Prepared, origin: Origin, gate: Gate | None = None
+    ) -> tuple[Handle, Use | None, bool]:
         """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions. A `call_id` that made a
         handle before gives that one, with the use that is left of it, and starts nothing. Raises
         `RpcError`, and then nothing was taken."""
@@ -152,14 +160,33 @@ class Starter:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
         handle.on_news = self.news
+        handle.policy = policy_of(ready.tool)
         try:
             call = self._call(handle, ready)
         except BaseException:
             self.registry.withdraw(handle)
             raise
-        runtime = self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
         inquirer = self.desk.inquirer(handle, origin)
-        return handle, self.supervisor.start(handle, runtime, call, inquirer), True
+        entry = None if gate is None else self._entry(handle, ready, call, gate)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry)
+        return handle, use, True
+
+    def _runtime(self, call: Call) -> Runtime:
+        return self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
+
+    def _entry(self, handle: Handle, ready: Prepared, call: Call, gate: Gate) -> Entry:
+        """What a use passes before it runs: the gate, with a call that is as the gate says."""
+        number = self._count
+
+        async def entry() -> tuple[Runtime, Call]:
+            passed = await gate(handle)
+            if passed is ready:
+                return self._runtime(call), call
+            handle.terminal = passed.invocation.terminal
+            changed = self._made(handle, passed, number, call.mark, call.cgroup)
+            return self._runtime(changed), changed
+
+        return entry
 
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
         """A call of the daemon's own, not a tool's: recorded, marked and held as any other. The

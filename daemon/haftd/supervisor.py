@@ -8,7 +8,7 @@ what it started and says so through its port. Connections are not known here.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -16,7 +16,13 @@ import structlog
 import trio
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import RpcError, input_refused, invalid_params, spawn_failed
+from haft_protocol.errors import (
+    RpcError,
+    input_refused,
+    invalid_params,
+    shutting_down,
+    spawn_failed,
+)
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.asking import Asking, NoAnswer, Router, Void
@@ -35,7 +41,7 @@ from haftd.runtimes.base import (
     Wanted,
 )
 
-__all__ = ["Supervisor", "Use", "changes"]
+__all__ = ["Entry", "Skipped", "Supervisor", "Use", "changes"]
 
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
@@ -45,11 +51,26 @@ _SHOWN_KEPT = 4
 log = structlog.get_logger("haftd.supervisor")
 
 
+class Skipped(Exception):
+    """The tool is not run, and that is no failure; the argument says so."""
+
+    def __init__(self, said: str, by: str | UnsetType = UNSET) -> None:
+        super().__init__(said)
+        self.said = said
+        self.by = by
+
+
+Entry = Callable[[], Awaitable[tuple[Runtime, Call]]]
+"""What a use waits for before it runs; it returns what runs. Raises `Skipped`, or the `RpcError`
+with which the start is refused, as if the handle had never been admitted."""
+
+
 class Use:
     """One use of a tool, from its start until nothing of it is left; also the runtime's port."""
 
     __slots__ = (
         "_early",
+        "_entry",
         "_shown",
         "asking",
         "begun",
@@ -63,8 +84,15 @@ class Use:
         "written_to",
     )
 
-    def __init__(self, handle: Handle, grace_s: float, router: Router | None = None) -> None:
+    def __init__(
+        self,
+        handle: Handle,
+        grace_s: float,
+        router: Router | None = None,
+        entry: Entry | None = None,
+    ) -> None:
         self.handle = handle
+        self._entry = entry
         self.asking = Asking(handle, router)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
@@ -76,6 +104,30 @@ class Use:
         self.written_to = 0
         self._early: list[Callable[[], None]] = []
         self._shown: dict[int, ScreenShot] = {}
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it waits to be let in."""
+        return self._entry is not None
+
+    async def enter(self) -> tuple[Runtime, Call] | None:
+        """Wait until it may run; what runs now, where that was not known before."""
+        if self._entry is None:
+            return None
+        entered = await self._entry()
+        self._entry = None
+        return entered
+
+    def skip(self, skipped: Skipped) -> None:
+        """Say that the tool is not run, and that this is its result."""
+        self._entry = None
+        self.handle.end(
+            trio.current_time(),
+            result=skipped.said,
+            by=EndedBy("exit", skipped.by),
+            complete=True,
+        )
+        self.begin()
 
     # -- the port: what the runtime reports
 
@@ -261,11 +313,16 @@ class Supervisor:
         self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(
-        self, handle: Handle, runtime: Runtime, call: Call, router: Router | None = None
+        self,
+        handle: Handle,
+        runtime: Runtime,
+        call: Call,
+        router: Router | None = None,
+        entry: Entry | None = None,
     ) -> Use:
         """Schedule the tool's task; nothing of it has run when this returns. `router` finds whoever
-        answers its questions."""
-        use = Use(handle, self._grace_s, router)
+        answers its questions; `entry` is waited for before it runs."""
+        use = Use(handle, self._grace_s, router, entry)
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.held = True
@@ -297,6 +354,11 @@ class Supervisor:
             use.grace_s = grace_s
         self._nursery.start_soon(self._cancel_in_turn, use)
 
+    def give_up(self, use: Use, by: EndedBy) -> None:
+        """End a use that nobody has let in yet; any other goes on."""
+        if use.is_held_back:
+            self.end(use, by)
+
     async def _cancel_in_turn(self, use: Use) -> None:
         await self._take_turn()
         use.scope.cancel()
@@ -323,8 +385,17 @@ class Supervisor:
         try:
             with use.scope:
                 try:
+                    entered = await use.enter()
+                    if entered is not None:
+                        runtime, call = entered
                     await self._take_turn()
                     result = await runtime.run(call, use)
+                except Skipped as skipped:
+                    use.skip(skipped)
+                except RpcError as refusal:
+                    if not use.is_held_back:
+                        raise
+                    self._keep_out(use, refusal)
                 except StartFailed as failed:
                     self._refuse(use, failed.message, failed.reason)
                 except ToolFailed as failed:
@@ -341,6 +412,8 @@ class Supervisor:
                 self._refuse(use, problem, "internal")
             elif not handle.stopped:
                 use.ended(Ended(failure=ToolFailed(problem)))
+        if use.is_held_back and not handle.stopped:
+            self._keep_out(use, _unstarted(use.ender))
         if not handle.stopped:
             use.ended(Ended(natural=use.ender is None))
         use.begin()
@@ -356,6 +429,13 @@ class Supervisor:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
             use.done.set()
+
+    def _keep_out(self, use: Use, refusal: RpcError) -> None:
+        """It was not let in: as if it had never been admitted, and no news to anybody but its caller,
+        who is told."""
+        use.handle.on_news = None
+        self._withdraw(use.handle)
+        use.fail(refusal)
 
     def _refuse(self, use: Use, why: str, reason: str) -> None:
         """It could not be started: as if it had never been admitted."""
@@ -386,3 +466,10 @@ def _whole(shot: ScreenShot) -> Screen:
         lines=shot.lines,
         scrollback=shot.scrollback,
     )
+
+
+def _unstarted(by: EndedBy | None) -> RpcError:
+    """Why what was never let in will not run."""
+    if by is not None and by.by == "shutdown":
+        return shutting_down()
+    return spawn_failed("it was ended while it waited for approval", reason="aborted")

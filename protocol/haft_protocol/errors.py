@@ -13,6 +13,7 @@ __all__ = [
     "CODES",
     "RpcError",
     "action_not_supported",
+    "approval_gone",
     "for_a_person",
     "handle_exists",
     "handle_not_found",
@@ -28,6 +29,7 @@ __all__ = [
     "limit_exceeded",
     "mark_not_found",
     "method_not_found",
+    "not_approved",
     "not_authorized",
     "parse_error",
     "question_gone",
@@ -294,6 +296,27 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 def not_authorized(why: str) -> RpcError:
     """The connection may not do that."""
     return RpcError("not_authorized", why)
+
+
+def not_approved(tool: str, action: str, why: str) -> RpcError:
+    """Nobody has allowed the action, or somebody has said no; nothing was done."""
+    return RpcError(
+        "not_approved",
+        f"Tool {shown(tool)} was not approved for {shown(action)}: {_end(why)}.",
+        tool=tool,
+        action=action,
+    )
+
+
+def approval_gone(approval: str, session: str) -> RpcError:
+    """Nothing waits for approval under this id, or not any more; nothing was decided."""
+    return RpcError(
+        "invalid_answer",
+        f"Nothing waits for approval under the id {shown(approval)} in session {shown(session)}; "
+        "`approvals/list` shows what does.",
+        approval_id=approval,
+        session=session,
+    )
 
 
 def handle_stopped(handle: str, state: object) -> RpcError:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .approvals import Approval, Decision, Reason, Remember
 from .inquiries import Inquiry
 from .pushes import PushEvent
 from .reports import (
@@ -33,6 +34,9 @@ __all__ = [
     "METHODS",
     "AbortParams",
     "ApplyParams",
+    "ApprovalsDecideParams",
+    "ApprovalsListParams",
+    "ApprovalsListResult",
     "AskpassParams",
     "AskpassResult",
     "AwaitParams",
@@ -240,6 +244,7 @@ class ClientCapabilities(msgspec.Struct, frozen=True):
     """What a client can be asked; what this daemon does not know is passed over."""
 
     inquiry: bool = False
+    approval: bool = False
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
@@ -421,6 +426,34 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
         return f"InquiriesAnswerParams(inquiry_id={self.inquiry_id!r}, …)"
 
 
+class ApprovalsListParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """List what waits for approval in one session, or in all with `*`."""
+
+    session: SessionOrAll | UnsetType = UNSET
+    root: Root | UnsetType = UNSET
+
+
+class ApprovalsListResult(msgspec.Struct, frozen=True):
+    """Each is what a client with the capability `approval` is asked."""
+
+    approvals: tuple[Approval, ...]
+
+
+class ApprovalsDecideParams(Params, frozen=True, kw_only=True):
+    """Decide what waits for approval, for a person. With `edit` it goes on with these `arguments`."""
+
+    approval_id: Annotated[str, Meta(max_length=64)]
+    decision: Decision
+    arguments: dict[str, Any] | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"ApprovalsDecideParams(approval_id={self.approval_id!r}, {self.decision}, …)"
+
+
 class AskpassParams(Params, frozen=True, kw_only=True):
     """Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it."""
 
@@ -516,6 +549,18 @@ METHODS: dict[str, Method] = {
             "List what tools ask and nobody has answered.",
         ),
         Method("inquiries/answer", InquiriesAnswerParams, Empty, "Answer what a tool asks."),
+        Method(
+            "approvals/list",
+            ApprovalsListParams,
+            ApprovalsListResult,
+            "List what waits for a person's word.",
+        ),
+        Method(
+            "approvals/decide",
+            ApprovalsDecideParams,
+            Empty,
+            "Allow, deny, skip or edit what waits for a person's word.",
+        ),
         Method(
             "askpass",
             AskpassParams,

@@ -116,6 +116,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     omitted: int = 0
     waited: Waited | UnsetType = UNSET
     screen: Screen | UnsetType = UNSET
+    skipped: str | UnsetType = UNSET
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):

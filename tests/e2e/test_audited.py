@@ -24,7 +24,16 @@ CANARY = "canary-7d3e"
 
 _sessions = itertools.count()
 
-CHANGES = {"spawn", "apply", "abort", "inquiries/answer", "askpass", "session/close", "daemon/shutdown"}
+CHANGES = {
+    "spawn",
+    "apply",
+    "abort",
+    "inquiries/answer",
+    "approvals/decide",
+    "askpass",
+    "session/close",
+    "daemon/shutdown",
+}
 """The methods that do something to a handle, or to all of them."""
 
 THROUGH = {"tools/call"}
@@ -32,7 +41,7 @@ THROUGH = {"tools/call"}
 
 READS = {
     "initialize", "ping", "fetch", "await", "handles/list", "output/search", "session/list",
-    "notifications/drain", "inquiries/list", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload", "rpc.discover",
+    "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload", "rpc.discover",
 }  # fmt: skip
 
 ASKS = """

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from haft_protocol import errors, inquiries, methods, pushes, questions, states
+from haft_protocol import approvals, errors, inquiries, methods, pushes, questions, states
 
 from .meanings import DATA, MEANINGS, WHEN
 
@@ -42,6 +42,8 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     questions.Secret,
     questions.Select,
     inquiries.Inquiry,
+    approvals.Approval,
+    approvals.Decided,
     pushes.PushedOutput,
     pushes.PushedScreen,
     methods.Client,
@@ -58,10 +60,14 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.WebSocketInfo,
 )
 
-OWN_SESSION = (methods.HandlesListParams, methods.InquiriesListParams)
+OWN_SESSION = (
+    methods.HandlesListParams,
+    methods.InquiriesListParams,
+    methods.ApprovalsListParams,
+)
 """Params whose session may be all of them."""
 
-SENT = (methods.Client, methods.ClientCapabilities)
+SENT = (methods.Client, methods.ClientCapabilities, approvals.Decided)
 """Types that clients send."""
 
 
@@ -95,7 +101,7 @@ def _structs() -> Iterator[type[msgspec.Struct]]:
 def _reference() -> Iterator[str]:
     yield "## Methods"
     yield ""
-    yield "Every method takes these besides its own params (`handles/list` and `inquiries/list` have a `session` of their own):"
+    yield "Every method takes these besides its own params (`handles/list`, `inquiries/list` and `approvals/list` have a `session` of their own):"
     yield ""
     yield from _table(methods.Params, SHARED, defaults=True)
     yield ""

@@ -19,7 +19,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
-        "dialects", "discover", "errors", "framing", "inputs", "inquiries", "methods", "outcome", "places",
+        "approvals", "dialects", "discover", "errors", "framing", "inputs", "inquiries", "methods", "outcome", "places",
         "pushes", "questions", "refusals", "reports", "rpc", "schema", "states",
     ]  # fmt: skip
 

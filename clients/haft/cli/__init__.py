@@ -15,6 +15,8 @@ COMMANDS: dict[str, str] = {
     "apply": "give a handle input, or an answer",
     "questions": "list what tools ask and nobody has answered",
     "answer": "answer what a tool asks",
+    "approvals": "list what waits for a person's word",
+    "approve": "allow, deny, skip or change what waits",
     "attach": "take a handle's terminal into your own",
     "abort": "end a handle and everything it started",
     "await": "wait for handles to stop",

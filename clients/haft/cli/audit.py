@@ -168,6 +168,10 @@ def _what(record: dict[str, Any]) -> str:
         case {"event": "apply"}:
             cut = f" … ({record['length']} in all)" if "length" in record else ""
             return _input(record.get("input")) + cut
+        case {"event": "approval", "decision": decision, "action": action}:
+            kept = f" for the {record['remember']}" if "remember" in record else ""
+            reason = f": {record['reason']}" if "reason" in record else ""
+            return f"{decision} {action} of {record.get('tool')}{kept}{reason}"
         case {"event": "askpass", "question": question, "prompt": prompt}:
             return f"{question} was answered, which asked: {prompt}"
         case {"event": "lost", "records": records}:

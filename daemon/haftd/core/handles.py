@@ -9,7 +9,7 @@ seconds of the caller's monotonic clock. Sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from haft_protocol.questions import Question
@@ -58,6 +58,7 @@ class Handle:
         "on_stop",
         "output_complete",
         "pid",
+        "policy",
         "question",
         "question_shown",
         "raw",
@@ -98,6 +99,8 @@ class Handle:
         self.root = root
         self.spool = spool
         self.terminal = False
+        self.policy: Mapping[str, str] = {}
+        """The actions on it that are not done unattended, and what is done instead."""
         self.command = ""
         self.pid: int | None = None
         self._state = State.PENDING

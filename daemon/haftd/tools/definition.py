@@ -2,7 +2,7 @@
 
 Rules: frozen; nothing here touches a file or a process. Fields that only later rooms act on
 (`questions`, `options`, `access`, `run`, `result`, `style`, `on_turn_end`, `size_threshold`) are
-kept as they were written and have no effect here. Sections 5, 6, 10 and 11 of the protocol.
+kept as they were written and have no effect here; `approving` reads `run` and `style`. Sections 5, 6, 10 and 11 of the protocol.
 """
 
 from __future__ import annotations

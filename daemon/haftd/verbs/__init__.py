@@ -13,6 +13,7 @@ from haftd.daemon import Daemon
 from . import (
     abort,
     apply,
+    approvals,
     askpass,
     await_,
     control,
@@ -52,6 +53,8 @@ _SERVED: dict[str, Any] = {
     "tools/reload": tools.tools_reload,
     "inquiries/list": inquiries.inquiries_list,
     "inquiries/answer": inquiries.inquiries_answer,
+    "approvals/list": approvals.approvals_list,
+    "approvals/decide": approvals.approvals_decide,
     "askpass": askpass.askpass,
     "daemon/status": control.status,
     "daemon/reload": control.reload,

@@ -12,18 +12,32 @@ from haft_protocol.errors import handle_stopped
 from haft_protocol.methods import AbortParams
 from haft_protocol.states import EndedBy, HandleState
 from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 
+from .approved import approved
 from .base import Later
 from .reading import plain_state
 
 __all__ = ["abort"]
 
 
-def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> Later:
+def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
     """End it: TERM, the grace, KILL. A stopped handle is served only while something of it lives;
     else raises `handle_stopped` with the state."""
     handle = daemon.find(caller, params, params.id)
+
+    def serve(params: AbortParams) -> Later:
+        return _end(daemon, caller, handle, params)
+
+    if handle.stopped or handle.state is State.PENDING:
+        # What has not been allowed to begin may end without a word.
+        return serve(params)
+    return approved(daemon, caller, "abort", handle, params, serve, lambda params: None)
+
+
+def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) -> Later:
     uses = daemon.supervisor.uses(handle.session, handle.id)
     if not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
         raise handle_stopped(handle.id, plain_state(handle, peek=True))

@@ -23,6 +23,7 @@ from haftd.daemon import Daemon
 from haftd.runtimes.base import Input
 from haftd.supervisor import Use
 
+from .approved import approved
 from .base import Later, settled
 from .reading import Reading, answer, look, plain_state, plan
 from .waiting import until
@@ -70,6 +71,43 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
     """Give input or an answer by the handle's state; raises `handle_stopped`, `invalid_answer`,
     `action_not_supported` where the program takes no input."""
     handle = daemon.find(caller, params, params.id)
+    if handle.stopped or "apply" not in handle.policy:
+        return _apply(daemon, caller, handle, params)
+    return approved(
+        daemon,
+        caller,
+        "apply",
+        handle,
+        params,
+        lambda params: _apply(daemon, caller, handle, params),
+        lambda params: _check(handle, params),
+        withheld=_is_withheld(daemon, handle, params),
+    )
+
+
+def _check(handle: Handle, params: ApplyParams) -> None:
+    """Find what is wrong with it before anybody is asked whether it may be given."""
+    plan(params, terminal=handle.terminal)
+    if handle.question is None or _is_beside(params.input):
+        read_input(params.input)
+        return
+    try:
+        check_answer(handle.question, params.input)
+    except InvalidAnswer as wrong:
+        raise invalid_answer(str(wrong)) from None
+
+
+def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
+    """Whether nobody is to see what is given."""
+    use = daemon.supervisor.use_of(handle)
+    if isinstance(params.input, dict) and params.input.get("secret"):
+        return True
+    if use is None:
+        return False
+    return use.asking.is_private if use.asking.now is not None else use.hides_input()
+
+
+def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) -> object:
     use = daemon.supervisor.use_of(handle)
     if handle.stopped or use is None:
         raise handle_stopped(handle.id, plain_state(handle, peek=True))

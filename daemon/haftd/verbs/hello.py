@@ -17,9 +17,10 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     """Take the client's name, its capabilities and the session of its later calls."""
     caller.name = params.client.name
     caller.inquiry = params.capabilities.inquiry
+    caller.approval = params.capabilities.approval
     caller.initialized = True
     caller.session = daemon.session_of(caller, params)
-    if caller.inquiry:
+    if caller.inquiry or caller.approval:
         daemon.links.arrive()
     return InitializeResult(
         server=ServerInfo("haftd", daemon.facts.version),

@@ -44,6 +44,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
     handles = daemon.registry.list(session)
     uses = daemon.supervisor.uses(session)
 
+    daemon.approvals.close(session)
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label))
     daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])

@@ -1,15 +1,18 @@
 """spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope.
 
 Rules: what is wrong with the call is said before the id is taken; a batch's spawns take all their
-ids before anything of them runs.
+ids before anything of them runs. A start that waits for a person's word is given up with its call.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import trio
+
 from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
+from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
@@ -17,6 +20,7 @@ from haftd.inquiry.base import Origin
 from haftd.starting import Prepared
 from haftd.supervisor import Use
 
+from .approved import gate_of
 from .base import Later, settled
 from .reading import answer, look, plan
 
@@ -33,12 +37,17 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use, _ = start(daemon, caller, ready, context)
+    handle, use, is_new = start(daemon, caller, ready, params, context)
     if use is None:
         return look(daemon, params, handle)
 
     async def started() -> object:
-        await use.begun.wait()
+        try:
+            await use.begun.wait()
+        except trio.Cancelled:
+            if is_new:
+                daemon.supervisor.give_up(use, EndedBy("abort", caller.label))
+            raise
         if use.failure is not None:
             raise use.failure
         return await settled(answer(daemon, params, handle, reading, since=0))
@@ -47,9 +56,15 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
 
 
 def start(
-    daemon: Daemon, caller: Caller, ready: Prepared, context: Any = None
+    daemon: Daemon,
+    caller: Caller,
+    ready: Prepared,
+    params: SpawnParams,
+    context: Any = None,
+    *,
+    one_shot: bool = False,
 ) -> tuple[Handle, Use | None, bool]:
-    """Start what was prepared, as `Starter.start` does, and record that it runs once it does.
+    """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
     `context` is handed to whoever answers its questions."""
     origin = Origin(
         caller=caller,
@@ -57,7 +72,8 @@ def start(
         context=context,
         questions=ready.tool.questions,
     )
-    handle, use, is_new = daemon.starter.start(ready, origin)
+    gate = gate_of(daemon, caller, ready, params, one_shot=one_shot)
+    handle, use, is_new = daemon.starter.start(ready, origin, gate)
 
     def record() -> None:
         if use is not None and use.grip is not None:

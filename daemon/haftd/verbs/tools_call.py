@@ -209,7 +209,7 @@ def _run(
         max_bytes=most,
     )
     ready = daemon.starter.prepare(session, as_spawn)
-    handle, use, is_new = start(daemon, caller, ready, params.context)
+    handle, use, is_new = start(daemon, caller, ready, as_spawn, params.context, one_shot=True)
 
     async def ended() -> object:
         try:

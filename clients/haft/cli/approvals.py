@@ -1,0 +1,54 @@
+"""`haft approvals`: what waits for a person's word."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from haft_protocol.approvals import Approval
+from haft_protocol.methods import ApprovalsListResult
+
+from ..client import Haft
+from . import show
+from .options import connect, session
+
+__all__ = ["EPILOG", "configure", "run", "waiting"]
+
+EPILOG = """\
+Without --session (or HAFT_SESSION) those of all sessions are shown. `haft approve ID` shows one whole.
+
+examples:
+  haft approvals
+  haft approve 3f9a1c07 --allow
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """List them."""
+    with connect(options) as haft:
+        encoded = waiting(haft, options)
+    if options.json:
+        show.document(encoded)
+        return 0
+    approvals = msgspec.json.decode(encoded, type=ApprovalsListResult).approvals
+    if not approvals:
+        show.line("haft approvals: nothing waits")
+        return 0
+    head = ("ID", "SESSION", "HANDLE", "TOOL", "ACTION", "ARGUMENTS")
+    show.table([head, *map(_row, approvals)])
+    return 0
+
+
+def waiting(haft: Haft, options: argparse.Namespace) -> bytes:
+    """What waits in the session that was named, else in all of them."""
+    return haft.raw("approvals/list", {"session": session(options) or "*"})
+
+
+def _row(one: Approval) -> tuple[str, ...]:
+    arguments = show.plain(msgspec.json.encode(one.arguments).decode(), 80)
+    return one.approval_id, one.session, one.id, one.tool, one.action, arguments

@@ -1,0 +1,104 @@
+"""`haft approve`: decide what waits for a person's word."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import msgspec
+
+from haft_protocol.approvals import Approval
+from haft_protocol.methods import ApprovalsListResult
+
+from ..requests import given
+from . import show
+from .approvals import waiting
+from .options import UsageError, connect
+from .values import read_json
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+ID is that of `haft approvals`, or the id of the handle. Without a decision what waits is shown and
+the decision read from the terminal.
+
+examples:
+  haft approve 3f9a1c07
+  haft approve 3f9a1c07 --allow --remember session
+  haft approve 3f9a1c07 --deny --reason "not on a Friday"
+  haft approve 3f9a1c07 --edit '{"path": "/tmp/x"}'
+"""
+
+_ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip", "skip": "skip"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", metavar="ID")
+    decision = parser.add_mutually_exclusive_group()
+    for name, what in (
+        ("allow", "it is done"),
+        ("deny", "it is not done, and the call fails"),
+        ("skip", "it is not done, and that is no failure"),
+    ):
+        decision.add_argument(
+            f"--{name}", action="store_const", const=name, dest="decision", help=what
+        )
+    decision.add_argument("--edit", metavar="JSON", help="it is done with these arguments")
+    parser.add_argument(
+        "--remember",
+        choices=("turn", "session"),
+        help="the same for this tool and action from now on",
+    )
+    parser.add_argument("--reason", metavar="TEXT", help="what the caller is told")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Find what is meant, and decide it."""
+    edit = getattr(options, "edit", None)
+    arguments = None if edit is None else read_json(edit, "--edit")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise UsageError("--edit wants a JSON object")
+    with connect(options) as haft:
+        listed = msgspec.json.decode(waiting(haft, options), type=ApprovalsListResult)
+        one = _find(options.id, listed.approvals)
+        decision = "edit" if edit is not None else getattr(options, "decision", None)
+        result = haft.raw(
+            "approvals/decide",
+            given(
+                approval_id=one.approval_id,
+                session=one.session,
+                decision=decision or _read(one),
+                arguments=arguments,
+                remember=getattr(options, "remember", None),
+                reason=getattr(options, "reason", None),
+            ),
+        )
+    if options.json:
+        show.document(result)
+    return 0
+
+
+def _find(name: str, approvals: tuple[Approval, ...]) -> Approval:
+    found = [one for one in approvals if name == one.approval_id]
+    found = found or [one for one in approvals if name == one.id]
+    if not found:
+        raise UsageError(f"nothing waits under {name!r}; see `haft approvals`")
+    if len(found) > 1:
+        ids = ", ".join(one.approval_id for one in found)
+        raise UsageError(f"several wait under {name!r}; name one of them: {ids}")
+    return found[0]
+
+
+def _read(one: Approval) -> str:
+    """Show it and read a decision; nothing but a clear word counts."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError("say --allow, --deny, --skip or --edit")
+    show.line(f"{one.tool}: {one.action} {one.session}/{one.id}", "bold")
+    for line in one.rendered.splitlines():
+        show.line(show.plain(line, 4000))
+    show.line("allow it? [y]es, [n]o, [s]kip", "bold")
+    answer = _ANSWERS.get(sys.stdin.readline().strip().lower())
+    if answer is None:
+        raise UsageError("nothing was decided")
+    return answer

@@ -1,0 +1,270 @@
+"""What waits for a person's word, and the words that count for longer than one call.
+
+Rules: an action is done only after somebody has allowed it, and each is decided once: whoever
+decides first counts, and who is being asked hears that it is no longer wanted. A client with the
+capability is asked, the caller's own first, then others of its session, one after the other; one
+that comes later is asked then. One that is gone, declines or answers with an error has decided
+nothing: the next is asked, and it stays open for `approvals/decide`. Changed arguments are checked
+before they count. Nobody's word within the time is a no. What is remembered is a word about a tool
+and an action in a session, and of what starts a tool, about that very definition. Arguments are in
+no log and in no record.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import structlog
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.approvals import (
+    ASK_APPROVAL,
+    Approval,
+    BadDecision,
+    Decided,
+    Decision,
+    PolicedAction,
+    read_decision,
+)
+from haft_protocol.errors import RpcError, not_approved, shutting_down
+from haft_protocol.rpc import BadReply
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.links import Link, Links, Unreachable
+
+__all__ = ["Approvals", "Request", "Verdict"]
+
+AGAIN = 2
+"""How often a client that decided in a way that cannot be is asked again."""
+
+_MOST_REMEMBERED = 4_096
+
+T = TypeVar("T")
+log = structlog.get_logger("haftd.approvals")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[T]):
+    """An action that is to be approved. `check` makes of changed arguments what is done with them, or
+    raises `RpcError` (invalid_arguments). `bound_to` is what a remembered word is about besides the
+    tool's name."""
+
+    caller: Caller
+    handle: Handle
+    action: PolicedAction
+    approval: Approval
+    check: Callable[[dict[str, Any]], T]
+    bound_to: Hashable = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What a word about it can be remembered under."""
+        return self.approval.session, self.approval.tool, self.action
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[T]):
+    """What was decided: `decision` is `allow`, `skip` or `edit`. `edited` is what `check` made of the
+    arguments. `by` names the client."""
+
+    decision: Decision
+    reason: str = ""
+    by: str | UnsetType = UNSET
+    edited: T | None = None
+
+
+class _Open(Generic[T]):
+    __slots__ = ("refusal", "request", "settled", "verdict")
+
+    def __init__(self, request: Request[T]) -> None:
+        self.request = request
+        self.settled = trio.Event()
+        self.verdict: Verdict[T] | None = None
+        self.refusal: RpcError | None = None
+
+    def refuse(self, error: RpcError) -> None:
+        self.refusal = error
+        self.settled.set()
+
+
+class Approvals:
+    """What waits, and what is remembered. `members` names the connections of a session, in order;
+    `record` writes each decision into the audit log."""
+
+    def __init__(
+        self,
+        links: Links,
+        members: Callable[[str], Iterable[Caller]],
+        record: Callable[..., None],
+        timeout_s: float,
+    ) -> None:
+        self._links = links
+        self._members = members
+        self._record = record
+        self._timeout_s = timeout_s
+        self._open: dict[str, _Open[Any]] = {}
+        self._remembered: dict[tuple[str, str, str], tuple[Hashable, Decided]] = {}
+
+    def new_id(self) -> str:
+        """An id that nothing that waits has; not to be guessed from another."""
+        while (found := secrets.token_hex(4)) in self._open:
+            pass
+        return found
+
+    async def seek(self, request: Request[T]) -> Verdict[T]:
+        """Wait for a word. Raises `RpcError` (not_approved, shutting_down). Cancelled, it waits no
+        more, and nobody is asked any more."""
+        bound_to, known = self._remembered.get(request.key, (None, None))
+        if known is not None and bound_to == request.bound_to:
+            return _verdict(request, known, None)
+        one = _Open(request)
+        self._open[request.approval.approval_id] = one
+        try:
+            with trio.move_on_after(self._timeout_s):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._push, one)
+                    await one.settled.wait()
+                    nursery.cancel_scope.cancel()
+        except (trio.Cancelled, BaseExceptionGroup):
+            if one.refusal is not None:
+                # It was refused because all ends, and so is this task: the word came first.
+                raise one.refusal from None
+            raise
+        finally:
+            del self._open[request.approval.approval_id]
+        if one.refusal is not None:
+            raise one.refusal
+        if one.verdict is None:
+            why = f"nobody has decided within {self._timeout_s:g} s (`approval_timeout_s`)"
+            raise not_approved(request.approval.tool, request.action, why)
+        return one.verdict
+
+    def waiting(self, session: str | None = None) -> list[Approval]:
+        """What waits in a session, or in all, the longest first."""
+        return [
+            one.request.approval
+            for one in self._open.values()
+            if session in (None, one.request.approval.session) and not one.settled.is_set()
+        ]
+
+    def decide(self, session: str, approval_id: str, decided: Decided, by: Caller) -> bool:
+        """Take a word; false when nothing waits under this id. Raises `RpcError` (invalid_arguments),
+        and then it still waits."""
+        one = self._open.get(approval_id)
+        if one is None or one.request.approval.session != session or one.settled.is_set():
+            return False
+        self._take(one, decided, by)
+        return True
+
+    def close(self, session: str) -> None:
+        """The session is closed: what waits in it is refused, and its words are forgotten."""
+        for one in list(self._open.values()):
+            asked = one.request.approval
+            if asked.session == session and not one.settled.is_set():
+                one.refuse(not_approved(asked.tool, asked.action, "its session was closed"))
+        self._remembered = {
+            key: word for key, word in self._remembered.items() if key[0] != session
+        }
+
+    def stop(self) -> None:
+        """The daemon stops: nothing waits any more."""
+        for one in self._open.values():
+            if not one.settled.is_set():
+                one.refuse(shutting_down())
+
+    def _take(self, one: _Open[T], decided: Decided, by: Caller) -> None:
+        request = one.request
+        verdict: Verdict[T] | None = None
+        refusal: RpcError | None = None
+        try:
+            verdict = _verdict(request, decided, by)
+        except RpcError as error:
+            if decided.decision != "deny":
+                raise
+            refusal = error
+        if decided.remember == "session":
+            self._remember(request, decided)
+        self._write_down(request, decided, by)
+        one.verdict, one.refusal = verdict, refusal
+        one.settled.set()
+
+    def _remember(self, request: Request[T], decided: Decided) -> None:
+        self._remembered.pop(request.key, None)
+        self._remembered[request.key] = request.bound_to, decided
+        if len(self._remembered) > _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+
+    def _write_down(self, request: Request[T], decided: Decided, by: Caller) -> None:
+        more = {"remember": decided.remember, "reason": decided.reason}
+        self._record(
+            "approval",
+            client=by.identity,
+            session=request.handle.session,
+            handle=request.handle.id,
+            generation=request.handle.generation,
+            tool=request.approval.tool,
+            action=request.action,
+            decision=decided.decision,
+            **{key: value for key, value in more.items() if value is not UNSET},
+        )
+
+    async def _push(self, one: _Open[T]) -> None:
+        try:
+            await self._ask_around(one)
+        except Exception:
+            log.exception("an approval could not be asked for", handle=one.request.handle.id)
+
+    async def _ask_around(self, one: _Open[T]) -> None:
+        tried: set[Link] = set()
+        first, session = one.request.caller, one.request.approval.session
+        while not one.settled.is_set():
+            arrivals = self._links.arrivals
+            others = (other for other in self._members(session) if other is not first)
+            able = self._links.able((first, *others), "approval")
+            link = next((link for link in able if link not in tried), None)
+            if link is None:
+                while self._links.arrivals == arrivals:
+                    await self._links.arrival()
+                continue
+            await self._ask(link, one)
+            tried.add(link)
+
+    async def _ask(self, link: Link, one: _Open[T]) -> None:
+        approval = one.request.approval
+        for _ in range(1 + AGAIN):
+            try:
+                reply = await link.ask(ASK_APPROVAL, approval)
+            except (Unreachable, BadReply):
+                return
+            except RpcError as error:
+                log.info("declined", client=link.caller.label, code=error.code)
+                return
+            if one.settled.is_set():
+                return
+            try:
+                self._take(one, read_decision(reply), link.caller)
+            except BadDecision as wrong:
+                approval = msgspec.structs.replace(approval, refused=f"{wrong}.")
+            except RpcError as wrong:
+                approval = msgspec.structs.replace(approval, refused=wrong.message)
+            else:
+                return
+
+
+def _verdict(request: Request[T], decided: Decided, by: Caller | None) -> Verdict[T]:
+    """What a word means for a request; `by` is None where it was remembered. Raises `not_approved`
+    for a no, and `invalid_arguments`."""
+    reason = "" if isinstance(decided.reason, UnsetType) else decided.reason
+    if decided.decision == "deny":
+        who = "an earlier word for this session" if by is None else by.label
+        why = f"{who} denied it" + (f": {reason}" if reason else "")
+        raise not_approved(request.approval.tool, request.action, why)
+    edited = None
+    if not isinstance(decided.arguments, UnsetType):
+        edited = request.check(decided.arguments)
+    return Verdict(decided.decision, reason, UNSET if by is None else by.label, edited)

@@ -1,0 +1,195 @@
+"""Doing what a tool's policy says to ask about first: the one place that every verb goes through.
+
+Rules: what is unattended costs nothing and is done at once. A start waits as a handle that is
+`pending`; an action on a handle waits beside the handle, and is then done to that very use. What
+is wrong with a call is said before anybody is asked, and an action that has become pointless, as its
+handle has stopped, asks nobody any more. What a person must not see is not shown, and then not
+changed either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from msgspec import UNSET
+
+from haft_protocol.approvals import Approval, PolicedAction
+from haft_protocol.errors import RpcError, invalid_arguments
+from haft_protocol.methods import AbortParams, ApplyParams, FetchParams, SpawnParams
+from haft_protocol.states import HandleState
+from haftd.approvals import Request
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+from haftd.starting import Gate, Prepared
+from haftd.supervisor import Skipped
+from haftd.tools.approving import mode_of, render
+from haftd.tools.definition import Tool
+
+from .base import Later, settled
+
+__all__ = ["WITHHELD", "approved", "gate_of"]
+
+P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
+
+WITHHELD = {"withheld": True}
+"""What is shown in place of an input that nobody is to see."""
+
+_FIXED = ("id", "session", "root")
+
+
+def gate_of(
+    daemon: Daemon, caller: Caller, ready: Prepared, params: SpawnParams, *, one_shot: bool
+) -> Gate | None:
+    """What a start has to pass; None where it has to pass nothing."""
+    action: PolicedAction = "call" if one_shot else "spawn"
+    tool = ready.tool
+    mode = mode_of(tool, action)
+    if mode == "unattended":
+        return None
+
+    def check(arguments: dict[str, Any]) -> Prepared:
+        changed = msgspec.structs.replace(params, args=arguments)
+        return daemon.starter.prepare(ready.session, changed)
+
+    async def gate(handle: Handle) -> Prepared:
+        if mode == "skip":
+            raise Skipped(_not_run(tool.name, "its definition says so"))
+        request = Request(
+            caller=caller,
+            handle=handle,
+            action=action,
+            approval=Approval(
+                approval_id=daemon.approvals.new_id(),
+                session=handle.session,
+                tool=tool.name,
+                action=action,
+                id=handle.id,
+                arguments=ready.args,
+                rendered=render(tool.style, tool.name, ready.args),
+                mode=mode,
+            ),
+            check=check,
+            bound_to=_what_runs(tool),
+        )
+        verdict = await daemon.approvals.seek(request)
+        if verdict.decision == "skip":
+            raise Skipped(_not_run(tool.name, verdict.reason), verdict.by)
+        return ready if verdict.edited is None else verdict.edited
+
+    return gate
+
+
+def approved(
+    daemon: Daemon,
+    caller: Caller,
+    action: PolicedAction,
+    handle: Handle,
+    params: P,
+    serve: Callable[[P], object],
+    check: Callable[[P], None],
+    *,
+    withheld: bool = False,
+) -> object:
+    """Do `serve` once the action may be done. `check` raises `RpcError` where the params are wrong.
+    `withheld`: the input is not to be shown."""
+    mode = handle.policy.get(action)
+    if mode is None:
+        return serve(params)
+    check(params)
+    if mode == "skip":
+        return _passed_over(handle, "its definition says so")
+    shown = {k: v for k, v in msgspec.to_builtins(params).items() if k not in _FIXED}
+    if withheld:
+        shown["input"] = WITHHELD
+    request = Request(
+        caller=caller,
+        handle=handle,
+        action=action,
+        approval=Approval(
+            approval_id=daemon.approvals.new_id(),
+            session=handle.session,
+            tool=handle.tool,
+            action=action,
+            id=handle.id,
+            arguments=shown,
+            rendered=render(_style(daemon, handle), handle.tool, shown),
+            mode="edit" if mode == "edit" else "ask",
+        ),
+        check=lambda arguments: _changed(handle.tool, params, arguments, check, withheld),
+    )
+
+    async def later() -> object:
+        verdict = None
+        scope = trio.CancelScope()
+        ends = action != "fetch"
+
+        def look() -> None:
+            if handle.stopped:
+                scope.cancel()
+
+        if ends:
+            handle.listen(look)
+        try:
+            with scope:
+                verdict = await daemon.approvals.seek(request)
+        finally:
+            if ends:
+                handle.unlisten(look)
+        if verdict is not None and verdict.decision == "skip":
+            return _passed_over(handle, verdict.reason)
+        changed = None if verdict is None else verdict.edited
+        return await settled(serve(params if changed is None else changed))
+
+    return Later(later)
+
+
+def _changed(
+    tool: str, params: P, arguments: dict[str, Any], check: Callable[[P], None], withheld: bool
+) -> P:
+    fixed = {key: getattr(params, key) for key in _FIXED if getattr(params, key) is not UNSET}
+    problems = [
+        {"path": key, "message": "it cannot be changed"} for key in _FIXED if key in arguments
+    ]
+    if withheld:
+        message = "what is not shown cannot be changed; allow it, or deny it"
+        problems.append({"path": "input", "message": message})
+    if problems:
+        raise invalid_arguments(tool, problems)
+    try:
+        changed = msgspec.convert({**arguments, **fixed}, type(params))
+        check(changed)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        found = {"path": path.rstrip("`") or "arguments", "message": message}
+        raise invalid_arguments(tool, [found]) from None
+    except RpcError as error:
+        path = str(error.data.get("field", "input"))
+        raise invalid_arguments(tool, [{"path": path, "message": error.message}]) from None
+    return changed
+
+
+def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
+    try:
+        return dict(daemon.catalogue.find(handle.tool).style)
+    except RpcError:
+        return {}  # its definition is gone since
+
+
+def _what_runs(tool: Tool) -> tuple[object, ...]:
+    env = tuple(sorted(tool.env.items()))
+    return tool.file, tool.command, tool.runtime, tool.cwd, env
+
+
+def _not_run(tool: str, why: str) -> str:
+    return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
+
+
+def _passed_over(handle: Handle, why: str) -> HandleState:
+    """The handle as it is, unread, with the word that nothing was done."""
+    state = handle.view(trio.current_time(), view="tail", max_bytes=0, peek=True)
+    said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
+    return msgspec.structs.replace(state, skipped=said)

@@ -1,0 +1,88 @@
+"""What is asked of whoever approves an action of a tool, and what they decide.
+
+Rules: everybody who is asked gets the same fields, pushed (`approval/ask`) or pulled
+(`approvals/list`). A decision is read as a whole before anything of it counts. Arguments are in no
+`repr`. Section 6.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+__all__ = [
+    "ASK_APPROVAL",
+    "Approval",
+    "BadDecision",
+    "Decided",
+    "Decision",
+    "PolicedAction",
+    "Reason",
+    "Remember",
+    "read_decision",
+]
+
+ASK_APPROVAL = "approval/ask"
+"""The request that a client with the capability `approval` gets."""
+
+PolicedAction = Literal["spawn", "call", "fetch", "apply", "abort"]
+Decision = Literal["allow", "deny", "skip", "edit"]
+Remember = Literal["turn", "session"]
+Reason = Annotated[str, Meta(max_length=1024)]
+
+
+class BadDecision(ValueError):
+    """The decision cannot be read; the argument is a sentence without its full stop."""
+
+
+class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """An action that waits for a person's word. `rendered` is for the person's eyes. With the `mode`
+    `edit` the person is to be given the arguments to change. `refused` is there when the same client
+    has decided before in a way that cannot be."""
+
+    approval_id: str
+    session: str
+    tool: str
+    action: PolicedAction
+    id: str
+    arguments: dict[str, Any]
+    rendered: str
+    mode: Literal["ask", "edit"]
+    refused: str | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"Approval({self.approval_id}, {self.tool}, {self.action}, …)"
+
+
+class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A decision. `arguments` are those to go on with, all of them; they go with `edit` only."""
+
+    decision: Decision
+    arguments: dict[str, Any] | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"Decided({self.decision}, …)"
+
+    def check(self) -> Decided:
+        """Itself; raises `BadDecision` where its fields do not go together."""
+        has_arguments = self.arguments is not UNSET
+        if has_arguments != (self.decision == "edit"):
+            raise BadDecision("`arguments` go with the decision `edit`, and with no other")
+        if self.decision == "edit" and self.remember is not UNSET:
+            raise BadDecision("`edit` is for this one call, it cannot be remembered")
+        return self
+
+
+def read_decision(reply: object) -> Decided:
+    """The decision in a client's answer; raises `BadDecision`."""
+    try:
+        return msgspec.convert(reply, Decided).check()
+    except msgspec.ValidationError as error:
+        raise BadDecision(
+            'a decision is an object {"decision": "allow" | "deny" | "skip" | "edit", "arguments"?, '
+            f'"remember"?, "reason"?}}: {error}'
+        ) from None

@@ -1,0 +1,129 @@
+"""`haft approvals` and `haft approve`: a person decides what tools may do, in whatever session."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+HAFT = [sys.executable, "-m", "haft"]
+TOOLS = """
+[tools.careful]
+source = "local"
+command = ["echo", "{{ tool.arguments.text }}"]
+parameters.text = { type = "string", required = true }
+run = "ask"
+"""
+
+
+class Desk:
+    """A daemon, a client whose calls wait, and the command line."""
+
+    def __init__(self, daemon: RunningDaemon, wire: Wire) -> None:
+        self.daemon = daemon
+        self.wire = wire
+
+    def begin(self, id: str, text: str = "hello") -> int:
+        """Begin a call that waits; returns when it does."""
+        args = {"text": text}
+        number = self.wire.start(
+            "spawn", session="work", tool="careful", id=id, args=args, wait="stopped"
+        )
+        assert self.wire.call("ping") == {"pong": True}
+        return number
+
+    def haft(self, *words: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [*HAFT, *words],
+            env=self.daemon.env,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    def terminal(self, *words: str) -> pexpect.spawn[str]:
+        command, *rest = [*HAFT, *words]
+        return pexpect.spawn(command, rest, env=self.daemon.env, encoding="utf-8", timeout=20)
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[Desk]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        yield Desk(one, wire)
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_waits_is_listed_and_decided_from_any_session(desk: Desk) -> None:
+    status, out, err = desk.haft("approvals")
+    assert (status, out) == (0, "") and "nothing waits" in err
+    number = desk.begin("a")
+    status, out, _ = desk.haft("--json", "approvals")
+    (listed,) = json.loads(out)["approvals"]
+    status, out, _ = desk.haft("approvals")
+    assert status == 0
+    assert out.splitlines()[1].split() == [
+        listed["approval_id"], "work", "a", "careful", "spawn", '{"text":"hello"}',
+    ]  # fmt: skip
+    assert desk.haft("approve", listed["approval_id"], "--allow")[0] == 0
+    assert desk.wire.finish(number)["result"] == "hello\n"
+    status, _, err = desk.haft("approve", listed["approval_id"], "--allow")
+    assert status == 2 and "nothing waits under" in err
+
+
+def test_each_decision_is_an_option(desk: Desk) -> None:
+    number = desk.begin("b")
+    assert desk.haft("approve", "b", "--deny", "--reason", "not today")[0] == 0
+    with pytest.raises(Refused, match="not today") as refused:
+        desk.wire.finish(number)
+    assert refused.value.code == -32007
+    number = desk.begin("c")
+    assert desk.haft("approve", "c", "--skip")[0] == 0
+    assert "was skipped" in desk.wire.finish(number)["result"]
+    number = desk.begin("d")
+    status, _, err = desk.haft("approve", "d", "--edit", '{"texts": 1}')
+    assert status == 4 and "did you mean `text`" in err
+    assert desk.haft("approve", "d", "--edit", '{"text": "changed"}')[0] == 0
+    assert desk.wire.finish(number)["result"] == "changed\n"
+
+
+def test_a_decision_can_be_for_the_session(desk: Desk) -> None:
+    number = desk.begin("e")
+    status, _, err = desk.haft("approve", "e")
+    assert status == 2 and "--allow" in err
+    assert desk.haft("approve", "e", "--allow", "--remember", "session")[0] == 0
+    desk.wire.finish(number)
+    assert desk.wire.finish(desk.begin("f"))["result"] == "hello\n"
+    desk.wire.call("session/close", session="work")
+    status, out, _ = desk.haft("audit", "e")
+    assert status == 0 and "allow spawn of careful for the session" in out
+
+
+@pytest.mark.parametrize(("typed", "done"), [("y", True), ("no", False)])
+def test_a_person_at_a_terminal_is_shown_what_it_is(desk: Desk, typed: str, done: bool) -> None:
+    number = desk.begin("g", text="a\u202eb")
+    person = desk.terminal("approve", "g")
+    person.expect_exact("careful: spawn work/g")
+    person.expect_exact('"text": "a\\u202eb"')
+    person.sendline(typed)
+    person.expect(pexpect.EOF)
+    if done:
+        assert desk.wire.finish(number)["result"] == "a\u202eb\n"
+    else:
+        with pytest.raises(Refused):
+            desk.wire.finish(number)

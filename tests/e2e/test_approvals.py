@@ -1,0 +1,725 @@
+"""What waits for a person's word, over the wire: nothing is done before it, and then what was said."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+_RUN = """
+source = "local"
+stateful = true
+command = ["sh", "-c", 'printf "%s\\n" "$0"; test "$0" = done && exit; read -r line; test "$line" != bad', "{{ tool.arguments.text }}"]
+parameters.text = { type = "string", required = true }
+parameters.times = { type = "integer", default = 1 }
+"""
+
+
+def definition(name: str, more: str) -> str:
+    return f"[tools.{name}]{_RUN}{more}\n"
+
+
+TOOLS = "".join(
+    [
+        definition("careful", 'run = "ask"'),
+        definition("edited", 'run = "edit"'),
+        definition("skipped", 'run = "skip"'),
+        definition("free", 'run = "unattended"'),
+        definition("typed", 'run = { apply = "ask", default = "unattended" }'),
+        definition("watched", 'run = { default = "ask", spawn = "unattended" }'),
+        definition("mute", 'run = { fetch = "skip", apply = "skip", abort = "skip" }'),
+        definition("called", 'run = { call = "ask" }'),
+        definition("asfunction", 'run = "ask"\nstyle.parameters = "function_call"'),
+        definition("hidden", 'run = "ask"\nstyle.parameters = "off"'),
+    ]
+)
+_sessions = itertools.count()
+
+
+class Host(Wire):
+    """A connection in a session, that can be asked to approve, or cannot."""
+
+    def __init__(self, daemon: RunningDaemon, name: str, session: str, *, able: bool) -> None:
+        super().__init__(daemon.socket)
+        self.session = session
+        self.call(
+            "initialize",
+            client={"name": name},
+            protocol=1,
+            session=session,
+            capabilities={"approval": able},
+        )
+
+    def __enter__(self) -> Host:
+        return self
+
+    def told(self, method: str) -> Any:
+        """The next message with that method."""
+        for at, message in enumerate(self._kept):
+            if message.get("method") == method:
+                return self._kept.pop(at)
+        while True:
+            message = self.receive()
+            if message.get("method") == method:
+                return message
+            self._kept.append(message)
+
+    def asked(self) -> Any:
+        return self.told("approval/ask")
+
+    def say(self, request: Any, decision: str, **more: Any) -> None:
+        self.result(request, {"decision": decision, **more})
+
+    def result(self, request: Any, result: object) -> None:
+        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def refuse(self, request: Any, code: int) -> None:
+        error = {"code": code, "message": "no"}
+        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+    def is_asked_nothing(self) -> bool:
+        for _ in range(3):
+            self.call("handles/list")
+        return not any("method" in message for message in self._kept)
+
+    def spawn(self, tool: str, id: str = "h", **more: Any) -> int:
+        args = more.pop("args", {"text": "hello"})
+        return self.start("spawn", tool=tool, id=id, args=args, **{"wait": "output"} | more)
+
+    def waiting(self) -> list[Any]:
+        found: list[Any] = self.call("approvals/list")["approvals"]
+        return found
+
+    def one_waiting(self) -> Any:
+        """The one approval that waits, as soon as it does."""
+        until(lambda: len(self.waiting()) == 1, "an approval that waits")
+        return self.waiting()[0]
+
+    def decide(self, approval: Any, decision: str, **more: Any) -> Any:
+        return self.call(
+            "approvals/decide", approval_id=approval["approval_id"], decision=decision, **more
+        )
+
+    def states(self) -> dict[str, str]:
+        return {one["id"]: one["state"] for one in self.call("handles/list")["handles"]}
+
+    def refused(self, number: int) -> Refused:
+        with pytest.raises(Refused) as caught:
+            self.finish(number)
+        return caught.value
+
+
+Join = Callable[..., Host]
+
+
+@pytest.fixture(scope="module")
+def asker() -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+    yield one
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def join(asker: RunningDaemon) -> Iterator[Join]:
+    """Connect clients to one session, which is closed after the test."""
+    session = f"a{next(_sessions)}"
+    hosts: list[Host] = []
+
+    def make(name: str = "host", *, able: bool = True) -> Host:
+        hosts.append(Host(asker, name, session, able=able))
+        return hosts[-1]
+
+    yield make
+    for one in hosts:
+        one.close()
+    with Host(asker, "last", session, able=False) as last:
+        last.call("session/close")
+
+
+def records(daemon: RunningDaemon, session: str) -> list[dict[str, Any]]:
+    lines = (daemon.state / "haft" / "audit.jsonl").read_text().splitlines()
+    found = (json.loads(line) for line in lines)
+    return [
+        one for one in found if one.get("session") == session and one["event"] != "session/close"
+    ]
+
+
+# ── every decision ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_not_configured_asks_nobody(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("free"))
+    host.call("apply", id="h", input={"eof": True}, wait="stopped")
+    assert host.is_asked_nothing() and host.waiting() == []
+
+
+def test_nothing_runs_before_it_is_allowed(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful")
+    asked = host.asked()["params"]
+    approval_id = asked.pop("approval_id")
+    assert asked == {
+        "session": host.session,
+        "tool": "careful",
+        "action": "spawn",
+        "id": "h",
+        "arguments": {"text": "hello", "times": 1},
+        "rendered": '{\n  "text": "hello",\n  "times": 1\n}',
+        "mode": "ask",
+    }
+    assert host.states() == {"h": "pending"}
+    assert host.call("fetch", id="h")["state"] == "pending"
+    assert [one["approval_id"] for one in host.waiting()] == [approval_id]
+    assert records(asker, host.session) == []
+    host.decide({"approval_id": approval_id}, "allow", reason="fine")
+    state = host.finish(spawned)
+    assert state["state"] == "running" and state["content"] == "hello\n"
+    allowed, spawn = records(asker, host.session)
+    assert allowed.pop("at") and allowed["client"].pop("pid")
+    assert allowed == {
+        "event": "approval",
+        "client": {"name": "host", "transport": "unix"},
+        "session": host.session,
+        "handle": "h",
+        "generation": 1,
+        "tool": "careful",
+        "action": "spawn",
+        "decision": "allow",
+        "reason": "fine",
+    }
+    assert spawn["event"] == "spawn"
+
+
+def test_what_is_denied_never_was(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "deny", reason="not on a Friday.")
+    error = host.refused(spawned)
+    assert error.code == -32007 and error.data["kind"] == "not_approved"
+    assert error.message == (
+        "Tool 'careful' was not approved for 'spawn': host denied it: not on a Friday."
+    )
+    assert error.data["tool"] == "careful" and error.data["action"] == "spawn"
+    assert host.states() == {} and host.waiting() == []
+    assert host.call("notifications/drain") == {"notifications": []}
+    with pytest.raises(Refused) as gone:
+        host.call("fetch", id="h")
+    assert gone.value.code == -32001
+    assert [one["event"] for one in records(asker, host.session)] == ["approval"]
+
+
+def test_a_denied_spawn_takes_nothing_from_the_handle_before_it(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("free", args={"text": "first"}))
+    host.call("abort", id="h")
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "deny")
+    assert host.refused(spawned).code == -32007
+    kept = host.call("fetch", id="h", view="all")
+    assert kept["generation"] == 1 and kept["content"] == "first\n"
+
+
+def test_what_is_skipped_succeeds_without_being_run(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "skip", reason="done by hand")
+    state = host.finish(spawned)
+    assert state["state"] == "stopped" and "exit" not in state and "error" not in state
+    assert state["result"] == "`careful` was skipped, it was not run: done by hand."
+    assert state["ended_by"] == {"by": "exit", "client": "host"}
+    assert host.call("fetch", id="h")["result"] == state["result"]
+    assert [one["event"] for one in records(asker, host.session)] == ["approval"]
+
+
+def test_a_definition_may_skip(join: Join) -> None:
+    host = join()
+    assert "was skipped" in host.finish(host.spawn("skipped"))["result"]
+    called = host.call("tools/call", tool="skipped", arguments={"text": "done"})
+    assert called["result"] == "`skipped` was skipped, it was not run: its definition says so."
+    assert host.is_asked_nothing()
+
+
+def test_edited_arguments_run_once_they_are_right(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("edited")
+    asked = host.asked()
+    assert asked["params"]["mode"] == "edit" and "refused" not in asked["params"]
+    host.say(asked, "edit", arguments={"times": "many", "texts": "x"})
+    again = host.asked()["params"]
+    refused = again.pop("refused")
+    assert refused.startswith("The arguments of 'edited' do not fit: ")
+    for part in ("text: it is required", "texts: it is not known", "times: it must be integer"):
+        assert part in refused
+    assert again == asked["params"] and host.states() == {"h": "pending"}
+    wrong = {"text": 1, "times": []}
+    with pytest.raises(Refused) as caught:
+        host.decide(again, "edit", arguments=wrong)
+    assert caught.value.code == -32005
+    assert {one["path"] for one in caught.value.data["problems"]} >= {"times"}
+    assert len(host.waiting()) == 1
+    host.decide(again, "edit", arguments={"text": "canary-1 changed"})
+    state = host.finish(spawned)
+    assert state["state"] == "running" and state["content"] == "canary-1 changed\n"
+    said = records(asker, host.session)
+    assert [one.get("decision") for one in said] == ["edit", None]
+    assert "canary-1" not in json.dumps(said[0]) and "canary-1" not in asker.log_text()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"decision": "perhaps"},
+        {"decision": "edit"},
+        {"decision": "allow", "arguments": {}},
+        {"decision": "edit", "arguments": {"text": "done"}, "remember": "session"},
+        {"decision": "allow", "why": "so"},
+        {},
+        None,
+        [],
+        "allow",
+    ],
+)
+def test_who_decides_wrongly_is_told_twice_and_has_decided_nothing(
+    join: Join, wrong: object
+) -> None:
+    host, other = join(), join("other")
+    spawned = host.spawn("careful")
+    for turn in range(3):
+        asked = host.asked()
+        assert ("refused" in asked["params"]) == bool(turn)
+        host.result(asked, wrong)
+    other.say(other.asked(), "allow")
+    assert host.finish(spawned)["state"] == "running"
+    assert host.is_asked_nothing()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"decision": "perhaps"},
+        {"decision": "edit"},
+        {"decision": "deny", "arguments": {}},
+        {"decision": "edit", "arguments": {"text": "done"}, "remember": "turn"},
+    ],
+)
+def test_a_pulled_decision_that_cannot_be_changes_nothing(
+    join: Join, wrong: dict[str, Any]
+) -> None:
+    host = join(able=False)
+    spawned = host.spawn("careful")
+    found = host.one_waiting()
+    with pytest.raises(Refused) as caught:
+        host.decide(found, **wrong)
+    assert caught.value.code == -32602 and host.waiting() == [found]
+    host.decide(found, "allow")
+    assert host.finish(spawned)["state"] == "running"
+
+
+# ── one-shot ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["careful", "called"])
+def test_a_one_shot_call_waits_and_then_runs(join: Join, name: str) -> None:
+    host = join()
+    running = host.start("tools/call", tool=name, arguments={"text": "done"}, call_id="c")
+    asked = host.asked()
+    assert asked["params"]["action"] == "call"
+    assert list(host.states().values()) == ["pending"]
+    host.say(asked, "allow")
+    reply = host.finish(running)
+    assert reply["result"] == "done\n" and reply["call_id"] == "c"
+
+
+def test_who_may_not_call_may_not_spawn_instead(join: Join) -> None:
+    host = join()
+    spawned = host.spawn("called")
+    host.say(host.asked(), "deny")
+    assert host.refused(spawned).code == -32007
+
+
+def test_a_spawn_through_tools_call_is_the_same(join: Join) -> None:
+    host = join()
+    arguments = {"action": "spawn", "id": "h", "text": "x"}
+    running = host.start("tools/call", tool="careful", arguments=arguments)
+    asked = host.asked()
+    assert asked["params"]["action"] == "spawn" and asked["params"]["id"] == "h"
+    host.say(asked, "edit", arguments={"text": "y"})
+    assert host.finish(running)["content"] == "y\n"
+
+
+# ── actions on a handle ──────────────────────────────────────────────────────────────────────────
+
+
+def test_input_waits_and_is_then_given(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("typed"))
+    given = host.start("apply", id="h", input={"line": "good"}, timeout_ms=0)
+    asked = host.asked()
+    assert asked["params"]["action"] == "apply"
+    assert asked["params"]["arguments"] == {"input": {"line": "good"}, "timeout_ms": 0}
+    assert host.states() == {"h": "running"}
+    host.say(asked, "edit", arguments={"input": {"nonsense": 1}})
+    again = host.asked()
+    assert "input" in again["params"]["refused"]
+    host.say(again, "edit", arguments={"input": {"line": "bad"}, "wait": "stopped"})
+    assert host.finish(given)["exit"] == {"code": 1}
+
+
+def test_what_is_wrong_with_an_input_is_said_before_anybody_is_asked(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("typed"))
+    with pytest.raises(Refused) as caught:
+        host.call("apply", id="h", input={"nonsense": 1})
+    assert caught.value.code == -32602 and host.is_asked_nothing()
+
+
+def test_a_secret_is_not_shown_and_so_not_changed(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("typed"))
+    secret = {"text": "canary-2", "secret": True}
+    given = host.start("apply", id="h", input=secret, timeout_ms=0)
+    asked = host.asked()
+    assert asked["params"]["arguments"]["input"] == {"withheld": True}
+    assert "canary-2" not in json.dumps(asked)
+    with pytest.raises(Refused) as caught:
+        host.decide(asked["params"], "edit", arguments={"input": "x"})
+    assert caught.value.code == -32005
+    host.say(asked, "allow")
+    host.finish(given)
+    assert "canary-2" not in (asker.state / "haft" / "audit.jsonl").read_text()
+
+
+def test_reading_and_ending_wait_where_the_policy_says_so(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("watched"))
+    read = host.start("fetch", id="h", view="all")
+    host.say(host.asked(), "allow")
+    assert host.finish(read)["content"] == "hello\n"
+    ended = host.start("abort", id="h")
+    asked = host.asked()
+    assert asked["params"]["action"] == "abort" and asked["params"]["arguments"] == {}
+    host.say(asked, "deny")
+    assert host.refused(ended).code == -32007
+    assert host.states() == {"h": "running"}
+
+
+def test_what_is_skipped_on_a_handle_says_so_and_reads_nothing(join: Join) -> None:
+    host = join()
+    host.finish(host.spawn("mute", view="tail", max_bytes=0))
+    for method, more in (("fetch", {}), ("apply", {"input": {"eof": True}}), ("abort", {})):
+        state = host.call(method, id="h", **more)
+        assert state["state"] == "running" and state["content"] == ""
+        assert state["skipped"] == "It was skipped, nothing was done: its definition says so."
+
+
+def test_input_for_what_has_ended_asks_nobody_any_more(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    host.finish(host.spawn("typed"))
+    given = host.start("apply", id="h", input="x")
+    host.asked()
+    other.call("abort", id="h")
+    assert host.refused(given).code == -32008
+    assert host.waiting() == []
+    assert host.told("$/cancelRequest")
+
+
+# ── remembered ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_word_for_the_session_is_for_this_tool_and_action(join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful", "one")
+    host.say(host.asked(), "allow", remember="session")
+    host.finish(spawned)
+    assert host.finish(host.spawn("careful", "two", args={"text": "else"}))["state"] == "running"
+    assert host.is_asked_nothing()
+    spawned = host.spawn("edited", "three")
+    host.say(host.asked(), "deny")
+    assert host.refused(spawned).code == -32007
+    running = host.start("tools/call", tool="careful", arguments={"text": "done"})
+    host.say(host.asked(), "deny")
+    assert host.refused(running).code == -32007
+
+
+def test_a_no_for_the_session_is_kept_until_that_is_closed(join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "deny", remember="session", reason="never")
+    host.refused(spawned)
+    error = host.refused(host.spawn("careful"))
+    assert error.message.endswith("an earlier word for this session denied it: never.")
+    assert host.is_asked_nothing()
+    host.call("session/close")
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "allow")
+    assert host.finish(spawned)["state"] == "running"
+
+
+def test_another_session_is_asked_for_itself(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful")
+    host.say(host.asked(), "allow", remember="session")
+    host.finish(spawned)
+    with Host(asker, "stranger", f"{host.session}.other", able=True) as stranger:
+        spawned = stranger.spawn("careful")
+        stranger.say(stranger.asked(), "deny")
+        assert stranger.refused(spawned).code == -32007
+
+
+def test_a_word_for_the_turn_is_none_for_what_comes_after_it(join: Join) -> None:
+    """No turn is open, so it ends with the call."""
+    host = join()
+    for name in ("one", "two"):
+        spawned = host.spawn("careful", name)
+        host.say(host.asked(), "allow", remember="turn")
+        assert host.finish(spawned)["state"] == "running"
+
+
+# ── who decides ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_first_decision_counts_and_the_other_hears_of_it(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    spawned = host.spawn("careful")
+    asked = host.asked()
+    other.decide(other.one_waiting(), "allow")
+    assert host.finish(spawned)["state"] == "running"
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    host.say(asked, "deny")
+    with pytest.raises(Refused) as late:
+        host.decide(asked["params"], "deny")
+    assert late.value.code == -32011
+    assert host.call("fetch", id="h")["state"] == "running"
+
+
+def test_a_client_that_cannot_be_asked_has_others_decide(join: Join) -> None:
+    thin, able = join("thin", able=False), join("able")
+    spawned = thin.spawn("careful")
+    able.say(able.asked(), "allow")
+    assert thin.finish(spawned)["state"] == "running"
+
+
+def test_the_caller_is_asked_first(join: Join) -> None:
+    other, host = join("other"), join()
+    spawned = host.spawn("careful")
+    asked = host.asked()
+    assert other.is_asked_nothing()
+    host.say(asked, "allow")
+    host.finish(spawned)
+
+
+@pytest.mark.parametrize("code", [-32601, -32800, -32000])
+def test_who_declines_is_passed_over(join: Join, code: int) -> None:
+    host, other = join(), join("other")
+    spawned = host.spawn("careful")
+    host.refuse(host.asked(), code)
+    other.say(other.asked(), "allow")
+    assert host.finish(spawned)["state"] == "running"
+
+
+def test_who_was_asked_and_goes_is_replaced_by_who_comes(join: Join) -> None:
+    thin, able = join("thin", able=False), join("able")
+    spawned = thin.spawn("careful")
+    able.asked()
+    able.close()
+    later = join("later")
+    later.say(later.asked(), "allow")
+    assert thin.finish(spawned)["state"] == "running"
+
+
+def test_another_session_sees_and_decides_nothing(asker: RunningDaemon, join: Join) -> None:
+    host = join(able=False)
+    spawned = host.spawn("careful")
+    found = host.one_waiting()
+    with Host(asker, "stranger", f"{host.session}.other", able=True) as stranger:
+        assert stranger.waiting() == [] and stranger.is_asked_nothing()
+        with pytest.raises(Refused) as caught:
+            stranger.decide(found, "allow")
+        assert caught.value.code == -32011
+        assert found in stranger.call("approvals/list", session="*")["approvals"]
+    host.decide(found, "allow")
+    host.finish(spawned)
+
+
+# ── batches ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def request(number: int, method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+def test_an_await_of_the_same_batch_finds_what_waits(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    text = {"text": "x"}
+    host.send(
+        [
+            request(101, "await", all=["one", "two", "three"]),
+            request(102, "spawn", tool="free", id="one", args=text),
+            request(103, "spawn", tool="careful", id="two", args=text),
+            request(104, "spawn", tool="free", id="three", args=text),
+        ]
+    )
+    asked = host.asked()
+    until(
+        lambda: host.states() == {"one": "running", "two": "pending", "three": "running"},
+        "what waits",
+    )
+    host.say(asked, "skip")
+    for name in ("one", "three"):
+        other.call("abort", id=name)
+    replies = next(one for one in iter(host.receive, None) if isinstance(one, list))
+    assert [one["id"] for one in replies] == [101, 102, 103, 104]
+    assert {one["id"] for one in replies[0]["result"]["completed"]} == {"one", "two", "three"}
+    assert "was skipped" in replies[2]["result"]["result"]
+
+
+def test_a_no_in_the_middle_of_a_batch_is_nobody_elses(join: Join) -> None:
+    host = join()
+    text = {"text": "x"}
+    host.send(
+        [
+            request(101, "spawn", tool="free", id="one", args=text),
+            request(102, "spawn", tool="careful", id="two", args=text),
+            request(103, "await", all=["two"]),
+        ]
+    )
+    host.say(host.asked(), "deny")
+    replies = next(one for one in iter(host.receive, None) if isinstance(one, list))
+    assert replies[0]["result"]["state"] == "running"
+    assert replies[1]["error"]["code"] == -32007
+    (state,) = replies[2]["result"]["completed"]
+    assert "was not approved" in state["error"]["message"]
+
+
+# ── withdrawn ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cancelled_call_takes_its_approval_back(join: Join) -> None:
+    host = join()
+    for method, params in (
+        ("spawn", {"tool": "careful", "id": "h", "args": {"text": "x"}}),
+        ("tools/call", {"tool": "careful", "arguments": {"text": "done"}}),
+    ):
+        number = host.start(method, **params)
+        asked = host.asked()
+        host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+        assert host.refused(number).code == -32800
+        assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+        until(lambda: host.waiting() == [] and host.states() == {}, "what waits")
+    assert host.call("notifications/drain") == {"notifications": []}
+
+
+def test_a_caller_that_goes_takes_its_approval_with_it(join: Join) -> None:
+    host, other = join(), join("other")
+    host.spawn("careful")
+    host.asked()
+    host.close()
+    until(lambda: other.waiting() == [] and other.states() == {}, "what waits")
+    assert other.finish(other.spawn("free", "h"))["state"] == "running"
+
+
+def test_a_handle_that_waits_can_be_aborted_and_its_id_is_free(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    spawned = host.spawn("careful")
+    host.asked()
+    state = other.call("abort", id="h")
+    assert state["state"] == "stopped"
+    error = host.refused(spawned)
+    assert error.code == -32012 and error.data["reason"] == "aborted"
+    assert host.waiting() == [] and host.told("$/cancelRequest")
+    assert other.finish(other.spawn("free", "h"))["generation"] == 1
+
+
+def test_a_closed_session_has_nothing_waiting(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    host.finish(host.spawn("watched", "w"))
+    spawned, read = host.spawn("careful"), host.start("fetch", id="w")
+    host.asked(), host.asked()
+    other.call("session/close")
+    assert host.refused(spawned).code == host.refused(read).code == -32007
+    assert other.waiting() == [] and other.states() == {}
+
+
+def test_a_daemon_that_stops_answers_who_waits(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    one = make_daemon()
+    one.tools(TOOLS)
+    one.start()
+    with Host(one, "host", "s", able=False) as host:
+        host.finish(host.spawn("watched", "w"))
+        spawned, read = host.spawn("careful"), host.start("fetch", id="w")
+        until(lambda: len(host.waiting()) == 2, "two that wait")
+        host.call("daemon/shutdown")
+        assert host.refused(spawned).code == host.refused(read).code == -32013
+    assert one.process is not None and one.process.wait(20) == 0
+
+
+def test_nobodys_word_in_time_is_a_no(make_daemon: Callable[..., RunningDaemon]) -> None:
+    one = make_daemon("[daemon]\napproval_timeout_s = 0.2\n")
+    one.tools(TOOLS)
+    one.start()
+    with Host(one, "host", "s", able=True) as host:
+        host.finish(host.spawn("watched", "w"))
+        for method, params in (
+            ("spawn", {"tool": "careful", "id": "h", "args": {"text": "x"}}),
+            ("fetch", {"id": "w"}),
+        ):
+            number = host.start(method, **params)
+            asked = host.asked()
+            error = host.refused(number)
+            assert error.code == -32007
+            assert error.message.endswith("nobody has decided within 0.2 s (`approval_timeout_s`).")
+            assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+        assert host.states() == {"w": "running"} and host.waiting() == []
+
+
+def test_a_repeated_call_waits_with_the_first(join: Join) -> None:
+    host, other = join(), join("other", able=False)
+    first = host.spawn("careful", call_id="c")
+    asked = host.asked()
+    second = other.spawn("careful", call_id="c")
+    host.say(asked, "edit", arguments={"text": "y"})
+    assert host.finish(first)["generation"] == other.finish(second)["generation"] == 1
+    assert other.finish(other.spawn("careful", call_id="c"))["generation"] == 1
+    assert host.is_asked_nothing()
+
+
+# ── what is shown ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "rendered"),
+    [
+        ("asfunction", 'asfunction(text="a\\nb\\u202e\\x7f", times=1)'),
+        ("hidden", ""),
+        ("careful", '{\n  "text": "a\\nb\\u202e\\x7f",\n  "times": 1\n}'),
+    ],
+)
+def test_arguments_are_rendered_as_the_definition_says(
+    join: Join, name: str, rendered: str
+) -> None:
+    host = join(able=False)
+    spawned = host.spawn(name, args={"text": "a\nb\u202e\x7f"})
+    found = host.one_waiting()
+    assert found["rendered"] == rendered
+    assert found["arguments"]["text"] == "a\nb\u202e\x7f"
+    host.decide(found, "deny")
+    host.refused(spawned)
