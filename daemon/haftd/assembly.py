@@ -27,6 +27,7 @@ from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
+from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts
 from haftd.dispatch import Dispatcher
 from haftd.host.journal import Journal
@@ -173,6 +174,7 @@ def assemble(
         audit=audit,
         notices=notices,
         subscriptions=subscriptions,
+        turns=Turns(),
         reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,
@@ -197,17 +199,12 @@ def _backends(
 
 def rim_of(daemon: Daemon) -> Rim:
     """What all connections share."""
-
-    def gone(caller: Caller) -> None:
-        daemon.sessions.leave(caller)
-        daemon.subscriptions.leave(caller)
-
     limits = daemon.settings.limits
     links = daemon.links
     dispatcher = Dispatcher(
         table(daemon), daemon.reserve, limits, log, spawning(daemon), links.hear
     )
-    rim = Rim(dispatcher, limits, log, gone, links=links)
+    rim = Rim(dispatcher, limits, log, daemon.leave, links=links)
     daemon.facts.connections = lambda: len(rim.connections)
     daemon.facts.refused = lambda: dict(rim.connections.refused + links.refused)
     return rim

@@ -21,6 +21,7 @@ from haft_protocol.methods import (
     SpawnParams,
     WebSocketInfo,
 )
+from haft_protocol.states import EndedBy
 from haftd.approvals import Approvals
 from haftd.audit import Audit
 from haftd.caller import Caller
@@ -29,6 +30,7 @@ from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
+from haftd.core.turns import Turns
 from haftd.links import Links
 from haftd.settings import Settings
 from haftd.starting import Starter
@@ -72,6 +74,7 @@ class Daemon:
     audit: Audit
     notices: Notices
     subscriptions: Subscriptions
+    turns: Turns
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]
@@ -98,6 +101,14 @@ class Daemon:
         for handle in self.registry.sweep(trio.current_time()):
             handle.spool.close()
         return self.registry.list(session)
+
+    def leave(self, caller: Caller) -> None:
+        """A connection is gone; what is not to outlast the last one of its session is ended."""
+        self.subscriptions.leave(caller)
+        for session in self.sessions.leave(caller):
+            for use in self.supervisor.uses(session):
+                if use.handle.on_disconnect == "abort":
+                    self.supervisor.end(use, EndedBy("disconnect", caller.label))
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
         """The handle that a call names; raises `handle_not_found`."""

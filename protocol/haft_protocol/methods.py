@@ -83,6 +83,10 @@ __all__ = [
     "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
+    "TurnEndParams",
+    "TurnEndResult",
+    "TurnPolicy",
+    "TurnResult",
     "UnsubscribeParams",
     "View",
     "Wait",
@@ -116,6 +120,7 @@ Offset = Annotated[int, Meta(ge=0)]
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 Style = Literal["oneof", "flat"]
+TurnPolicy = Literal["abort", "await", "keep"]
 View = Literal["delta", "all", "tail", "screen", "raw", "paint"]
 """`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
 `paint`: those that draw a terminal's present screen on an empty one, in base64."""
@@ -399,6 +404,26 @@ class SessionCloseResult(msgspec.Struct, frozen=True):
     handles: tuple[HandleState, ...]
 
 
+class TurnResult(msgspec.Struct, frozen=True):
+    """Turns of a session are counted from 1."""
+
+    turn: int
+
+
+class TurnEndParams(Params, frozen=True, kw_only=True):
+    """End a turn: what still runs in the session is aborted, awaited or kept, as each tool says."""
+
+    policy: TurnPolicy | UnsetType = UNSET
+    timeout_ms: Milliseconds = 60_000
+
+
+class TurnEndResult(msgspec.Struct, frozen=True):
+    """The states of those that ran when the turn ended; that they are here does not count as read."""
+
+    turn: int
+    handles: tuple[HandleState, ...]
+
+
 class InquiriesListParams(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -512,6 +537,13 @@ METHODS: dict[str, Method] = {
             SessionCloseParams,
             SessionCloseResult,
             "Close a session and abort its handles.",
+        ),
+        Method("turn/begin", Empty, TurnResult, "Begin a turn of the session."),
+        Method(
+            "turn/end",
+            TurnEndParams,
+            TurnEndResult,
+            "End a turn, and what is not to outlast it.",
         ),
         Method(
             "tools/call",

@@ -46,6 +46,11 @@ MEANINGS: dict[str, str] = {
     "AwaitResult.completed": "those that have stopped, each with its result",
     "AwaitResult.pending": "those that have not",
     "AwaitResult.timed_out": "the bound came first",
+    # Turns.
+    "turn": "which turn of the session it is",
+    "TurnEndParams.policy": "for all of them, instead of what their tools say",
+    "TurnEndParams.timeout_ms": "how long those that are awaited have; what runs on then is kept",
+    "TurnEndResult.handles": "in the order of their starts",
     # Questions.
     "InquiriesListParams.session": "one session, or `*` for all",
     "InquiriesListResult.inquiries": "what is asked and not answered, the oldest handle first",

@@ -24,7 +24,7 @@ description = "long"
 examples = "an example"
 stateful = true
 actions = ["abort", "spawn"]
-on_turn_end = "inquire"
+on_turn_end = "await"
 on_disconnect = "abort"
 size_threshold = "2 KiB"
 cwd = "sub"
@@ -56,7 +56,7 @@ def test_every_field_is_read_and_kept() -> None:
     assert (found.source, found.runtime, found.output) == ("local", "pty", "raw")
     assert (found.summary, found.description, found.examples) == ("short", "long", "an example")
     assert (found.stateful, found.actions) == (True, ("spawn", "abort"))
-    assert (found.on_turn_end, found.on_disconnect) == ("inquire", "abort")
+    assert (found.on_turn_end, found.on_disconnect) == ("await", "abort")
     assert (found.size_threshold, found.cwd) == (2048, "sub")
     assert (found.rows, found.cols) == (30, "{{ tool.arguments.cols }}")
     assert (found.enable, found.result) == ("explicit", "edit")

@@ -10,7 +10,7 @@ seconds of the caller's monotonic clock. Sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
@@ -54,8 +54,10 @@ class Handle:
         "left_behind",
         "limit",
         "mark",
+        "on_disconnect",
         "on_news",
         "on_stop",
+        "on_turn_end",
         "output_complete",
         "pid",
         "policy",
@@ -138,6 +140,10 @@ class Handle:
         """How many questions it has asked."""
         self.question_shown = 0
         """The last of them that a reader was shown."""
+        self.on_turn_end: Literal["abort", "await", "keep"] = "abort"
+        """What becomes of it when the turn ends, as its tool says."""
+        self.on_disconnect: Literal["keep", "abort"] = "keep"
+        """And when the last connection of the session is gone."""
         self.on_news: Callable[[Handle], None] | None = None
         """Called when it asks or stops, before the listeners."""
         self.on_stop: Callable[[Handle], None] | None = None

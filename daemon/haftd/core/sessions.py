@@ -38,10 +38,12 @@ class Sessions:
         self._sessions.setdefault(name, {})[key] = None
         return True
 
-    def leave(self, key: Hashable) -> None:
-        """The connection is gone."""
-        for name in self._by_connection.pop(key, ()):
+    def leave(self, key: Hashable) -> list[str]:
+        """The connection is gone; returns the sessions of which it was the last."""
+        names = list(self._by_connection.pop(key, ()))
+        for name in names:
             self._drop(name, key)
+        return [name for name in names if name not in self._sessions]
 
     def close(self, name: str) -> None:
         """Forget the session. A later use makes it anew."""

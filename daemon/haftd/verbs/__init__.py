@@ -27,6 +27,7 @@ from . import (
     subscribe,
     tools,
     tools_call,
+    turn,
 )
 from .base import Verb
 
@@ -44,6 +45,8 @@ _SERVED: dict[str, Any] = {
     "output/search": output_search.output_search,
     "session/list": session.session_list,
     "session/close": session.session_close,
+    "turn/begin": turn.turn_begin,
+    "turn/end": turn.turn_end,
     "tools/call": tools_call.tools_call,
     "notifications/drain": tools_call.notifications_drain,
     "subscribe": subscribe.subscribe,

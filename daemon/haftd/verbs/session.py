@@ -57,6 +57,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
             daemon.registry.forget(one)
         daemon.sessions.close(session)
         daemon.notices.forget(session)
+        daemon.turns.forget(session)
         daemon.stir()
         return SessionCloseResult(states)
 

@@ -81,5 +81,7 @@ def start(
 
     if use is not None and is_new:
         use.when_begun(record)
+        handle.on_turn_end = ready.tool.on_turn_end or "abort"
+        handle.on_disconnect = ready.tool.on_disconnect
         daemon.subscriptions.appeared(handle)
     return handle, use, is_new

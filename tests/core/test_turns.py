@@ -1,0 +1,39 @@
+"""Turns: counted from 1, whether they were begun or not, and forgotten with their session."""
+
+from __future__ import annotations
+
+import pytest
+
+from haftd.core import turns as turns_module
+from haftd.core.turns import Turns
+
+
+@pytest.mark.parametrize(
+    ("steps", "numbers"),
+    [
+        ("be be be", [1, 1, 2, 2, 3, 3]),
+        ("e e be e", [1, 2, 3, 3, 4]),
+        ("b b e", [1, 2, 2]),
+        ("be f be", [1, 1, 1, 1]),
+    ],
+)
+def test_turns_are_counted(steps: str, numbers: list[int]) -> None:
+    turns, told = Turns(), []
+    for step in steps.replace(" ", ""):
+        if step == "f":
+            turns.forget("s")
+        else:
+            told.append(turns.begin("s") if step == "b" else turns.end("s"))
+            assert turns.begin(f"other{len(told)}") == 1
+    assert told == numbers
+
+
+def test_names_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns_module, "_MOST", 5)
+    turns = Turns()
+    for n in range(20):
+        turns.begin(f"s{n}")
+        turns.end(f"s{n}")
+    assert len(turns._begun) == len(turns._ended) == 5
+    assert turns.begin("s19") == 2
+    assert turns.begin("s0") == 1
