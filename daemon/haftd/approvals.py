@@ -102,8 +102,10 @@ class Approvals:
         members: Callable[[str], Iterable[Caller]],
         record: Callable[..., None],
         timeout_s: float,
+        is_in_turn: Callable[[str], bool] = lambda session: False,
     ) -> None:
         self._links = links
+        self._is_in_turn = is_in_turn
         self._members = members
         self._record = record
         self._timeout_s = timeout_s
@@ -171,6 +173,14 @@ class Approvals:
             key: word for key, word in self._remembered.items() if key[0] != session
         }
 
+    def end_turn(self, session: str) -> None:
+        """Its turn is over: the words for it are forgotten."""
+        self._remembered = {
+            key: (bound_to, word)
+            for key, (bound_to, word) in self._remembered.items()
+            if key[0] != session or word.remember != "turn"
+        }
+
     def stop(self) -> None:
         """The daemon stops: nothing waits any more."""
         for one in self._open.values():
@@ -187,7 +197,8 @@ class Approvals:
             if decided.decision != "deny":
                 raise
             refusal = error
-        if decided.remember == "session":
+        is_in_turn = decided.remember == "turn" and self._is_in_turn(request.handle.session)
+        if decided.remember == "session" or is_in_turn:
             self._remember(request, decided)
         self._write_down(request, decided, by)
         one.verdict, one.refusal = verdict, refusal

@@ -89,6 +89,7 @@ def assemble(
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable, builtin=BUILTIN)
     notices = Notices()
+    turns = Turns()
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
     links = Links()
@@ -165,7 +166,11 @@ def assemble(
         sessions=sessions,
         links=links,
         approvals=Approvals(
-            links, lambda name: _members(sessions, name), audit.record, own.approval_timeout_s
+            links,
+            lambda name: _members(sessions, name),
+            audit.record,
+            own.approval_timeout_s,
+            turns.is_begun,
         ),
         supervisor=supervisor,
         catalogue=catalogue,
@@ -174,7 +179,7 @@ def assemble(
         audit=audit,
         notices=notices,
         subscriptions=subscriptions,
-        turns=Turns(),
+        turns=turns,
         reload=_reloader(parts, catalogue, facts, audit),
         stir=stir,
         stop=stop,

@@ -37,3 +37,17 @@ def test_names_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(turns._begun) == len(turns._ended) == 5
     assert turns.begin("s19") == 2
     assert turns.begin("s0") == 1
+
+
+def test_only_a_turn_that_was_begun_is_expected_to_end() -> None:
+    turns = Turns()
+    assert not turns.is_begun("s")
+    turns.end("s")
+    assert not turns.is_begun("s")
+    turns.begin("s")
+    assert turns.is_begun("s")
+    turns.end("s")
+    assert not turns.is_begun("s")
+    turns.begin("s")
+    turns.forget("s")
+    assert not turns.is_begun("s")

@@ -484,7 +484,21 @@ def test_another_session_is_asked_for_itself(asker: RunningDaemon, join: Join) -
 
 
 def test_a_word_for_the_turn_is_none_for_what_comes_after_it(join: Join) -> None:
-    """No turn is open, so it ends with the call."""
+    host = join()
+    for id in ("first", "second"):
+        host.call("turn/begin")
+        spawned = host.spawn("careful", id)
+        host.say(host.asked(), "allow", remember="turn")
+        host.finish(spawned)
+        assert host.finish(host.spawn("careful", f"{id}.again"))["state"] == "running"
+        assert host.is_asked_nothing()
+    host.call("turn/end", policy="keep")
+    spawned = host.spawn("careful", "after")
+    host.say(host.asked(), "deny")
+    assert host.refused(spawned).code == -32007
+
+
+def test_where_nobody_has_begun_a_turn_a_word_for_it_is_for_the_call(join: Join) -> None:
     host = join()
     for name in ("one", "two"):
         spawned = host.spawn("careful", name)

@@ -34,6 +34,10 @@ class Turns:
         self._ended.add(session)
         return begun
 
+    def is_begun(self, session: str) -> bool:
+        """Whether somebody has begun the turn that it is in, and is so expected to end it."""
+        return session in self._begun and session not in self._ended
+
     def forget(self, session: str) -> None:
         """The session is closed."""
         self._begun.pop(session, None)
