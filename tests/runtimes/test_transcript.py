@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import cut
-from haftd.runtimes import screen, transcript
+from haftd.runtimes import transcript
+from haftd.runtimes.scratch import Scratch
 from haftd.runtimes.transcript import Transcript
 
 ROWS, COLS = 24, 80
@@ -50,7 +51,7 @@ def deltas(*chunks: bytes) -> list[str]:
 
 
 def drawn(data: bytes) -> str:
-    scratch = screen.Scratch(ROWS, COLS, history=1 << 26)
+    scratch = Scratch(ROWS, COLS, history=1 << 26)
     try:
         return transcript._drawn(scratch, b"", data)
     finally:
@@ -180,7 +181,7 @@ def test_what_would_take_long_is_read_without_being_drawn(
     def draw(*_: object, **more: object) -> None:
         raise AssertionError("it is drawn")
 
-    monkeypatch.setattr(screen, "Scratch", draw)
+    monkeypatch.setattr(transcript, "Scratch", draw)
     text = read(data + b"10%\r20%\nend\r")
     assert text.endswith("20%\nend") and "\x1b" not in text
 

@@ -31,7 +31,7 @@ from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
 from .paint import KEPT_UNFINISHED, outline, paint
 
-__all__ = ["Scratch", "Screen", "is_loaded", "is_loading", "load"]
+__all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
 _MOST_WAITING = 16_384
 _MOST_UNLOADED = 65_536
@@ -55,9 +55,6 @@ _SCROLLBACK_BYTES = 2 << 20
 _SCROLLBACK_LINES = 100_000
 """Out of reach: a bound of lines is kept by dropping line by line, which costs ten times the time
 of dropping a page."""
-
-_MOST_BLANK = 256
-"""Blank lines in a row that are counted one by one."""
 
 _MOST_PAINTED = 10_000
 """Cells whose last picture keeps its styles; painting a larger one would hold everybody up."""
@@ -104,6 +101,8 @@ def load() -> ModuleType:
 
 def _warm_up() -> None:
     """Use all of it once: half of the time goes into the first use of each function."""
+    from .scratch import Scratch
+
     scratch = Screen(2, 8, lambda reply: None)
     scratch.feed(b"\x1b]0;x\x07\x1b[6n")
     scratch.resize(3, 9)
@@ -421,72 +420,3 @@ class Screen:
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager = False
         return self._shot
-
-
-class Scratch:
-    """A terminal that is drawn on once, to see what some output reads like; answers no query.
-
-    `history` is how many bytes of lines above the screen it may hold. Close it.
-    """
-
-    __slots__ = ("_cols", "_core", "_rows", "_terminal")
-
-    def __init__(self, rows: int, cols: int, *, history: int) -> None:
-        core = self._core = load()
-        self._rows, self._cols = rows, cols
-        self._terminal: Any = core.Terminal(cols, rows, scrollback=history)
-        option = core.lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES
-        size = core.ffi.new("size_t*", history)
-        core.check(core.lib.ghostty_terminal_set(self._terminal._t[0], option, size), "set history")
-
-    def feed(self, data: bytes) -> None:
-        """Draw."""
-        if data:
-            self._terminal.feed(data)
-
-    @property
-    def alt(self) -> bool:
-        """Whether the alternate screen is shown."""
-        return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
-
-    def around_cursor(self) -> tuple[str, str]:
-        """All the text up to the cursor, and from there on; wrapped lines are one."""
-        terminal, cols = self._terminal, self._cols
-        above = terminal.get("scrollback_rows", "size_t")
-        col, row = terminal.cursor
-        row += above
-        if col and self._span(0, row, col - 1, row):
-            before = self._span(0, 0, col - 1, row)
-        else:
-            before = self._above(row) + " " * col
-        return before, self._span(col, row, cols - 1, above + self._rows - 1)
-
-    def _above(self, row: int) -> str:
-        """The lines above a row that begins one; the library leaves out the blank ones at the end."""
-        last = self._cols - 1
-        blank = 0
-        while blank < min(row, _MOST_BLANK) and not self._span(
-            0, row - blank - 1, last, row - blank - 1
-        ):
-            blank += 1
-        text = self._span(0, 0, last, row - 1) + "\n" if blank < row else ""
-        return text + "\n" * blank
-
-    def _span(self, left: int, top: int, right: int, bottom: int) -> str:
-        core, terminal = self._core, self._terminal
-        selection = core.init_sized("GhosttySelection")
-        selection.start = terminal.ref(left, top, "screen")[0]
-        selection.end = terminal.ref(right, bottom, "screen")[0]
-        options = core.init_sized("GhosttyTerminalSelectionFormatOptions")
-        options.emit = core.lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
-        options.unwrap, options.trim, options.selection = True, False, selection
-        write = core.lib.ghostty_terminal_selection_format_buf
-        handle = terminal._t[0]
-        text: str = core.read_buf(
-            lambda out, size, used: write(handle, options[0], out, size, used)
-        )
-        return text
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._terminal.close()

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from haftd.core import escapes
 from haftd.core.spool import Spool
 
-from . import screen
+from .scratch import Scratch
 
 __all__ = ["Transcript"]
 
@@ -110,7 +110,7 @@ class Transcript:
             context = context[context.find(b"\n") + 1 :]
         if len(data) > _WHOLE or _work(context + data, self._rows * self._cols) > _MOST_WORK:
             return _written_last(escapes.decode(data))
-        scratch = screen.Scratch(self._rows, self._cols, history=_HISTORY)
+        scratch = Scratch(self._rows, self._cols, history=_HISTORY)
         try:
             return _drawn(scratch, context, data)
         finally:
@@ -148,7 +148,7 @@ def _work(data: bytes, cells: int) -> float:
     return once
 
 
-def _drawn(terminal: screen.Scratch, context: bytes, data: bytes) -> str:
+def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
     """The lines that `data` has changed on a terminal that showed `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
     terminal.feed(context)
@@ -175,7 +175,7 @@ class _Page:
     alt: bool
 
 
-def _page(terminal: screen.Scratch) -> _Page:
+def _page(terminal: Scratch) -> _Page:
     above, below = terminal.around_cursor()
     lines = (above + below.rstrip("\n")).split("\n")
     line = above.count("\n")

@@ -1,0 +1,85 @@
+"""A scratch terminal: some output is drawn on it once, to see what it reads like.
+
+Rules: it answers no query and shows nothing to anybody. What it gives is all of its text, from the
+first line that it holds to the last row, and where the cursor stands in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .screen import load
+
+__all__ = ["Scratch"]
+
+_MOST_BLANK = 256
+"""Blank lines in a row that are counted one by one."""
+
+
+class Scratch:
+    """A terminal that is drawn on once, to see what some output reads like; answers no query.
+
+    `history` is how many bytes of lines above the screen it may hold. Close it.
+    """
+
+    __slots__ = ("_cols", "_core", "_rows", "_terminal")
+
+    def __init__(self, rows: int, cols: int, *, history: int) -> None:
+        core = self._core = load()
+        self._rows, self._cols = rows, cols
+        self._terminal: Any = core.Terminal(cols, rows, scrollback=history)
+        option = core.lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES
+        size = core.ffi.new("size_t*", history)
+        core.check(core.lib.ghostty_terminal_set(self._terminal._t[0], option, size), "set history")
+
+    def feed(self, data: bytes) -> None:
+        """Draw."""
+        if data:
+            self._terminal.feed(data)
+
+    @property
+    def alt(self) -> bool:
+        """Whether the alternate screen is shown."""
+        return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
+
+    def around_cursor(self) -> tuple[str, str]:
+        """All the text up to the cursor, and from there on; wrapped lines are one."""
+        terminal, cols = self._terminal, self._cols
+        above = terminal.get("scrollback_rows", "size_t")
+        col, row = terminal.cursor
+        row += above
+        if col and self._span(0, row, col - 1, row):
+            before = self._span(0, 0, col - 1, row)
+        else:
+            before = self._above(row) + " " * col
+        return before, self._span(col, row, cols - 1, above + self._rows - 1)
+
+    def _above(self, row: int) -> str:
+        """The lines above a row that begins one; the library leaves out the blank ones at the end."""
+        last = self._cols - 1
+        blank = 0
+        while blank < min(row, _MOST_BLANK) and not self._span(
+            0, row - blank - 1, last, row - blank - 1
+        ):
+            blank += 1
+        text = self._span(0, 0, last, row - 1) + "\n" if blank < row else ""
+        return text + "\n" * blank
+
+    def _span(self, left: int, top: int, right: int, bottom: int) -> str:
+        core, terminal = self._core, self._terminal
+        selection = core.init_sized("GhosttySelection")
+        selection.start = terminal.ref(left, top, "screen")[0]
+        selection.end = terminal.ref(right, bottom, "screen")[0]
+        options = core.init_sized("GhosttyTerminalSelectionFormatOptions")
+        options.emit = core.lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        options.unwrap, options.trim, options.selection = True, False, selection
+        write = core.lib.ghostty_terminal_selection_format_buf
+        handle = terminal._t[0]
+        text: str = core.read_buf(
+            lambda out, size, used: write(handle, options[0], out, size, used)
+        )
+        return text
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._terminal.close()
