@@ -27,6 +27,7 @@ TOOLS = "".join(
         "secret": asking("q", "Secret"),
     }.items()
 )
+TOOLS += tool("two", asking("first", "Text"), asking("second", "Text"), stateful=True)
 
 
 class Desk:
@@ -144,6 +145,18 @@ def test_on_a_terminal_the_question_is_shown_and_the_answer_read(desk: Desk) -> 
     person.sendline("")
     person.expect(pexpect.EOF)
     assert desk.result("default") == "Ada"
+
+
+def test_what_is_typed_for_one_question_is_not_given_to_the_next(desk: Desk) -> None:
+    desk.client.call("spawn", tool="two", id="two", wait="input")
+    person = desk.terminal("answer", "two")
+    person.expect_exact("first? [text]")
+    desk.client.call("apply", id="two", input="quicker", wait="input")
+    person.sendline("slower")
+    person.expect_exact("does not ask the question 'first' now")
+    person.expect(pexpect.EOF)
+    assert desk.client.call("fetch", id="two")["question"]["id"] == "second"
+    desk.client.call("abort", id="two")
 
 
 def test_on_a_terminal_a_secret_is_read_without_echo(desk: Desk) -> None:

@@ -78,6 +78,11 @@ def call(client: Client, name: str, **more: Any) -> int:
     return client.start("tools/call", tool=name, **more)
 
 
+def ask(client: Client, **more: Any) -> int:
+    """The same of a tool without a process, which takes less of the machine."""
+    return call(client, "ask_user", arguments={"question": "?", "type": "boolean"}, **more)
+
+
 # ── pushed ───────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -137,7 +142,7 @@ def test_a_tool_that_asks_again_what_was_answered_fails(join: Join) -> None:
 
 def test_parallel_calls_ask_in_parallel(join: Join) -> None:
     host = join()
-    running = {f"c{n}": call(host, "modify_file", call_id=f"c{n}") for n in range(8)}
+    running = {f"c{n}": call(host, "modify_file", call_id=f"c{n}") for n in range(4)}
     asked = [host.asked() for _ in running]
     assert {one["params"]["call_id"] for one in asked} == set(running)
     for number, one in enumerate(reversed(asked)):
@@ -174,34 +179,34 @@ def test_who_answers_wrongly_is_asked_again_twice_and_has_declined_then(
     join: Join, wrong: object
 ) -> None:
     host, other = join(), join("other")
-    running = call(host, "modify_file", call_id="c")
+    running = ask(host, call_id="c")
     for _ in range(3):
         host.result(host.asked(), wrong)
     other.reply(other.asked(), True)
-    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.finish(running)["result"] == "true"
     assert host.is_asked_nothing()
 
 
 def test_a_wrong_answer_may_be_put_right(join: Join) -> None:
     host = join()
-    running = call(host, "modify_file")
+    running = ask(host)
     host.reply(host.asked(), "yes")
     host.reply(host.asked(), True)
-    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.finish(running)["result"] == "true"
 
 
 @pytest.mark.parametrize("code", [-32601, -32800])
 def test_who_declines_is_passed_over(join: Join, code: int) -> None:
     host, other = join(), join("other")
-    running = call(host, "modify_file")
+    running = ask(host)
     host.refuse(host.asked(), code)
     other.reply(other.asked(), False)
-    assert host.finish(running)["result"] == '{"backup": false}'
+    assert host.finish(running)["result"] == "false"
 
 
 def test_a_failed_inquiry_stops_the_tool_and_says_so(join: Join) -> None:
     host, other = join(), join("other")
-    running = call(host, "modify_file")
+    running = ask(host)
     host.refuse(host.asked(), -32000, "the model is not to be reached")
     state = host.finish(running)
     assert state["state"] == "stopped" and "result" not in state
@@ -212,19 +217,19 @@ def test_a_failed_inquiry_stops_the_tool_and_says_so(join: Join) -> None:
 
 def test_a_client_that_dies_is_passed_over(join: Join) -> None:
     host, other = join(able=False), join("first")
-    running = call(host, "modify_file")
+    running = ask(host)
     asked = other.asked()
     third = join("third")
     other.close()
     again = third.asked()
     assert again["params"] == asked["params"]
     third.reply(again, True)
-    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.finish(running)["result"] == "true"
 
 
 def test_the_callers_own_connection_is_asked_first(join: Join) -> None:
     other, host = join("other"), join()
-    running = call(host, "modify_file")
+    running = ask(host)
     host.reply(host.asked(), True)
     host.finish(running)
     assert other.is_asked_nothing()
@@ -245,7 +250,7 @@ def test_another_session_is_never_asked(asker: RunningDaemon, join: Join) -> Non
 def test_replies_to_nothing_are_counted_and_harm_nothing(asker: RunningDaemon, join: Join) -> None:
     host = join()
     before = host.call("daemon/status")["refused"].get("reply", 0)
-    running = call(host, "modify_file")
+    running = ask(host)
     asked = host.asked()
     for id in ("haft.2", "haft.0", 1, None, "x", asked["id"].upper(), [asked["id"]]):
         host.reply({"id": id}, False)
@@ -253,7 +258,7 @@ def test_replies_to_nothing_are_counted_and_harm_nothing(asker: RunningDaemon, j
     host.send_raw(deep.encode() + b"\n")
     host.send([{"jsonrpc": "2.0", "id": asked["id"], "result": {"answer": True}}])
     host.reply(asked, False)
-    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.finish(running)["result"] == "true"
     host.reply(asked, False)
     assert host.call("daemon/status")["refused"]["reply"] == before + 10
 
@@ -265,22 +270,22 @@ def test_a_reply_that_is_none_counts_as_declined(join: Join) -> None:
         {"error": "no"},
         {"error": {"code": "x"}},
     ):
-        running = call(host, "modify_file")
+        running = ask(host)
         host.send({"jsonrpc": "2.0", "id": host.asked()["id"], **wrong})
         other.reply(other.asked(), True)
-        assert host.finish(running)["result"] == '{"backup": true}'
+        assert host.finish(running)["result"] == "true"
 
 
 def test_one_that_never_answers_leaves_64_open_and_others_are_asked(join: Join) -> None:
     host, other = join(), join("other")
     for number in range(64):
-        call(host, "modify_file", call_id=f"c{number}")
+        call(host, "ask_user", call_id=f"c{number}", arguments={"question": "?"})
         host.asked()
-    running = call(host, "modify_file", call_id="more")
+    running = ask(host, call_id="more")
     asked = other.asked()
     assert asked["params"]["call_id"] == "more"
     other.reply(asked, True)
-    assert host.finish(running)["result"] == '{"backup": true}'
+    assert host.finish(running)["result"] == "true"
 
 
 # ── pulled ───────────────────────────────────────────────────────────────────────────────────────
@@ -348,7 +353,7 @@ def test_the_end_of_the_tool_ends_its_question(join: Join) -> None:
 
 def test_a_call_that_is_cancelled_takes_its_question_along(join: Join) -> None:
     host = join()
-    running = call(host, "modify_file")
+    running = ask(host)
     asked = host.asked()
     host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": running}})
     assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
