@@ -9,7 +9,7 @@ import pytest
 from haft_protocol.dialects import PROVIDERS, express
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool
-from haftd.tools.fitting import fit
+from haftd.tools.fitting import Steps, fit
 
 
 def fitted(schema: Any, value: Any) -> Any:
@@ -123,3 +123,75 @@ def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
         "env": {"A": "b"},
         "tree": {"v": 1, "kids": [{"v": 2, "kids": [{"v": 3}]}]},
     }
+
+
+def steps_of(value: Any, schema: Any) -> tuple[int, Any]:
+    """How many steps a fit takes, and what comes of it."""
+    steps = Steps()
+    fitted = fit(value, schema, steps)
+    return steps.taken, fitted
+
+
+def test_a_part_that_comes_back_to_itself_twice_over_is_applied_once() -> None:
+    again = {"$ref": "#/properties/a"}
+    for word in ("allOf", "anyOf", "oneOf"):
+        taken, fitted = steps_of({"a": 1}, {"properties": {"a": {word: [again, again]}}})
+        assert fitted == {"a": 1}
+        assert taken < 40
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+def test_parts_that_fork_at_every_level_take_steps_for_the_levels_only(word: str) -> None:
+    forms: dict[str, Any] = {"f14": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    for at in range(14):
+        forms[f"f{at}"] = {word: [{"$ref": f"#/$defs/f{at + 1}"}] * 2}
+    schema = {"properties": {"a": {"$ref": "#/$defs/f0"}}, "$defs": forms}
+    taken, fitted = steps_of({"a": {"n": "3"}}, schema)
+    assert fitted == {"a": {"n": 3}}
+    assert taken < 400
+
+
+def test_names_of_many_wide_parts_are_found_once() -> None:
+    forms: dict[str, Any] = {"f4": {"properties": {"n": {"type": "integer"}}}}
+    for at in range(4):
+        forms[f"f{at}"] = {"allOf": [{"$ref": f"#/$defs/f{at + 1}"}] * 40}
+    schema = {"properties": {"a": {"$ref": "#/$defs/f0"}}, "$defs": forms}
+    taken, fitted = steps_of({"a": {"n": None}}, schema)
+    assert fitted == {"a": {}}
+    assert taken < 1_000
+
+
+def test_what_needs_more_than_its_share_stays_and_the_rest_is_fitted() -> None:
+    schema = {
+        "properties": {
+            "many": {"items": {"type": "string"}},
+            "objects": {"items": {"properties": {"n": {"type": "integer"}}}},
+            "n": {"type": "integer"},
+            "d": {"default": 1},
+        }
+    }
+    given = {"many": [1] * 100_000, "objects": [{"n": "1"}] * 5_000, "n": "5"}
+    taken, fitted = steps_of(given, schema)
+    assert fitted == {**given, "n": 5, "d": 1}
+    assert fitted["many"] is given["many"]
+    assert taken < 20_000
+
+
+def test_a_long_list_of_objects_is_fitted_whole() -> None:
+    schema = {"properties": {"v": {"items": {"properties": {"n": {"type": "integer"}}}}}}
+    assert fit({"v": [{"n": "1"}] * 1_000}, schema) == {"v": [{"n": 1}] * 1_000}
+
+
+def test_an_object_of_a_great_many_names_stays() -> None:
+    given = {f"k{at}": "1" for at in range(100_000)}
+    taken, fitted = steps_of(given, {"additionalProperties": {"type": "integer"}})
+    assert fitted is given
+    assert taken < 10
+
+
+def test_a_value_that_is_nested_very_deeply_stays_below() -> None:
+    schema: Any = {"properties": {"n": {"type": "integer"}, "v": {"$ref": "#"}}}
+    given: Any = {"n": "1"}
+    for _ in range(500):
+        given = {"v": given, "n": "1"}
+    assert fit(given, schema)["v"]["n"] == 1
