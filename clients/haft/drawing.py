@@ -18,29 +18,37 @@ _LONGEST = 4096
 
 _MOST_ROWS = 3
 
-_QUERY = re.compile(
-    rb"\x05|\x1bZ"
-    rb"|\x1b\[(?:[>=]?[\d;]*c|\??[\d;]*n|\??[\d;]*\$p|[\d;]*x|>[\d;]*q|\?u|&u|\??[\d;]*\$[uw]"
-    rb"|(?:1[1345689]|2[01])(?:;\d*)*t|\?[\d;]*[Sm]|[\d;]*\*y|\d*'\||\"v|[\d;]*#R)"
-    rb"|\x1b\](?:(?:4|5|1\d|22|50|52)(?:;[^;\x07\x1b]*)*;\?(?:;[^\x07\x1b]*)?"
-    rb"|21;[^\x07\x1b]*\?[^\x07\x1b]*|99;[^\x07\x1b]*p=\?[^\x07\x1b]*|6[01]|1337;Report[^\x07\x1b]*"
-    rb")(?:\x07|\x1b\\)"
-    rb"|\x1bP[$+][qQ][^\x1b]*\x1b\\"
-    rb"|\x1b_G(?:[^;\x1b]*,)?a=q[^\x1b]*\x1b\\"
+# What a program prints decides how long these take, so they never go back: every repetition is of
+# one class and possessive, and no class but that of an Escape's own run has an Escape in it.
+_SEQUENCE = re.compile(
+    rb"\x05"
+    rb"|(?<!\x1b)\x1b++(?:"
+    rb"\[(?P<control>[\x00-\x17\x19\x1c-?\x7f]*+[@-~])"
+    rb"|\](?P<command>[^\x07\x1b]*+)(?P<closed>\x07|\x1b\\)?+"
+    rb"|(?P<string>[P_][^\x1b]*+)(?P<ended>\x1b\\)?+"
+    rb"|(?P<key>[Zc=])"
+    rb")"
 )
-_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[ -/]+|[\]P_][^\x07\x1b]*\x1b?)?\Z")
-_CHANGE = re.compile(
-    rb"\x1b\[(?P<private>\??)(?P<modes>\d+(?:;\d+)*)(?P<way>[hl])"
-    rb"|(?P<reset>\x1bc)"
-    rb"|(?P<keypad>\x1b=)"
-    rb"|(?P<margins>\x1b\[\d*;?\d*r)"
-    rb"|(?P<keyboard>\x1b\[[>=][\d;]*u)"
-    rb"|(?P<modified>\x1b\[>4(?:;\d*)?m)"
-    rb"|(?P<shape>\x1b\[\d* q)"
-    rb"|(?P<colours>\x1b\](?:4|1\d);)"
-    rb"|(?P<link>\x1b\]8;)"
-    rb"|(?P<progress>\x1b\]9;4)"
+_UNFINISHED = re.compile(
+    rb"(?<!\x1b)\x1b++(?:\[[\x00-\x17\x19\x1c-?\x7f]*+|[ -/]++"
+    rb"|\][^\x07\x1b]*+\x1b?+|[P_][^\x1b]*+\x1b?+)?+\Z"
 )
+_ASKS = re.compile(
+    rb"[>=]?+[\d;]*+c|\??+[\d;]*+n|\??+[\d;]*+\$p|[\d;]*+x|>[\d;]*+q|\?u|&u|\??+[\d;]*+\$[uw]"
+    rb"|(?:1[1345689]|2[01])(?:;[\d;]*+)?+t|\?[\d;]*+[Sm]|[\d;]*+\*y|\d*+'\||\"v|[\d;]*+#R"
+)
+_CHANGES = re.compile(
+    rb"(?P<margins>\d*+;?+\d*+r)|(?P<keyboard>[>=][\d;]*+u)|(?P<modified>>4(?:;\d*+)?+m)"
+    rb"|(?P<shape>\d*+ q)"
+)
+_CONTROLS = bytes(range(0x20)) + b"\x7f"
+"""A terminal obeys these in the middle of a control sequence, and goes on with it."""
+
+_COLOURS = frozenset(b"%d" % number for number in (4, *range(10, 20)))
+_ASK_BY_A_FIELD = _COLOURS | {b"5", b"22", b"50", b"52"}
+_MODE_DIGITS = 5
+"""No mode has a longer number."""
+
 _ON_AT_THE_START = {(b"?", 7), (b"?", 25), (b"", 12)}
 _ALT = {47, 1047, 1049}
 _NOT_UNDONE = {1048}
@@ -78,10 +86,7 @@ class Drawing:
         data = data[: len(data) - len(self._held)]
         if b"\x1b" not in data and b"\x05" not in data:
             return data
-        data = _QUERY.sub(b"", data)
-        for found in _CHANGE.finditer(data):
-            self._note(found)
-        return data
+        return _SEQUENCE.sub(self._drawn, data)
 
     def undo(self) -> bytes:
         """Return what makes the terminal as it was, in modes and styles, and forget what was."""
@@ -103,15 +108,72 @@ class Drawing:
         self._held = b""
         return bytes(out)
 
-    def _note(self, found: re.Match[bytes]) -> None:
-        if found["modes"]:
-            for number in found["modes"].split(b";"):
-                self._modes[found["private"], int(number)] = found["way"] == b"h"
-        elif found["reset"]:
+    def _drawn(self, found: re.Match[bytes]) -> bytes:
+        """Note what a sequence changes; returns what is drawn of it, nothing of a query."""
+        if (control := found["control"]) is not None:
+            bare = control.translate(None, _CONTROLS)
+            if _ASKS.fullmatch(bare):
+                return control.translate(None, bare + b"\x05") if bare != control else b""
+            self._note_control(bare)
+        elif (command := found["command"]) is not None:
+            number, _, rest = command.partition(b";")
+            number = number.lstrip(b"0") or number[:1]
+            if found["closed"] and _command_asks(number, rest):
+                return b""
+            self._note_command(number, rest)
+        elif (string := found["string"]) is not None:
+            if found["ended"] and _string_asks(string):
+                return b""
+        elif (key := found["key"]) == b"c":
             self._modes.clear()
             self._seen -= {"keypad", "margins", "keyboard", "modified", "shape"}
-        elif found.lastgroup is not None:
+        elif key == b"=":
+            self._seen.add("keypad")
+        else:
+            return b""
+        return found[0]
+
+    def _note_control(self, bare: bytes) -> None:
+        if bare[-1:] in (b"h", b"l"):
+            private = b"?" if bare[:1] == b"?" else b""
+            for number in bare[len(private) : -1].split(b";"):
+                number = number.lstrip(b"0")
+                if number.isdigit() and len(number) <= _MODE_DIGITS:
+                    self._modes[private, int(number)] = bare[-1:] == b"h"
+        elif (found := _CHANGES.fullmatch(bare)) and found.lastgroup is not None:
             self._seen.add(found.lastgroup)
+
+    def _note_command(self, number: bytes, rest: bytes) -> None:
+        if number in _COLOURS:
+            self._seen.add("colours")
+        elif number == b"8":
+            self._seen.add("link")
+        elif number == b"9" and rest[:1] == b"4":
+            self._seen.add("progress")
+
+
+def _command_asks(number: bytes, rest: bytes) -> bool:
+    """Whether an operating system command wants an answer."""
+    if number in _ASK_BY_A_FIELD:
+        return b"?" in rest.split(b";")
+    match number:
+        case b"21":
+            return b"?" in rest
+        case b"99":
+            return b"p=?" in rest
+        case b"60" | b"61":
+            return not rest
+        case b"1337":
+            return rest.startswith(b"Report")
+    return False
+
+
+def _string_asks(string: bytes) -> bool:
+    """Whether a device control string or a picture's wants an answer."""
+    if string[:1] == b"P":
+        return string[1:2] in (b"$", b"+") and string[2:3] in (b"q", b"Q")
+    keys = string[2:].partition(b";")[0].split(b",")
+    return string[1:2] == b"G" and any(key.startswith(b"a=q") for key in keys)
 
 
 def _unfinished_character(data: bytes) -> bytes:

@@ -40,6 +40,7 @@ class Person:
         rows: int = 24,
         cols: int = 80,
         env: dict[str, str] | None = None,
+        module: str = "haft",
     ) -> None:
         self.master, self.slave = os.openpty()
         os.set_blocking(self.master, False)
@@ -51,7 +52,7 @@ class Person:
         self.status: int | None = None
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", "haft", "attach", *arguments],
+            [sys.executable, "-m", module, "attach", *arguments],
             {**daemon.env, "TERM": "xterm-256color", "NO_COLOR": "1", **(env or {})},
             setsid=True,
             file_actions=[

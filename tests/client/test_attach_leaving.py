@@ -72,6 +72,35 @@ def test_a_signal_detaches(place: Place, number: signal.Signals) -> None:
     assert place.call("fetch", id="h")["state"] == "running"
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_even_an_attach_that_is_busy(place: Place, number: signal.Signals) -> None:
+    place.python("print('\\x1b[?1049hready', flush=True); input(); print('for' 'ever'); input()")
+    with place.attach(module="tests.client.busy") as person:
+        person.until("ready")
+        place.call("apply", id="h", input={"line": ""}, wait="output")
+        place.call("fetch", id="h", wait="input")
+        os.kill(person.pid, number)
+        assert person.ends() == 128 + number
+        assert person.restored
+    assert place.call("fetch", id="h")["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    "hostile", ["\\x1b]21;' + '?' * 60_000 + '", "\\x1b[?' + '9' * 5_000 + 'h"]
+)
+def test_what_a_program_prints_neither_holds_up_nor_ends_it(place: Place, hostile: str) -> None:
+    place.python(
+        f"print('ready'); input(); print('{hostile}', end='\\x07there', flush=True); input()"
+    )
+    with place.attach() as person:
+        person.until("ready")
+        place.call("apply", id="h", input={"line": ""}, wait="input")
+        person.until(b"there")
+        person.type(DETACH)
+        assert person.ends() == 0
+        assert person.restored
+
+
 def test_a_window_that_is_closed_detaches(place: Place) -> None:
     place.shell(rows=40, cols=120)
     with place.attach() as person:

@@ -3,10 +3,13 @@ is changed. The daemon's own screen is the judge of what a terminal then shows a
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from haft import drawing as expressions
 from haft.drawing import Drawing, notice
 from haftd.runtimes.screen import Screen
 
@@ -89,6 +92,62 @@ def test_a_terminal_that_is_drawn_on_answers_nothing(parts: list[bytes]) -> None
     terminal = Screen(24, 80, replies.append)
     terminal.feed(b"\x1b[m" + Drawing().draw(b"".join(parts)))
     assert replies == []
+
+
+@pytest.mark.parametrize("name", ["_SEQUENCE", "_UNFINISHED", "_ASKS", "_CHANGES"])
+def test_how_long_it_takes_to_look_grows_as_the_bytes_do(name: str) -> None:
+    """By the expressions' making: what repeats is one class and gives nothing back; and a search
+    that fails does not begin again within what it has looked at, for no class has an Escape in it."""
+    pattern = getattr(expressions, name).pattern
+    pieces = rb"\\x..|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]"
+    for one in re.findall(pieces, pattern):
+        if one.startswith(b"["):
+            inside = re.compile(b"[" + one[1:-1].replace(b"[", rb"\[") + b"]")
+            assert inside.match(b"\x1b") is None, one
+    bare = re.sub(pieces, b"C", pattern)
+    bare = re.sub(rb"\(\?(?::|P<\w+>|<!)", b"(", bare)
+    assert re.fullmatch(rb"(?:[^*+?]|[*+?]\+)*", bare), bare
+    assert not re.search(rb"\)[*+]", bare), bare
+    # Only the Escape's own run could begin again in itself.
+    assert pattern.count(rb"\x1b++") == pattern.count(rb"(?<!\x1b)\x1b++")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        b"\x1b]21;" + b"?" * 60_000,
+        b"\x1b]4" + b";?" * 30_000,
+        b"\x1b_G" + b"a," * 30_000,
+        b"\x1b]99;" + b"p=" * 30_000,
+        b"\x1b" * 60_000 + b"x",
+        b"\x1b[" + b"1;" * 30_000,
+        b"\x1b[?" + b"9" * 60_000 + b"x",
+        b"\x1b[1" * 20_000 + b".",
+        b"\x1b]4;1;" * 10_000,
+    ],
+)
+def test_what_never_ends_is_drawn_as_it_is(hostile: bytes) -> None:
+    drawing = Drawing()
+    drawn = drawing.draw(hostile[:50_000]) + drawing.draw(hostile[50_000:])
+    assert hostile.startswith(drawn)
+    assert len(hostile) - len(drawn) <= 4_096
+
+
+@pytest.mark.parametrize("digits", [6, 4_301, 60_000])
+@pytest.mark.parametrize("way", [b"h", b"l"])
+def test_a_number_that_is_no_mode_is_none(digits: int, way: bytes) -> None:
+    drawing = Drawing()
+    drawn = b"\x1b[?" + b"9" * digits + b";;7;1" + way
+    assert drawing.draw(drawn) == drawn
+    undo = drawing.undo()
+    assert b"9" not in undo
+    assert (b"\x1b[?1l" if way == b"h" else b"\x1b[?7h") in undo
+
+
+def test_a_query_behind_a_second_escape_or_around_a_control_is_one() -> None:
+    assert Drawing().draw(b"a\x1b\x1b[c[6nb") == b"a[6nb"
+    assert Drawing().draw(b"a\x1b[6\nnb") == b"a\nb"
+    assert Drawing().draw(b"a\x1b]011;?\x07b") == b"ab"
 
 
 def test_a_long_picture_is_not_held_back() -> None:

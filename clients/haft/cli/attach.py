@@ -19,7 +19,7 @@ from . import show
 from .attachment import Attachment
 from .line import Line
 from .options import UsageError, chosen_socket, session
-from .ownterminal import OwnTerminal
+from .ownterminal import Overdue, OwnTerminal
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -64,12 +64,17 @@ def run(options: argparse.Namespace) -> int:
             return int(show.failed(state))
         own = OwnTerminal(keys, screen)
         attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
-        with own:
-            try:
-                last = attached.run()
-            finally:
-                attached.close()
-        left = attached.leave()
+        last: HandleState | None = None
+        left = 0
+        try:
+            with own:
+                try:
+                    last = attached.run()
+                finally:
+                    attached.close()
+            left = attached.leave()
+        except Overdue:
+            pass  # The line may be cut anywhere: nothing more is said over it.
     status = _status(own, last)
     if own.gone or own.deaf:
         return status  # nobody is there to be told, or it would take for ever

@@ -2,7 +2,8 @@
 
 Rules: whatever way the block is left, the modes are what they were. A signal only leaves word here;
 who waits is woken and finds it. The terminal is written through a description of its own that does
-not block, so that one which has stalled holds up neither a signal nor the keys.
+not block, so that one which has stalled holds up neither a signal nor the keys. Who is busy and does not look for
+the word of a signal that ends is stopped where they are, after a while: the terminal goes back first.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ import tty
 from types import FrameType
 from typing import Any
 
-__all__ = ["OwnTerminal"]
+__all__ = ["Overdue", "OwnTerminal"]
 
 _CHUNK = 1 << 16
 _LEAVING_S = 1.0
+_OVERDUE_S = 3.0
+"""Longer than it takes to leave: `_LEAVING_S` twice."""
+
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _OTHERS = (signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP)
+
+
+class Overdue(BaseException):
+    """A signal asked to end some time ago, and whatever goes on has not found time to look."""
 
 
 class OwnTerminal:
@@ -57,10 +65,12 @@ class OwnTerminal:
         for number in (*_ENDING, *_OTHERS):
             if signal.getsignal(number) is not signal.SIG_IGN or number in _OTHERS:
                 self._handlers.append((number, signal.signal(number, self._note)))
+        self._handlers.append((signal.SIGALRM, signal.signal(signal.SIGALRM, self._overdue)))
         self.take()
         return self
 
     def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         self.give_back()
         for number, handler in self._handlers:
             # C-\ may be on its way, to detach from what has just ended: now it is a signal again.
@@ -99,7 +109,12 @@ class OwnTerminal:
     # ── signals ─────────────────────────────────────────────────────────────────────────────
 
     def _note(self, number: int, _: FrameType | None) -> None:
+        if number in _ENDING and self._arrived.isdisjoint(_ENDING):
+            signal.setitimer(signal.ITIMER_REAL, _OVERDUE_S)
         self._arrived.add(number)
+
+    def _overdue(self, number: int, _: FrameType | None) -> None:
+        raise Overdue
 
     @property
     def ended_by(self) -> int | None:
