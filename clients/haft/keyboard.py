@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 from enum import Enum
 
 __all__ = ["AnswerLine", "Event", "Keyboard", "Word"]
@@ -32,9 +33,9 @@ _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
 # The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and
 # CSI 27 ; modifiers ; code ~.
 _KEY = re.compile(
-    rb"\x1b\[(?:(?P<code>\d+)(?::(?P<shifted>\d*))?(?::(?P<base>\d*))?"
-    rb"(?:;(?P<mods>\d*)(?::(?P<event>\d))?)?(?:;[\d:]*)?u"
-    rb"|27;(?P<other_mods>\d+);(?P<other_code>\d+)~)"
+    rb"\x1b\[(?:(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::(?P<base>\d{0,7}))?"
+    rb"(?:;(?P<mods>\d{0,7})(?::(?P<event>\d))?)?(?:;[\d:]{0,60})?u"
+    rb"|27;(?P<other_mods>\d{1,7});(?P<other_code>\d{1,7})~)"
 )
 _NOTABLE = re.compile(rb"\x1c|\x1b\[200~|" + _KEY.pattern)
 _UNFINISHED = re.compile(rb"\x1b\[\d[\d;:]{0,60}\Z")
@@ -176,6 +177,8 @@ def _character(found: re.Match[bytes]) -> str:
         code = int(found["shifted"])
     elif mods and code == ord("/"):
         return "?"  # without alternates, the key is named as it is without shift
+    if code > sys.maxunicode:
+        return ""
     return chr(code) if not mods or code == ord("?") else chr(code).upper()
 
 

@@ -53,6 +53,13 @@ XTERM = b"\x1b[27;5;92~"
         (KITTY + b"\x1b[100;5u", [(KITTY + b"\x1b[100;5u").decode()]),
         (KITTY + b"x", [(KITTY + b"x").decode()]),
         (b"\x1b[92u\x1b[92;3ud", ["\x1b[92u\x1b[92;3ud"]),
+        # numbers that are no key's
+        (KITTY + b"\x1b[9999999u", [(KITTY + b"\x1b[9999999u").decode()]),
+        (KITTY + b"\x1b[47:1114112;2u", [(KITTY + b"\x1b[47:1114112;2u").decode()]),
+        (KITTY + b"\x1b[55296u", [(KITTY + b"\x1b[55296u").decode()]),
+        (b"\x1b[" + b"9" * 5000 + b"u", ["\x1b[" + "9" * 5000 + "u"]),
+        (b"\x1b[27;" + b"9" * 5000 + b";92~", ["\x1b[27;" + "9" * 5000 + ";92~"]),
+        (b"\x1b[92;" + b"9" * 5000 + b"u", ["\x1b[92;" + "9" * 5000 + "u"]),
         # what is pasted is text
         (b"\x1b[200~a\x1cdb\x1b[201~\x1cd", ["\x1b[200~a\x1cdb\x1b[201~", Word.DETACH]),
         # what is no text

@@ -64,6 +64,9 @@ def test_files_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
         (b"a = " + b"[" * 5000, None, "it is"),
         (b"#" * (LARGEST_FILE + 1), None, "it is larger than"),
         (b"\0", 1, "it is not TOML"),
+        (b"a = " + b"9" * 5000, None, "a number in it is larger"),
+        (b"a = [{b = 0x" + b"9" * 5000 + b"}]", None, "a number in it is larger"),
+        (b"a = 9223372036854775808", None, "a number in it is larger"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are(

@@ -245,6 +245,7 @@ parameters.v = { type = "string" }
         ('command = [{ each = "tool.arguments.v" }]', {"v": [""]}, "names no program"),
         ('command = ["a", { each = "tool.arguments.v" }]', {"v": {}}, "takes a list"),
         ('command = "a"\nrows = "{{ tool.arguments.v }}"', {"v": "many"}, "from 1 to 1000"),
+        ('command = "a"\nrows = "{{ tool.arguments.v }}"', {"v": "9" * 5000}, "from 1 to 1000"),
         ('command = "a"\nlimits.wall_s = "{{ tool.arguments.v }}"', {"v": "x"}, "must be a number"),
         ('command = "a"\nlimits.memory = "{{ tool.arguments.v }}"', {"v": -1}, "size"),
         (

@@ -30,7 +30,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         # Without a width argparse loads shutil for it, at every option that is added.
         width = os.environ.get("COLUMNS", "")
-        super().__init__(prog, max_help_position=28, width=int(width) if width.isdigit() else 100)
+        super().__init__(
+            prog,
+            max_help_position=28,
+            width=int(width) if width.isdecimal() and len(width) < 6 else 100,
+        )
 
 
 class Parser(argparse.ArgumentParser):

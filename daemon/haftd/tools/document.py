@@ -22,6 +22,7 @@ __all__ = ["LARGEST_FILE", "Document", "Unreadable", "problem", "read"]
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
 
+_TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
 _AT = re.compile(r" \(at line (\d+), column \d+\)$")
 _TRIPLE = re.compile(r'"""|\'\'\'')
 
@@ -86,14 +87,30 @@ def parse(text: str, file: str) -> Document:
         raise Unreadable(f"it is not TOML: {_AT.sub('', said)}", line) from None
     except RecursionError:
         raise Unreadable("it is nested too deeply") from None
+    except ValueError:
+        raise Unreadable(_TOO_LARGE) from None
+    if any(type(one) is int and one.bit_length() > 63 for one in _values(data)):
+        raise Unreadable(_TOO_LARGE)
     return Document(file, data, dict(_places(text)))
+
+
+def _values(data: object) -> Iterator[object]:
+    waiting = [data]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+        else:
+            yield one
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
     """The key path that a table header or the left side of an assignment names."""
     try:
         tree: Any = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     path: list[str] = []
     while True:

@@ -223,7 +223,7 @@ class _Filler:
         text = self.value(key, value)
         if not text:
             return default
-        if text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
+        if len(text) < 10 and text.isascii() and text.isdigit() and 1 <= int(text) <= 1000:
             return int(text)
         raise self._refused(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
 

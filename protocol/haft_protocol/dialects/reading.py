@@ -108,7 +108,9 @@ class _Reader:
             key = _unquoted(key)
             if isinstance(found, dict):
                 found = found.get(key, {})
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            elif isinstance(found, list) and len(key) < 8 and key.isdecimal():
+                if int(key) >= len(found):
+                    return {}
                 found = found[int(key)]
             else:
                 return {}

@@ -13,6 +13,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, express
+from haft_protocol.dialects.reading import read as read_schema
 from haft_protocol.errors import RpcError
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool
@@ -111,3 +112,9 @@ def test_what_was_lost_is_said_to_be(schema: dict[str, Any], provider: str) -> N
     for root in ({"anyOf": [{"required": ["a"]}]}, {"not": {"required": ["a"]}}):
         plain = {"type": "object", "properties": {"a": {"type": "string"}}, **root}
         assert not express("", plain, PROVIDERS[provider]).lossless
+
+
+@pytest.mark.parametrize("place", ["9", "9" * 5000])
+def test_a_reference_to_a_place_in_a_list_that_is_not_there_takes_anything(place: str) -> None:
+    form = {"type": "object", "properties": {"v": {"$ref": f"#/x/{place}"}}, "x": [{}]}
+    assert read_schema(form)["properties"]["v"] == {}
