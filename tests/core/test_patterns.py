@@ -160,3 +160,28 @@ def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
         worst = max(worst, time.process_time() - began)
     assert worst < 0.5
     assert slice_size(compile_pattern(text)) >= 1024
+
+
+@pytest.mark.parametrize(
+    ("printed", "found"),
+    [
+        ([b"echo READY\r\n", b"READY\r\n"], True),
+        ([b"ec", b"ho REA", b"DY", b"\r\nREADY"], True),
+        ([b"echo RE \rADY\r\n"], False),
+        ([b"echo READY\r\n$ "], False),
+        ([b"echo READY"], False),
+        ([b"READY at once\r\n"], True),
+        ([b"echo READ", b"INESS, no READY\r\n"], True),
+    ],
+)
+def test_the_echo_of_what_was_typed_is_no_match(printed: list[bytes], found: bool) -> None:
+    watch = Watch(compile_pattern("READY"), echo=b"echo READY")
+    for data in printed:
+        watch.feed(data)
+    assert watch.finish() == found
+
+
+def test_what_only_began_like_an_echo_is_looked_at_in_the_end() -> None:
+    watch = Watch(compile_pattern("echo"), echo=b"echo READY")
+    assert not watch.feed(b"echo ")
+    assert watch.finish()

@@ -233,3 +233,40 @@ def without_the_right_to_look(do: Callable[[], Any]) -> Any:
     os.waitpid(child, 0)
     assert not isinstance(said, str), said
     return said
+
+
+SECRET = "canary-typed-ahead"
+
+
+@pytest.mark.parametrize("turn", range(5))
+def test_a_secret_typed_ahead_of_who_asks_for_it_is_never_shown(
+    shared_daemon: RunningDaemon, turn: int
+) -> None:
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, "bash", "--norc")
+        asks = "sleep 0.2; read -rs X; echo got ${#X}"
+        one.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
+        one.line(SECRET, wait="none", view="tail", max_bytes=0)  # not secret: it may be shown
+        one.call("abort")
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, "bash", "--norc")
+        one.call("apply", input={"line": asks}, wait="none", view="tail", max_bytes=0)
+        secret = {"line": SECRET, "secret": True}
+        one.call("apply", input=secret, pattern="got [0-9]+", timeout_ms=20_000)
+        shown = one.call("fetch", view="all")["content"]
+        assert f"got {len(SECRET)}" in shown and SECRET not in shown
+
+
+def test_a_secret_goes_to_a_program_that_takes_keys_and_shows_none(
+    shared_daemon: RunningDaemon,
+) -> None:
+    program = (
+        "import os, sys, tty; tty.setraw(0); os.write(1, b'PIN '); data = b''\n"
+        "while not data.endswith(b'\\r'): data += os.read(0, 1)\n"
+        "os.write(1, b'%d\\r\\n' % len(data))"
+    )
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, sys.executable, "-S", "-c", program)
+        secret = {"line": SECRET, "secret": True}
+        last = one.call("apply", input=secret, wait="stopped", timeout_ms=20_000)
+        assert last["result"].split()[-1] == str(len(SECRET) + 1)

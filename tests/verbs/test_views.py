@@ -126,3 +126,27 @@ def test_a_pattern_matches_across_a_sequence_that_comes_in_pieces(room: Room) ->
     room.call("apply", id="one", input={"line": ""}, wait="none", view="tail", max_bytes=0)
     state = room.wire.finish(waiting)
     assert state["waited"] == "matched" and state["content"] == "ready\n"
+
+
+@pytest.mark.parametrize("argv", [["bash", "--norc"], ["sh"]])
+def test_a_pattern_waits_for_the_answer_and_not_for_the_echo(room: Room, argv: list[str]) -> None:
+    args = {"argv": argv, "terminal": True}
+    room.call("spawn", tool="run", id="one", args=args, timeout_ms=20_000)
+    go = room.daemon.base / f"go-{room.session}"
+    command = {"line": f"while [ ! -e {go} ]; do sleep 0.01; done; echo READY now"}
+    waiting = room.start(
+        "apply", id="one", input=command, pattern="READY now", timeout_ms=20_000, view="all"
+    )
+    other = room.daemon.connect()
+    seen = ""
+    while "READY" not in seen:
+        seen = other.call("fetch", session=room.session, id="one", view="all")["content"]
+    room.pause()
+    assert not room.answered(waiting)
+    go.touch()
+    assert room.wire.finish(waiting)["waited"] == "matched"
+    again = room.call(
+        "apply", id="one", input={"line": "echo READY now"}, pattern="^READY", timeout_ms=20_000
+    )
+    assert again["waited"] == "matched"
+    other.close()

@@ -16,19 +16,24 @@ __all__ = ["LONGEST", "decode", "pending", "strip", "unfinished"]
 LONGEST = 4_096
 """How many bytes an unfinished sequence may have; what is longer is text."""
 
+_MOST_BROKEN = 1_000
+"""Bytes that are no UTF-8; what has more of them is no text, and its introducers are none."""
+
+# Possessive, and no body holds what begins another: no byte is looked at more than a few times.
 _SEQUENCE = re.compile(
     rf"""
-      (?: \x1b\[ | [\x9b\udc9b] ) [0-?]* [ -/]* [@-~]
+      (?: \x1b\[ | [\x9b\udc9b] ) [0-?]*+ [ -/]*+ [@-~]
     | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f\udc90\udc98\udc9d-\udc9f] )
-      [^\x07\x1b\x18\x1a\n\x9c\udc9c]{{0,{LONGEST}}} (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )
-    | \x1b [ -/]* [0-~]
+      [^\x07\x1b\x18\x1a\n\x90\x98\x9b-\x9f\udc90\udc98\udc9b-\udc9f]{{0,{LONGEST}}}+
+      (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )
+    | \x1b [ -/]*+ [0-~]
     | \x1b
     | [\x90\x98\x9b-\x9f]
     """,
     re.VERBOSE,
 )
 _UNFINISHED = re.compile(
-    rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\x18\x1a\n]*\x1b?|[ -/]*)\Z", re.DOTALL
+    rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+\x1b?|[ -/]*+)\Z", re.DOTALL
 )
 _UNDECODED = re.compile("[\udc80-\udcff]")
 
@@ -52,7 +57,10 @@ codecs.register_error(_HANDLER, _replace)
 
 def decode(data: bytes) -> str:
     """Return the text of whole bytes: no sequence in it, U+FFFD for what is no UTF-8."""
-    return strip(data.decode("utf-8", _HANDLER))
+    text = data.decode("utf-8", "replace")
+    if 0 < text.count("\ufffd") <= _MOST_BROKEN:
+        text = data.decode("utf-8", _HANDLER)
+    return strip(text)
 
 
 def strip(text: str) -> str:

@@ -35,6 +35,10 @@ _MAY_CROSS_LINES = re.compile(
 """Anything that can match a line end; when in doubt, it does."""
 
 
+_BETWEEN = frozenset(b" \t\r\n\a\b")
+"""What a terminal puts between the letters of a line that it wraps."""
+
+
 class Match(Protocol):
     """Where an expression matched."""
 
@@ -107,12 +111,15 @@ class Watch:
     What can still become a match is carried over: the unfinished last line, or a stretch of any
     lines if the expression can match a line end; 64 KiB or 16 KiB of it at most, less for a
     large expression. A longer match that comes in pieces is not seen. What is looked at is the
-    text of the output as `rendering` has it plainly.
+    text of the output as `rendering` has it plainly, but for an `echo` that it begins with: what
+    was typed is no answer to it.
     """
 
     __slots__ = (
         "_carried",
         "_context",
+        "_echo",
+        "_held",
         "_limit",
         "_lines",
         "_pattern",
@@ -128,12 +135,15 @@ class Watch:
         start: int = 0,
         before: bytes = b"",
         rendering: Rendering = STRIPPED,
+        echo: bytes = b"",
     ) -> None:
         self.offset = start
         """The offset in the output after what was looked at."""
         self.found: tuple[int, int] | None = None
         """The offsets of the first match; off by what was stripped from the text that it is in."""
         self._rendering = rendering
+        self._echo = b"".join(echo.split())
+        self._held = b""
         self._pattern = pattern
         self._size = slice_size(pattern)
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
@@ -170,8 +180,41 @@ class Watch:
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
     def _look(self, data: bytes) -> None:
-        text = self._carried + self._rendering.plain(data)
+        text = self._rendering.plain(data)
         self.offset += len(data)
+        if self._echo:
+            text = self._behind_echo(text)
+        self._search(text)
+
+    def finish(self) -> bool:
+        """Nothing more is waited for: look also at what may be no more than an echo."""
+        if self.found is None and self._held:
+            held, self._held, self._echo = self._held, b"", b""
+            self._search(held)
+        return self.found is not None
+
+    def _behind_echo(self, text: bytes) -> bytes:
+        """What follows the echo, which comes in pieces and wrapped; all that was held back where it
+        turns out to be none."""
+        held, self._held = self._held + text, b""
+        echo, at = self._echo, 0
+        for place, byte in enumerate(held):
+            if at == len(echo):
+                self._echo = b""
+                return held[place:]
+            if byte == echo[at]:
+                at += 1
+            elif byte not in _BETWEEN:
+                self._echo = b""
+                return held
+        if at == len(echo):
+            self._echo = b""
+        else:
+            self._held = held
+        return b""
+
+    def _search(self, text: bytes) -> None:
+        text = self._carried + text
         match = self._pattern.search(text, self._context)
         if match is not None:
             base = self.offset - len(text)

@@ -61,7 +61,13 @@ class TerminalGrip(ChildGrip):
             raise AssertionError("the plan of the start asked for a terminal")
         self.master = master
         self._screen = screen.Screen(call.rows, call.cols, self._reply)
-        self._typist = Typist(master, child.launched.slave, self._screen, port.written)
+        self._typist = Typist(
+            master,
+            child.launched.slave,
+            self._screen,
+            port.written,
+            lambda: self._looked().state != "busy",
+        )
         self._transcript = Transcript(call.rows, call.cols)
         self._must_load = trio.Event()
         self._loaded = trio.Event()
@@ -96,8 +102,12 @@ class TerminalGrip(ChildGrip):
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
         long it is silent say nothing."""
+        return Wanted("busy") if self._typist.waits else self._looked()
+
+    def _looked(self) -> Wanted:
+        """Whether it waits for what is typed, whatever is still to be typed."""
         child = self.child
-        if child.ended or self._typist.waits or pump.is_readable(self.master):
+        if child.ended or pump.is_readable(self.master):
             return Wanted("busy")
         if self._screen.is_behind:
             return Wanted("busy")  # What it printed may be a query, which is not answered yet.

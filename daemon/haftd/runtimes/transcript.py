@@ -43,32 +43,38 @@ _MOST_ESCAPES = 8_192
 _HISTORY = 256 << 20
 """Bytes of lines that a scratch terminal may hold: more than `_WHOLE` can make."""
 
+_MOST_CELLS = 100_000
+"""Cells of a terminal whose output is drawn."""
+
+# Every count in these is bounded, so that none of them goes back over more than a few bytes.
 _HEAVY = re.compile(
-    rb"(?P<reset>\x1bc)|(?P<many>\x1b\[\d{3,}[A-Za-z@])"
-    rb"|\x1b#8|\x1b\[[\d;]*[JLMSTPX@br]|\x1b\[\?[\d;]*[hl]|\x1bM|\n"
+    rb"(?P<cheap>\x1b\[[\d;:]{0,32}+[mHfABCDEFGKd`]|\x1b[()]B|\x1b[=>78])"
+    rb"|(?P<reset>\x1bc)|(?P<many>\x1b\[\??[\d;]{0,32}\d{3}[\d;]{0,32}+[@-~])|\x1b|[\n\x0b\x0c]"
 )
 _HARMLESS = re.compile(
     r"""
-      \x1b\[ [<=>?]? [\d;:]* m                      # colours; modifyOtherKeys
-    | \x1b\[ \? (?! [\d;]* \b(?:3|5|6|47|69|1047|1049)\b ) [\d;]* [hl]   # modes of keys, mouse, cursor
+      \x1b\[ [<=>?]? [\d;:]{0,64}+ m                # colours; modifyOtherKeys
+    | \x1b\[ \? (?! [\d;]{0,64} \b(?:3|5|6|47|69|1047|1049)\b ) [\d;]{0,64}+ [hl]  # modes
     | \x1b\[ 0? [KJ]                                # nothing stands behind the cursor
-    | \x1b\[ [>=?]? \d* c | \x1b\[ \d* n | \x1b\[ \?? [\d;]* \$p | \x1b\[ > \d* q   # queries
-    | \x1b\[ [\d;]* t | \x1b\[ \d* [ ] q | \x1b\[ [<=>?] [\d;]* u
-    | \x1b\] [^\x07\x1b\x18\x1a\n]{0,4096} (?: \x07 | \x1b\\ )          # titles, links, marks
-    | \x1bP [^\x07\x1b\x18\x1a\n]{0,4096} \x1b\\
+    | \x1b\[ [>=?]? \d{0,9}+ c | \x1b\[ \d{0,9}+ n | \x1b\[ \?? [\d;]{0,64}+ \$p   # queries
+    | \x1b\[ > \d{0,9}+ q | \x1b\[ [\d;]{0,64}+ t | \x1b\[ \d{0,9}+ [ ] q
+    | \x1b\[ [<=>?] [\d;]{0,64}+ u
+    | \x1b\] [^\x07\x1b\x18\x1a\n]{0,4096}+ (?: \x07 | \x1b\\ )         # titles, links, marks
+    | \x1bP [^\x07\x1b\x18\x1a\n]{0,4096}+ \x1b\\
     | \x1b [=>] | \x1b [()] B
     | [\x00\x07]
     """,
     re.VERBOSE,
 )
 _DRAWS = re.compile("[\x08\x0b\x0c\x0e\x0f\r\x1b\x84\x85\x8d\x90\x98\x9b-\x9f]")
-_LINE_ENDS = re.compile("\r+\n")
-_LINE_ENDS_RAW = re.compile(rb"\r+\n")
-_MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}(?:\x07|\x1b\\)")
+_LINE_ENDS = re.compile("(?<!\r)\r++\n")
+_AT_LINE_START_RAW = re.compile(rb"(?<!\r)\r*+\n\r*+")
+_MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
 """Marks of a shell; the library begins a fresh line at one, which the program did not print."""
 
 _AT_LINE_START = re.compile("(?<=\n)\r+")
-_SWITCH = re.compile(rb"\x1b\[\?[\d;]*\b(?:47|1047|1049)\b[\d;]*[hl]")
+_MODES = re.compile(rb"\x1b\[\?([\d;]{1,64}+)[hl]")
+_ALTERNATE = {b"47", b"1047", b"1049"}
 
 
 class Transcript:
@@ -96,7 +102,7 @@ class Transcript:
         """See `core.text.Rendering`."""
         if b"\x1b" in data:
             data = escapes.decode(data).encode()
-        return _LINE_ENDS_RAW.sub(b"\n", data) if b"\r" in data else data
+        return _AT_LINE_START_RAW.sub(b"\n", data).lstrip(b"\r") if b"\r" in data else data
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """See `core.text.Rendering`."""
@@ -108,7 +114,9 @@ class Transcript:
         context = spool.read(start - _CONTEXT, start)
         if len(context) < start:
             context = context[context.find(b"\n") + 1 :]
-        if len(data) > _WHOLE or _work(context + data, self._rows * self._cols) > _MOST_WORK:
+        cells = self._rows * self._cols
+        heavy = len(data) > _WHOLE or cells > _MOST_CELLS
+        if heavy or _work(context + data, cells) > _MOST_WORK:
             return _written_last(escapes.decode(data))
         scratch = Scratch(self._rows, self._cols, history=_HISTORY)
         try:
@@ -139,12 +147,14 @@ def _work(data: bytes, cells: int) -> float:
     once, each = 0.0, 1 + cells / 1_500
     for heavy in _HEAVY.finditer(data):
         match heavy.lastgroup:
+            case "cheap":
+                pass
             case "reset":
                 once += 40 + each
             case "many":
                 once += 45 + each
             case _:
-                once += each if heavy[0] != b"\n" else 0.75
+                once += each if heavy[0] == b"\x1b" else 0.75
     return once
 
 
@@ -155,7 +165,9 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
     before = _page(terminal)
     parts: list[str] = []
     at = 0
-    for switch in _SWITCH.finditer(data):
+    for switch in _MODES.finditer(data):
+        if _ALTERNATE.isdisjoint(switch[1].split(b";")):
+            continue
         terminal.feed(data[at : switch.start()])
         if not before.alt:
             parts.append(_added(before, _page(terminal)))

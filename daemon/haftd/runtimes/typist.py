@@ -63,7 +63,9 @@ class Typist:
         slave: str,
         shown: screen.Screen,
         on_written: Callable[[int], None],
+        reads: Callable[[], bool],
     ) -> None:
+        self._reads = reads
         self._master = master
         self._slave = slave
         self._screen = shown
@@ -213,7 +215,7 @@ class Typist:
 
     def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: tty.Modes) -> bool:
         """Whether `item` can be typed here and now."""
-        if (item.secret and modes.echo) or len(parts) != 1:
+        if (item.secret and not self._hides(modes)) or len(parts) != 1:
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
@@ -333,21 +335,32 @@ class Typist:
                 self._asked = trio.Event()
                 await self._asked.wait()
             with trio.move_on_after(_PATIENCE_S):
-                if await self._no_echo(lambda: self._foreground() == self._asker):
+                asks = self._no_echo(
+                    lambda: self._foreground() == self._asker, lambda modes: not modes.echo
+                )
+                if await asks:
                     with contextlib.suppress(pump.InputFull, pump.Closed):
                         self._writer.put(b"".join(self._answers))
             self._answers.clear()
 
     async def _echo_is_off(self, typed: _Typed) -> bool:
         """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
-        return await self._no_echo(lambda: bool(self._queue) and self._queue[0] is typed)
+        return await self._no_echo(
+            lambda: bool(self._queue) and self._queue[0] is typed, self._hides
+        )
 
-    async def _no_echo(self, still: Callable[[], bool]) -> bool:
+    def _hides(self, modes: tty.Modes) -> bool:
+        """Whether a secret would not be shown. A program that takes keys does the echo itself, and
+        so does a shell at its prompt; there the echo is on again before what it runs can ask. So
+        such a program has to wait for input, with nothing unread before."""
+        return not modes.echo and (modes.canonical or self._reads())
+
+    async def _no_echo(self, still: Callable[[], bool], hides: Callable[[tty.Modes], bool]) -> bool:
         """Wait until nothing typed is shown; False when that is `still` wanted no more."""
         pause = _FIRST_LOOK_S
         while still():
             modes = self._modes()
-            if modes is None or not modes.echo:
+            if modes is None or hides(modes):
                 return True
             # A program prints its prompt first and turns the echo off next, or the reverse: the
             # output tells when to look. How long after it the echo goes off nobody tells: packet

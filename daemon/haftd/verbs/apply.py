@@ -50,10 +50,10 @@ class _Call:
     def deadline(self) -> float:
         return self.began + self.reading.timeout_s
 
-    def read(self, since: int) -> object:
+    def read(self, since: int, echo: str = "") -> object:
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
-        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began)
+        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, echo)
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
         """Put what was given into the audit log; of what nobody is to see, only what it was."""
@@ -152,8 +152,10 @@ def _give(call: _Call, form: InputForm) -> object:
     # Asked before and after: a program turns the echo off while we type.
     hidden = form.kind in _TYPED and (hidden or use.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
+    shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)
+    echo = form.text if shown else ""
     if use.written_to >= number or call.reading.wait == "none":
-        return call.read(since)
+        return call.read(since, echo)
 
     async def when_written() -> object:
         done = await until(
@@ -161,7 +163,7 @@ def _give(call: _Call, form: InputForm) -> object:
             lambda: True if use.written_to >= number or handle.stopped else None,
             deadline=call.deadline,
         )
-        return await settled(call.read(since)) if done else call.late()
+        return await settled(call.read(since, echo)) if done else call.late()
 
     return Later(when_written)
 

@@ -155,14 +155,15 @@ def answer(
     reading: Reading,
     since: int,
     began: float | None = None,
+    echo: str = "",
 ) -> HandleState | Later:
     """Answer at once where the condition holds or nothing is to be waited for, else later.
 
     `since` is the offset from which output is new; the call's bound counts from `began` (trio's
-    clock), by default from now."""
+    clock), by default from now. `echo` is what was typed, of which a pattern shall not match the echo."""
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
-        return _answer_match(daemon, params, handle, reading, since, deadline)
+        return _answer_match(daemon, params, handle, reading, since, deadline, echo)
     condition = condition_of(handle, daemon.supervisor.use_of(handle), reading, since)
     reason = condition.check()
     if reason is None and reading.wait == "none":
@@ -195,17 +196,19 @@ def _answer_match(
     reading: Reading,
     since: int,
     deadline: float,
+    echo: str,
 ) -> HandleState | Later:
     """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
     what comes, between others' turns: a pattern is hostile until it has matched."""
     spool = handle.spool
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
-    watch = Watch(compile_pattern(reading.pattern), since, before, handle.rendering)
+    pattern = compile_pattern(reading.pattern)
+    watch = Watch(pattern, since, before, handle.rendering, echo.encode())
     if watch.take(spool):
         return look(daemon, params, handle, "matched")
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
-        return look(daemon, params, handle, "stopped" if handle.stopped else "deadline")
+        return look(daemon, params, handle, _matched(watch, handle))
 
     async def match_and_look() -> HandleState:
         return look(daemon, params, handle, await _match(handle, watch, deadline))
@@ -213,20 +216,25 @@ def _answer_match(
     return Later(match_and_look)
 
 
+def _matched(watch: Watch, handle: Handle) -> Waited:
+    """How a wait for a match ends when no more can be waited for."""
+    if watch.finish():
+        return "matched"
+    return "stopped" if handle.stopped else "deadline"
+
+
 async def _match(handle: Handle, watch: Watch, deadline: float) -> Waited:
     while True:
         while watch.behind(handle.spool) and not watch.take(handle.spool):
             await trio.lowlevel.checkpoint()
             if trio.current_time() >= deadline:
-                return "deadline"
-        if watch.found is not None:
-            return "matched"
-        if handle.stopped:
-            return "stopped"
+                return _matched(watch, handle)
+        if watch.found is not None or handle.stopped:
+            return _matched(watch, handle)
         more = await until(
             (handle,),
             lambda: True if watch.behind(handle.spool) or handle.stopped else None,
             deadline=deadline,
         )
         if not more:
-            return "deadline"
+            return _matched(watch, handle)
