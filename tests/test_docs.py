@@ -81,7 +81,9 @@ def test_the_map_names_every_file_of_the_house() -> None:
     named = set(re.findall(r"`([\w/]+)`", (ROOT / "ARCHITECTURE.md").read_text()))
     words = {word for name in named for word in name.split("/")}
     rooms = [ROOT / "protocol/haft_protocol", ROOT / "daemon/haftd"]
-    rooms += [ROOT / "daemon/haftd" / name for name in ("core", "host", "inquiry", "runtimes", "tools")]
+    rooms += [
+        ROOT / "daemon/haftd" / name for name in ("core", "host", "inquiry", "runtimes", "tools")
+    ]
     for room in [*rooms, ROOT / "daemon/haftd/transports"]:
         for file in room.glob("*.py"):
             if not file.stem.startswith("__"):

@@ -32,6 +32,7 @@ CHANGES = {
     "approvals/decide",
     "askpass",
     "session/close",
+    "turn/end",
     "daemon/shutdown",
 }
 """The methods that do something to a handle, or to all of them."""
@@ -41,7 +42,9 @@ THROUGH = {"tools/call"}
 
 READS = {
     "initialize", "ping", "fetch", "await", "handles/list", "output/search", "session/list",
-    "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload", "rpc.discover",
+    "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe",
+    "turn/begin", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload",
+    "rpc.discover",
 }  # fmt: skip
 
 ASKS = """

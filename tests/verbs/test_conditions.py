@@ -94,15 +94,15 @@ def play(*steps: Step, over: bool = False, **more: float) -> tuple[Waited | None
 
 def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
     reason, after, _ = play(Step(9, READS))
-    assert reason == "input" and after == pytest.approx(0.004)
+    assert reason == "input" and after == pytest.approx(0.001)
 
 
 def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
     reason, _, script = play(Step(99, BUSY))
     assert reason is None
     pauses = [late - early for early, late in zip(script.looks, script.looks[1:], strict=False)]
-    assert pauses[:6] == pytest.approx([0.008, 0.016, 0.032, 0.064, 0.128, 0.25])
-    assert pauses[6:] == pytest.approx([0.25] * len(pauses[6:]))
+    assert pauses[:8] == pytest.approx([0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.25])
+    assert pauses[8:] == pytest.approx([0.25] * len(pauses[8:]))
 
 
 def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:
