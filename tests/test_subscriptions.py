@@ -34,9 +34,9 @@ class Peer:
         return True
 
     async def room(self) -> None:
-        await self.empty()
+        await self.idle()
 
-    async def empty(self) -> None:
+    async def idle(self) -> None:
         while self.full:
             await self._lot.park()
 

@@ -40,8 +40,8 @@ class WayOut(Protocol):
     async def room(self) -> None:
         """Wait until that is so."""
 
-    async def empty(self) -> None:
-        """Wait until nothing is queued."""
+    async def idle(self) -> None:
+        """Wait until nothing is on its way any more."""
 
 
 class _Asked:
@@ -99,9 +99,11 @@ class Link:
         self._send(encode_request(None, method, params))
         return True
 
-    async def flushed(self) -> None:
-        """Wait until all that was sent has left."""
-        await self._out.empty()
+    async def idle(self) -> bool:
+        """Wait until nothing is on its way to the peer; false when it is read no more."""
+        if self._open:
+            await self._out.idle()
+        return self._open
 
     def hear(self, reply: Incoming) -> bool:
         """Take a reply; whether somebody waited for it."""

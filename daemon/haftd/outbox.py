@@ -71,6 +71,15 @@ class Outbox:
         while self._writing:
             await self._drained.park()
 
+    async def idle(self) -> None:
+        """Wait until everything is written and most of it read: then what may wait as well as not
+        neither holds up a reply nor counts as not taken."""
+        while True:
+            await self.empty()
+            await self._wire.writable()
+            if not self._writing:
+                return
+
     async def _write(self) -> None:
         queue = self._queue
         try:

@@ -280,11 +280,12 @@ class _Reader:
             self._due.remove(one)
 
     async def run(self) -> None:
-        """Send what is due, until cancelled."""
+        """Send what is due, until cancelled or the peer is read no more."""
         with self.scope:
             while True:
                 while self._due:
-                    await self.link.flushed()
+                    if not await self.link.idle():
+                        return
                     if self._due:  # what was due may have been forgotten meanwhile
                         self._send_one()
                     await trio.lowlevel.checkpoint()

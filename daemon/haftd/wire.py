@@ -61,6 +61,10 @@ class Wire(Protocol):
         the peer is gone or takes nothing for `Pace.stalled` seconds. After a cancellation nothing
         more may be sent."""
 
+    async def writable(self) -> None:
+        """Wait until the peer has taken most of what was written, where that can be known; also
+        while somebody sends. Nothing that then is written has to wait, unless it is large."""
+
     async def hung_up(self) -> None:
         """Wait until the peer has gone altogether, not only stopped sending."""
 

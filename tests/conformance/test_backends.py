@@ -91,7 +91,7 @@ class ClientBench:
             async def room(self) -> None:
                 await trio.lowlevel.checkpoint()
 
-            async def empty(self) -> None:
+            async def idle(self) -> None:
                 await trio.lowlevel.checkpoint()
 
         def send(message: bytes) -> None:

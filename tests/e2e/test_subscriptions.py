@@ -320,3 +320,18 @@ def test_a_subscription_to_what_sleeps_wakes_nobody(
             if process.num_ctx_switches() == begun:
                 return
         raise AssertionError("it was never asleep for half a second")
+
+
+@pytest.mark.soak
+def test_a_reader_may_sleep_longer_than_one_that_leaves_replies_unread(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    """As an editor that was stopped; the deadline for who takes nothing is 10 s."""
+    with told_daemon.connect() as sleeper, told_daemon.connect() as wire:
+        sleeper.call("subscribe", session=session, events=["output", "state"])
+        run(wire, session, "yes", "yes")
+        time.sleep(15)
+        wire.call("abort", session=session, id="yes")
+        messages = until_stopped(sleeper, "yes")
+        assert any("omitted" in one for one in of(messages, "handle/output"))
+        assert sleeper.call("ping") == {"pong": True}

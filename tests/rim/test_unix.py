@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import errno
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from haftd.caller import Caller
 from haftd.connection import serve_connection
@@ -513,3 +515,35 @@ async def test_a_fault_in_the_rim_ends_one_connection(
     assert [one["event"] for one in served.rig.lines if one["level"] == "error"] == [
         "connection failed"
     ]
+
+
+async def test_a_wire_is_writable_when_most_was_read_beside_one_that_sends(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """What is written then needs no deadline, so who reads nothing of it is not sent away."""
+    ours, theirs = pair
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    wire = UnixWire(ours, 1000, pace(stalled=30))
+    await wire.writable()
+    while wire.write(b"x" * 10_000):
+        pass
+    found: list[str] = []
+
+    async def wait() -> None:
+        await wire.writable()
+        found.append("writable")
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wire.send, b"more")
+            nursery.start_soon(wait)
+            await wait_all_tasks_blocked()
+            assert not found
+            read_all(theirs)
+
+
+def read_all(sock: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while sock.recv(1 << 20):
+            pass

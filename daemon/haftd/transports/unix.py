@@ -112,6 +112,13 @@ class UnixWire:
                 await trio.lowlevel.wait_writable(self._sock)
         raise Gone(f"took nothing for {self._pace.stalled:g} s")
 
+    async def writable(self) -> None:
+        """Wait for room in the kernel; by an epoll, as one task only can wait for a socket."""
+        with select.epoll(1) as epoll:
+            epoll.register(self._sock, select.EPOLLOUT)
+            if not epoll.poll(0):
+                await trio.lowlevel.wait_readable(epoll)
+
     async def hung_up(self) -> None:
         """Wait for the peer's end to be closed both ways: an epoll with no events tells just that."""
         with select.epoll(1) as epoll:

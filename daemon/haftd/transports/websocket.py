@@ -168,6 +168,9 @@ class WebSocketWire:
             raise Gone(f"closed the WebSocket: {closed.reason}") from None
         return len(data)
 
+    async def writable(self) -> None:
+        """Not to be known of a WebSocket: its pings find out who takes nothing."""
+
     async def hung_up(self) -> None:
         """Wait for the end, past whatever the peer still sends."""
         try:
