@@ -392,6 +392,12 @@ def test_what_a_person_is_asked_no_model_answers(join: Join) -> None:
         given = {"action": "apply", "id": name, "input": "canary"}
         with pytest.raises(Refused, match="asked of a person"):
             host.call("tools/call", tool=name, arguments=given)
+        with pytest.raises(Refused, match="-32004"):  # No answer, and not refused as one.
+            host.call(
+                "tools/call",
+                tool=name,
+                arguments={**given, "input": {"resize": {"rows": 5, "cols": 5}}},
+            )
         state = host.call("apply", id=name, input="mine", wait="stopped")
         assert "mine" in state["result"]
 

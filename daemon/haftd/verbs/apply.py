@@ -28,7 +28,7 @@ from .base import Later, settled
 from .reading import Reading, answer, look, plain_state, plan
 from .waiting import until
 
-__all__ = ["apply"]
+__all__ = ["apply", "is_beside"]
 
 _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")
@@ -88,7 +88,7 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
 def _check(handle: Handle, params: ApplyParams) -> None:
     """Find what is wrong with it before anybody is asked whether it may be given."""
     plan(params, terminal=handle.terminal)
-    if handle.question is None or _is_beside(params.input):
+    if handle.question is None or is_beside(params.input):
         read_input(params.input)
         return
     try:
@@ -116,7 +116,7 @@ def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) 
         raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
     call = _Call(daemon, caller, params, handle, use, reading, trio.current_time())
-    if handle.state is State.WAITING and not _is_beside(params.input):
+    if handle.state is State.WAITING and not is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)
     if handle.state is State.PENDING:
@@ -124,7 +124,7 @@ def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) 
     return _give(call, form)
 
 
-def _is_beside(form: object) -> bool:
+def is_beside(form: object) -> bool:
     """Whether it is no answer in any case, and acts on the program that runs beside its question."""
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 

@@ -45,7 +45,7 @@ from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.listing import AWAIT
 
 from .abort import abort
-from .apply import apply
+from .apply import apply, is_beside
 from .await_ import await_
 from .base import Later, settled
 from .fetch import fetch
@@ -132,7 +132,8 @@ def _serve(daemon: Daemon, caller: Caller, params: ToolsCallParams, call: Call) 
     if call.action == "fetch":
         return fetch(daemon, caller, _made(FetchParams, params.tool, id=call.id, **more))
     if call.action == "apply":
-        _refuse_for_a_person(daemon, handle)
+        if not is_beside(call.input):
+            _refuse_for_a_person(daemon, handle)
         made = _made(ApplyParams, params.tool, id=call.id, input=call.input, **more)
         return apply(daemon, caller, made)
     return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
