@@ -458,6 +458,23 @@ def test_a_word_for_the_session_is_for_this_tool_and_action(join: Join) -> None:
     assert host.refused(running).code == -32007
 
 
+def test_a_word_is_about_the_definition_that_was_shown(asker: RunningDaemon, join: Join) -> None:
+    host = join()
+    spawned = host.spawn("careful", "one")
+    host.say(host.asked(), "allow", remember="session")
+    host.finish(spawned)
+    changed = definition("careful", 'run = "ask"').replace("printf", "echo else; printf")
+    asker.tools(changed, "zz.toml")
+    try:
+        host.call("tools/reload")
+        spawned = host.spawn("careful", "two")
+        host.say(host.asked(), "deny")
+        assert host.refused(spawned).code == -32007
+    finally:
+        (asker.config / "haft" / "tools" / "zz.toml").unlink()
+        host.call("tools/reload")
+
+
 def test_a_no_for_the_session_is_kept_until_that_is_closed(join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")

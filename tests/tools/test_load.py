@@ -51,7 +51,9 @@ t = { type = "number" }
 
 
 def test_every_field_is_read_and_kept() -> None:
-    found = tool(EVERYTHING)
+    tools, problems = read(EVERYTHING)
+    assert [one.key for one in problems] == ["tools.x.result"]
+    found = tools["x"]
     assert found.command == Command(("prog", "{{ tool.name }}", Each("tool.arguments.args")))
     assert (found.source, found.runtime, found.output) == ("local", "pty", "raw")
     assert (found.summary, found.description, found.examples) == ("short", "long", "an example")

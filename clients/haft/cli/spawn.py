@@ -11,6 +11,9 @@ from .options import Parser, connect, words_behind
 from .reading import add_reading, finish, reading_of
 from .values import read_arguments
 
+_PERSON_S = 660.0
+"""How long a person may think (`approval_timeout_s`, 600), and the time that others take."""
+
 USAGE = "haft spawn TOOL --id ID [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
 `key=value` is a string, whatever it looks like; `key:=json` is JSON. What stands behind `--`
@@ -63,6 +66,9 @@ def run(options: argparse.Namespace) -> int:
         env=None if getattr(options, "clean_env", False) else _environment(),
     )
     with connect(options) as haft:
+        if haft.patience is not None:
+            # A person may be asked first whether it may run.
+            haft.patience = max(haft.patience, _PERSON_S)
         return finish(haft, options, haft.raw("spawn", {**fields, **reading_of(options)}))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from haft_protocol.errors import shown
 
 from . import shelltext, template, words
+from .approving import PARAMETERS
 from .definition import ACTIONS, Command, Each, QuestionPolicy, Tool
 from .parameters import Wrong, read_parameters
 
@@ -384,6 +385,11 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """What should be said about a tool that is kept all the same."""
+    if read.get("result", "unattended") != "unattended":
+        yield ("result",), "it has no effect: this version hands results on without asking"
+    if "parameters" in tool.style and tool.style["parameters"] not in PARAMETERS:
+        known = ", ".join(PARAMETERS)
+        yield ("style", "parameters"), f"arguments are shown as JSON; it can be one of {known}"
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
     if tool.enable != "off" and (why := tool.unserved):

@@ -1,0 +1,75 @@
+"""Which actions wait for a person's word, and how arguments are shown to the person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from haft_protocol.approvals import PolicedAction
+from haftd.tools.approving import mode_of, policy_of, render
+from haftd.tools.definition import Tool
+from tests.tools.making import read
+
+ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")
+
+
+@pytest.mark.parametrize(
+    ("run", "modes"),
+    [
+        (None, ("unattended",) * 5),
+        ("ask", ("ask", "ask", "unattended", "unattended", "unattended")),
+        ("skip", ("skip", "skip", "unattended", "unattended", "unattended")),
+        ({"spawn": "ask"}, ("ask", "ask", "unattended", "unattended", "unattended")),
+        ({"call": "edit"}, ("edit", "edit", "unattended", "unattended", "unattended")),
+        (
+            {"call": "edit", "spawn": "unattended"},
+            ("unattended", "edit", "unattended", "unattended", "unattended"),
+        ),
+        ({"default": "ask"}, ("ask",) * 5),
+        (
+            {"default": "ask", "fetch": "unattended", "apply": "skip"},
+            ("ask", "ask", "unattended", "skip", "ask"),
+        ),
+    ],
+)
+def test_the_mode_of_each_action(run: Any, modes: tuple[str, ...]) -> None:
+    tool = Tool(name="t", file="t.toml", run=run)
+    assert tuple(mode_of(tool, action) for action in ACTIONS) == modes
+    on_handles = dict(zip(ACTIONS[2:], modes[2:], strict=True))
+    assert policy_of(tool) == {k: v for k, v in on_handles.items() if v != "unattended"}
+
+
+def test_arguments_are_shown_whole_and_nothing_hides_in_them() -> None:
+    given = {"a": "x\u202ey\u200b\x1b[2J", "b": [1, None]}
+    assert render({}, "t", given) == (
+        '{\n  "a": "x\\u202ey\\u200b\\u001b[2J",\n  "b": [\n    1,\n    null\n  ]\n}'
+    )
+    shown = render({"parameters": "function_call"}, "t", given)
+    assert shown == 't(a="x\\u202ey\\u200b\\u001b[2J", b=[1, null])'
+    assert render({"parameters": "off"}, "t", given) == ""
+    assert render({"parameters": {"program": "x"}}, "t", given) == render({}, "t", given)
+
+
+def test_what_is_too_long_to_be_shown_says_so() -> None:
+    shown = render({"parameters": "function_call"}, "t", {"a": "x" * 20_000})
+    assert len(shown) < 17_000 and shown.endswith("… 3623 more characters are not shown")
+
+
+def test_what_a_definition_says_in_vain_is_named() -> None:
+    text = '[tools.x]\ncommand = "true"\nresult = "ask"\nstyle.parameters = { program = "x" }\n'
+    tools, problems = read(text)
+    assert "x" in tools
+    assert {one.key: one.message for one in problems} == {
+        "tools.x.result": "it has no effect: this version hands results on without asking",
+        "tools.x.style.parameters": "arguments are shown as JSON; it can be one of json, "
+        "function_call, off",
+    }
+
+
+def test_a_table_names_actions_and_modes_only() -> None:
+    for run in ('{ spwan = "ask" }', '{ spawn = "maybe" }', '"maybe"'):
+        _, problems = read(f'[tools.x]\ncommand = "true"\nrun = {run}\n')
+        assert len(problems) == 1
+    tools, problems = read('[tools.x]\ncommand = "true"\nrun = { default = "ask" }\n')
+    assert problems == [] and mode_of(tools["x"], "call") == "ask"
