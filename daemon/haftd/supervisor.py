@@ -282,6 +282,7 @@ class Use:
     def fail(self, error: RpcError) -> None:
         """Say that the tool could not be started, also to those who wait for its end."""
         self.failure = error
+        self.handle.on_news = None  # whoever started it is told
         self.handle.end(
             trio.current_time(),
             failure=ToolError(error.message),

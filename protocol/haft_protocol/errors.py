@@ -158,7 +158,8 @@ def internal(incident: str) -> RpcError:
 def request_cancelled() -> RpcError:
     """The caller cancelled the request."""
     return RpcError(
-        "request_cancelled", "The request was cancelled by `$/cancelRequest`; the handle lives on."
+        "request_cancelled",
+        "The request was cancelled by `$/cancelRequest`; a handle that it only waited for lives on.",
     )
 
 

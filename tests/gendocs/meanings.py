@@ -263,7 +263,7 @@ WHEN: dict[str, str] = {
     "method_not_found": "there is no such method",
     "invalid_params": "the params do not fit the method, a field is unknown, or they are a list",
     "internal_error": "a fault of the daemon's",
-    "request_cancelled": "the client cancelled the request; the handle lives on",
+    "request_cancelled": "the client cancelled the request; a handle that it waited for lives on, a run to the end is ended",
     "handle_not_found": "the session has no such handle",
     "handle_exists": "the id is taken by a live handle",
     "tool_not_found": "there is no such tool",

@@ -436,11 +436,12 @@ async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
     """The writer has to be of the foreground; who only reads it says nothing."""
     lines = (
         "import os, select, sys, time",
-        "r, w = os.pipe()",
+        "r, w = os.pipe(); parent = os.getpid()",
         "if not os.fork():",
         "  if 'background' in sys.argv: os.setpgid(0, 0)",
         "  if 'reader' in sys.argv: os.close(w)",
-        "  time.sleep(1000)",
+        "  while os.getppid() == parent: time.sleep(0.2)",
+        "  os._exit(0)",
         "if sys.argv[1] not in ('own', 'reader'): os.close(w)",
         "p = select.poll(); p.register(0, 1); p.register(r, 1)",
         "p.poll()",

@@ -69,7 +69,7 @@ def test_what_a_model_writes_as_text_is_taken_for_what_is_wanted(room: Room) -> 
     )
     assert state["waited"] == "deadline"
     sent = {"action": "apply", "id": "one", "input": '{"line": "x"}', "wait": "output"}
-    assert call(room, arguments=sent)["content"] in ("x\n", '{"line": "x"}')
+    assert call(room, arguments=sent)["content"] == "x\n"
 
 
 @pytest.mark.parametrize(
@@ -255,3 +255,25 @@ def test_a_wrong_call_of_a_batch_fails_alone(room: Room) -> None:
     first, second, third = batch(room, wrong, unknown, good)
     assert first["error"]["code"] == -32005 and second["error"]["code"] == -32003
     assert third["result"]["result"] == "fine\n"
+
+
+# -- a run to the end
+
+
+@pytest.mark.parametrize("argv", [["cat"], ["sh", "-c", "read x; echo [$x]"], ["grep", "foo"]])
+def test_a_run_to_the_end_reads_the_end_of_its_input(room: Room, argv: list[str]) -> None:
+    state = call(room, arguments={"argv": argv})
+    assert state["state"] == "stopped" and "exit" in state
+
+
+def test_a_tool_on_a_terminal_wants_an_action(room: Room) -> None:
+    with pytest.raises(Refused, match="terminal") as caught:
+        call(room, "shell")
+    assert caught.value.data["problems"][0]["path"] == "action" and states(room) == {}
+
+
+def test_what_could_not_be_started_is_told_once_and_without_the_environment(room: Room) -> None:
+    with pytest.raises(Refused) as caught:
+        call(room, arguments={"argv": ["no-such-program-here"]})
+    assert caught.value.code == -32012 and "/bin" not in caught.value.message
+    assert room.call("notifications/drain")["notifications"] == []

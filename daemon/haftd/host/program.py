@@ -103,12 +103,12 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
         if problem is not None:
             raise problem
         return path
-    searched: list[str] = []
+    searched = 0
     refused: Missing | None = None
     for folder in (os.defpath if env_path is None else env_path).split(os.pathsep):
         if not folder.startswith("/"):
             continue
-        searched.append(folder)
+        searched += 1
         path = f"{folder.rstrip('/')}/{argv0}"
         problem = _unfit(path)
         if problem is None:
@@ -117,10 +117,10 @@ def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
             refused = problem
     if refused is not None:
         raise refused
-    where = ":".join(searched) or "no absolute folder at all"
+    where = f"{searched} folders" if searched else "no absolute folder at all"
     raise Missing(
-        f"There is no program {argv0!r} on PATH; searched {where}. "
-        "Install it, or name it by its full path.",
+        f"There is no program {argv0!r} in what its PATH names, which is {where}. "
+        "Install it, name it by its full path, or give another PATH in `env`.",
         "program",
     )
 

@@ -94,7 +94,15 @@ def _check(handle: Handle, params: ApplyParams) -> None:
     try:
         check_answer(handle.question, params.input)
     except InvalidAnswer as wrong:
-        raise invalid_answer(str(wrong)) from None
+        raise invalid_answer(_worded(wrong, params.input)) from None
+
+
+def _worded(wrong: InvalidAnswer, given: object) -> str:
+    """What is wrong with an answer. One in the form of an input is refused: what was meant for the
+    program must not answer a question that came up meanwhile."""
+    if isinstance(given, dict) and {"line", "text", "paste"} & given.keys():
+        return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
+    return str(wrong)
 
 
 def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
@@ -136,7 +144,7 @@ def _answer_question(call: _Call) -> object:
     try:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
-        raise invalid_answer(str(wrong)) from None
+        raise invalid_answer(_worded(wrong, call.params.input)) from None
     since = call.handle.spool.end
     private = call.use.asking.is_private
     call.use.asking.answer(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -210,6 +211,12 @@ def _run(
         max_bytes=most,
     )
     ready = daemon.starter.prepare(session, as_spawn)
+    if tool.stateful and tool.runtime == "pty":
+        why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
+        raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
+    if not ready.invocation.terminal and ready.invocation.output != "events":
+        # Nobody can write to it: it reads the end at once instead of waiting for ever.
+        ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
     handle, use, is_new = start(daemon, caller, ready, as_spawn, params.context, one_shot=True)
 
     async def ended() -> object:
