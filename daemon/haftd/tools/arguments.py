@@ -2,13 +2,14 @@
 
 Rules: the caller's object is never changed. What can be taken for what is wanted is (`fitting`),
 defaults are filled in, then all is checked, and everything that is wrong is said at once, each with
-its path.
+its path. An answer is bounded, and so is the work for it: of a large value a part is explained
+(`reducing`), near names are looked for a few times.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
@@ -18,10 +19,33 @@ from haft_protocol.errors import invalid_arguments, shown
 
 from .definition import Tool
 from .fitting import fit
+from .reducing import Part, is_larger, names_in, parts
 
 __all__ = ["check", "check_against", "problems"]
 
 _MOST_PROBLEMS = 50
+_MOST_EXPLAINED = 500
+"""The most values and names of a value whose problems are all looked for."""
+_MOST_READ = 5_000
+"""The most of a part that is wrong as a whole only."""
+_LARGE_SCHEMA = 20_000
+_MOST_SUGGESTED = 5
+_MOST_COMPARED = 100
+_LONGEST_NAME = 120
+
+_Path = tuple[str | int, ...]
+_Found = tuple[_Path, str]
+
+# What is so of a part is so of the whole: because of what is there,
+_SURE = frozenset(
+    ["type", "additionalProperties", "falseSchema", "maxItems", "maxProperties", "uniqueItems"]
+)
+# or unless a name was cut away that the schema speaks of.
+_BY_NAME = frozenset(["required", "dependentRequired"])
+_UNCHECKED = (
+    jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
+    jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
+)
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,54 +72,101 @@ def check_against(
 def _path(parts: Sequence[str | int]) -> str:
     text = ""
     for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            part = part if len(part) <= _LONGEST_NAME else f"{part[: _LONGEST_NAME - 1]}…"
+            text += f".{part}" if text else part
     return text
 
 
 def problems(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
-    """What is wrong with the value, each with its path; past fifty only that there is more."""
-    found: dict[tuple[str, str], None] = {}
-    for error in validator.iter_errors(value):
-        for path, message in _explain(error, schema):
-            found[_path(path) or "arguments", message] = None
-        if len(found) > _MOST_PROBLEMS:
-            break  # a list of a million wrong items is wrong enough
-    listed = [{"path": path, "message": message} for path, message in found]
+    """What is wrong with the value, each with its path; past fifty only that there is more. Of a
+    large value a part is explained: all that is wrong with it would be as large."""
+    try:
+        return [] if validator.is_valid(value) else _wrong(validator, value, schema)
+    except ValueError:  # the validator goes down so far only
+        return [{"path": "arguments", "message": "they are nested too deeply to be checked"}]
+
+
+def _wrong(
+    validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
+) -> list[dict[str, str]]:
+    # Each finding holds what its part of the schema says: of a long `enum` all values.
+    most, few = (8, 4) if is_larger(schema, _LARGE_SCHEMA) else (_MOST_EXPLAINED, 64)
+    if not is_larger(value, most):
+        return _listed(_explained(validator, Part(value), schema)[0])
+    doubtful: list[_Found] = []
+    end: _Path = ()
+    for part in parts(value, lambda one: not validator.is_valid(one), names_in(schema), few):
+        end = part.end
+        if is_larger(part.value, _MOST_READ):
+            break
+        found, doubtful = _explained(validator, part, schema)
+        if found:
+            return _listed(found)
+    where = [path for path, _ in doubtful] or [end]
+    return _listed([(path, "it does not fit, and is too large to say why") for path in where])
+
+
+def _listed(found: Iterable[_Found]) -> list[dict[str, str]]:
+    distinct = dict.fromkeys((_path(path) or "arguments", message) for path, message in found)
+    listed = [{"path": path, "message": message} for path, message in distinct]
     if len(listed) > _MOST_PROBLEMS:
         listed[_MOST_PROBLEMS:] = [{"path": "", "message": "and more"}]
     return listed
 
 
+def _explained(
+    validator: jsonschema_rs.Validator, part: Part, schema: Mapping[str, Any]
+) -> tuple[list[_Found], list[_Found]]:
+    """What is wrong with a part of a value, and what may be so only because it is a part."""
+    sure: dict[_Found, None] = {}
+    doubtful: dict[_Found, None] = {}
+    names = _Names()
+    for error in validator.iter_errors(part.value):
+        place = part.path(error.instance_path)
+        kind = str(error.kind.name)
+        is_sure = kind in _SURE or not part.lost_in(place)
+        is_sure = is_sure or (kind in _BY_NAME and place not in part.bare)
+        for path, message in _explain(error, kind, place, schema, names):
+            (sure if is_sure else doubtful)[path, message] = None
+        if len(sure) > _MOST_PROBLEMS:
+            break
+    return list(sure), list(doubtful)
+
+
 def _explain(
-    error: jsonschema_rs.ValidationError, schema: Mapping[str, Any]
-) -> list[tuple[list[str | int], str]]:
+    error: jsonschema_rs.ValidationError,
+    kind: str,
+    path: _Path,
+    schema: Mapping[str, Any],
+    names: _Names,
+) -> list[_Found]:
     """What one finding of the validator means, in our words where it is a common one."""
-    path = list(error.instance_path)
-    about = error.kind.as_dict()
-    kind = str(error.kind.name)
+    if isinstance(error.kind, _UNCHECKED):
+        return [(path, "it could not be checked against the pattern that it must match: too hard")]
     if kind == "required":
-        return [([*path, str(about["property"])], "it is required")]
+        return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
     if kind in ("additionalProperties", "unevaluatedProperties"):
         inside = _at(schema, list(error.schema_path)[:-1])
         known = list(inside.get("properties", {}))
-        return [([*path, name], _unknown(name, known)) for name in about["unexpected"]]
-    if kind == "oneOf" and (
-        names := _alternatives(_at(schema, list(error.schema_path)[:-1]).get("oneOf"))
-    ):
-        return [(path, f"give exactly one of {', '.join(f'`{name}`' for name in names)}")]
-    if kind == "anyOf" and (
-        names := _alternatives(_at(schema, list(error.schema_path)[:-1]).get("anyOf"))
-    ):
-        return [(path, f"give at least one of {', '.join(f'`{name}`' for name in names)}")]
-    given = shown(_short(error.instance), 80)
+        unexpected = error.kind.as_dict()["unexpected"][: _MOST_PROBLEMS + 1]
+        return [((*path, name), names.unknown(name, known)) for name in unexpected]
+    if kind in ("oneOf", "anyOf"):
+        inside = _at(schema, list(error.schema_path)[:-1])
+        if either := ", ".join(f"`{name}`" for name in _alternatives(inside.get(kind))):
+            how = "exactly" if kind == "oneOf" else "at least"
+            return [(path, f"give {how} one of {either}")]
+    given = _short(error.instance)
     if kind == "type":
         wanted = _at(schema, list(error.schema_path)[:-1]).get("type", "another type")
         wanted = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))
-        return [(path, f"it must be {wanted}, not {_short(error.instance)}")]
-    message = error.message if len(error.message) <= 200 else f"{given} does not fit `{kind}`"
-    return [(path, message)]
+        return [(path, f"it must be {wanted}, not {given}")]
+    message = error.message
+    return [(path, message if len(message) <= 200 else f"{shown(given, 80)} does not fit `{kind}`")]
 
 
 def _at(schema: Any, path: Sequence[str | int]) -> Mapping[str, Any]:
@@ -121,12 +192,22 @@ def _alternatives(branches: object) -> list[str]:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, str):
+        value = value[:61]  # no more is shown
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    if near:
-        return f"it is not known; did you mean `{near[0]}`?"
-    return f"it is not known; known are {', '.join(known[:12]) or 'none'}"
+class _Names:
+    """Words about names that are not known; a near one is looked for a few times only."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_SUGGESTED
+
+    def unknown(self, name: str, known: Sequence[str]) -> str:
+        """What to say about a name where others are known."""
+        if self._left > 0 and len(name) <= _LONGEST_NAME:
+            self._left -= 1
+            if near := difflib.get_close_matches(name, known[:_MOST_COMPARED], n=1):
+                return f"it is not known; did you mean `{near[0]}`?"
+        return f"it is not known; known are {', '.join(known[:12]) or 'none'}"

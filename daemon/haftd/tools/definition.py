@@ -56,6 +56,10 @@ class QuestionPolicy(msgspec.Struct, frozen=True):
     answer: Any = msgspec.UNSET
 
 
+# A pattern that looks around may take time without end for one value: a tenth of the usual limit.
+_PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+
+
 def _refuse_to_retrieve(uri: str) -> Any:
     raise ValueError(f"a schema may not refer to {uri}")
 
@@ -63,7 +67,9 @@ def _refuse_to_retrieve(uri: str) -> Any:
 def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
     """Compile a JSON Schema; raises ValueError with a sentence. Nothing is fetched from anywhere."""
     try:
-        return jsonschema_rs.validator_for(dict(schema), retriever=_refuse_to_retrieve)
+        return jsonschema_rs.validator_for(
+            dict(schema), retriever=_refuse_to_retrieve, pattern_options=_PATTERNS
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise ValueError(str(error).partition("\n")[0]) from None
 

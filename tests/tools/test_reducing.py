@@ -1,0 +1,145 @@
+"""A large wrong value: a small part of it is explained, and what is said is so of the whole."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from typing import Any
+
+import pytest
+
+from haft_protocol.errors import RpcError
+from haftd.tools import arguments
+from haftd.tools.arguments import check
+from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.reducing import is_larger
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def texts(**more: Any) -> dict[str, Any]:
+    return {"type": "array", "items": TEXT, **more}
+
+
+class Counting:
+    """A validator that counts how often it is asked, and holds that only small values are explained."""
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = schema
+        self._own: Any = compile_schema(schema)
+        self.asked = 0
+
+    def is_valid(self, value: Any) -> bool:
+        self.asked += 1
+        return bool(self._own.is_valid(value))
+
+    def iter_errors(self, value: Any) -> Any:
+        assert not is_larger(value, 1_000)
+        return self._own.iter_errors(value)
+
+
+def problems(schema: dict[str, Any], value: Any) -> tuple[dict[str, str], int]:
+    """What is said of the value, and how often it was asked about."""
+    counting: Any = Counting(schema)
+    before = copy.deepcopy(value)
+    found = arguments.problems(counting, value, schema)
+    assert value == before
+    return {each["path"]: each["message"] for each in found}, counting.asked
+
+
+def test_of_very_many_wrong_items_the_first_are_named() -> None:
+    found, asked = problems(closed(argv=texts()), {"argv": [1] * 300_000})
+    assert list(found)[:2] == ["argv[0]", "argv[1]"]
+    assert found["argv[0]"] == "it must be string, not 1"
+    assert found[""] == "and more" and len(found) == 51
+    assert asked == 2
+
+
+ROWS = {"type": "array", "items": closed(a=NUMBER, b=texts())}
+ROW = {"a": 1, "b": ["x", "y"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "path"),
+    [
+        (closed(v=texts()), {"v": [*["a"] * 70_000, 1, *["a"] * 9_000]}, "v[70000]"),
+        (closed(v=texts(), w=NUMBER), {"v": ["a"] * 70_000, "w": "x"}, "w"),
+        (closed(v=texts(minItems=1)), {"v": ["a"] * 70_000, "x": 1}, "x"),
+        (closed(v=ROWS), {"v": [*[ROW] * 9_000, {"a": "x"}, ROW]}, "v[9000].a"),
+        (closed(v=ROWS), {"v": [ROW, *[ROW] * 9_000, {**ROW, "q": 1}, *[ROW] * 50]}, "v[9001].q"),
+        (closed(v=ROWS), {"v": [*[ROW] * 70, {"b": [*["x"] * 9_000, 2]}]}, "v[70].b[9000]"),
+        (
+            closed(v={"type": "object", "additionalProperties": TEXT}),
+            {"v": {**{f"k{at}": "x" for at in range(9_000)}, "bad": 1}},
+            "v.bad",
+        ),
+        ({**closed(v=texts(), n=TEXT), "required": ["n"]}, {"v": ["a"] * 9_000}, "n"),
+        (closed(v=TEXT), {"v": [1] * 9_000}, "v"),
+        (closed(v=texts(maxItems=3)), {"v": ["a"] * 9_000}, "v"),
+        (closed(v=texts(minItems=10_000)), {"v": ["a"] * 9_000}, "v"),
+        (closed(v=texts(uniqueItems=True)), {"v": [*map(str, range(9_000)), "0"]}, "v"),
+        (closed(v=texts(minItems=800)), {"v": [*["a"] * 900, 1]}, "v"),
+    ],
+)
+def test_what_is_wrong_in_a_large_value_is_found(
+    schema: dict[str, Any], value: Any, path: str
+) -> None:
+    found, asked = problems(schema, value)
+    assert found.keys() == {path}
+    assert asked < 120
+
+
+def test_how_often_is_asked_does_not_hang_on_how_many_lists_there_are() -> None:
+    lists = {f"v{at}": ["a"] * 700 for at in range(300)}
+    schema = closed(**dict.fromkeys(lists, texts()), w=texts(minItems=701))
+    found, asked = problems(schema, {**lists, "w": ["a"] * 700})
+    assert found and asked < 40
+
+
+def test_near_names_are_looked_for_a_few_times_among_a_few(monkeypatch: Any) -> None:
+    looked: list[int] = []
+
+    def near(word: str, possibilities: Any, **more: Any) -> list[str]:
+        looked.append(len(possibilities))
+        return []
+
+    monkeypatch.setattr(difflib, "get_close_matches", near)
+    schema = closed(**{f"name{at}": TEXT for at in range(2_000)})
+    found, _ = problems(closed(a=TEXT), {f"k{at}": 1 for at in range(100_000)})
+    assert found["k0"] == "it is not known; known are a" and len(found) == 51
+    problems(schema, {f"nam{at}": 1 for at in range(60)})
+    assert len(looked) == 10 and max(looked) <= 100
+
+
+def test_a_name_that_is_very_long_is_said_in_short() -> None:
+    found, _ = problems(closed(a=TEXT), {"k" * 1_000_000: 1})
+    assert max(map(len, found)) < 200
+
+
+def test_of_a_schema_with_very_many_values_little_is_explained() -> None:
+    schema = closed(v={"type": "array", "items": {"enum": [f"v{at}" for at in range(30_000)]}})
+    found, _ = problems(schema, {"v": ["x"] * 100})
+    assert list(found) == [f"v[{at}]" for at in range(4)]
+
+
+def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
+    value: Any = 1
+    for _ in range(2_000):
+        value = [value]
+    with pytest.raises(RpcError) as caught:
+        check(Tool(name="x", file="f", parameters=closed(v=TEXT, w=TEXT)), {"w": value, "v": "x"})
+    assert caught.value.data["problems"] == [
+        {"path": "arguments", "message": "they are nested too deeply to be checked"}
+    ]
+
+
+def test_a_pattern_that_is_too_hard_for_a_value_refuses_it_in_plain_words() -> None:
+    hard = {"type": "string", "pattern": r"^(?=a)(a|a)+\1$"}
+    found, _ = problems(closed(v=hard), {"v": "a" * 60 + "b"})
+    assert found == {
+        "v": "it could not be checked against the pattern that it must match: too hard"
+    }
