@@ -68,11 +68,15 @@ class RunningDaemon:
         """Write a file of definitions, read at the next start or reload."""
         (self.config / "haft" / "tools" / name).write_text(text)
 
-    def start(self, *args: str, wait: bool = True) -> RunningDaemon:
-        """Start it; with `wait`, return when it answers."""
+    def start(self, *args: str, wait: bool = True, descriptors: int | None = None) -> RunningDaemon:
+        """Start it, with so many descriptors at most; with `wait`, return when it answers."""
+        limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "haftd", "--log-format", "json", *args],
+                [
+                    *(limit if descriptors is not None else ()),
+                    *(sys.executable, "-m", "haftd", "--log-format", "json", *args),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -139,6 +139,7 @@ class _App:
             base=base,
             environ=environ,
             nofile=nofile,
+            descriptors=opening.descriptors(),
         )
         with contextlib.ExitStack() as stack:
             rpc = [stack.enter_context(sock) for sock in given.rpc]

@@ -6,6 +6,7 @@ here, what only a start can change is named as a problem.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -28,7 +29,7 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
-from haftd.daemon import Daemon, Facts
+from haftd.daemon import Daemon, Facts, cut_output
 from haftd.dispatch import Dispatcher
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
@@ -55,6 +56,9 @@ __all__ = ["Parts", "assemble", "rim_of"]
 
 log = structlog.get_logger("haftd")
 
+_SHARE_OF_STOPPED = 4
+"""What has stopped may hold one of so many descriptors: the others are for what runs and who asks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -69,6 +73,9 @@ class Parts:
     base: Path | None
     environ: dict[str, str]
     nofile: int
+    """The soft limit of descriptors that the daemon was given, and tools get."""
+    descriptors: int
+    """How many it may have itself."""
 
 
 def assemble(
@@ -85,6 +92,7 @@ def assemble(
         max_per_session=own.max_handles_session,
         retain_s=own.retain_stopped_s,
         retain_max=own.retain_stopped_max,
+        open_max=parts.descriptors // _SHARE_OF_STOPPED,
     )
     _remember_lost(registry, parts.report)
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable, builtin=BUILTIN)
@@ -136,7 +144,7 @@ def assemble(
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(),
         },
-        make_spool=_spools(parts.paths, parts.settings),
+        make_spool=_spools(parts.paths, parts.settings, registry.make_room),
     )
     facts = Facts(
         version=version("haftd"),
@@ -180,7 +188,7 @@ def assemble(
         notices=notices,
         subscriptions=subscriptions,
         turns=turns,
-        reload=_reloader(parts, catalogue, facts, audit),
+        reload=_reloader(parts, catalogue, facts, audit, registry),
         stir=stir,
         stop=stop,
     )
@@ -240,12 +248,18 @@ def _remember_lost(registry: Registry, report: Report) -> None:
             )
 
 
-def _spools(paths: Paths, settings: Settings) -> Callable[[], Spool]:
+def _spools(paths: Paths, settings: Settings, make_room: Callable[[], bool]) -> Callable[[], Spool]:
     budget = Budget(settings.spool.total)
 
     def open_file() -> int:
         # Without a name: it is gone with its descriptor, also after a crash.
-        return os.open(paths.spool, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+        try:
+            return os.open(paths.spool, flags, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not make_room():
+                raise
+        return os.open(paths.spool, flags, 0o600)
 
     def make() -> Spool:
         return Spool(settings.spool.memory, settings.spool.disk, open_file, budget)
@@ -254,7 +268,7 @@ def _spools(paths: Paths, settings: Settings) -> Callable[[], Spool]:
 
 
 def _reloader(
-    parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit
+    parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit, registry: Registry
 ) -> Callable[[], tuple[Problem, ...]]:
     def reload() -> tuple[Problem, ...]:
         try:
@@ -270,6 +284,6 @@ def _reloader(
             ]
         facts.problems = [*problems, *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
-        return (*facts.problems, *audit.problems)
+        return (*facts.problems, *audit.problems, *cut_output(registry))
 
     return reload

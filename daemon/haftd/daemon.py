@@ -38,7 +38,7 @@ from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 
-__all__ = ["Daemon", "Facts"]
+__all__ = ["Daemon", "Facts", "cut_output"]
 
 
 @dataclass(slots=True)
@@ -136,3 +136,15 @@ class Daemon:
                 # It fails by itself when it is its turn; its id is taken into account all the same.
                 keys.append(SpawnKey(session, one.id))
         return admit_batch(keys, self.registry)
+
+
+def cut_output(registry: Registry) -> tuple[Problem, ...]:
+    """Say whether output was cut for lack of descriptors since the daemon was started."""
+    if not registry.shrunk:
+        return ()
+    message = (
+        f"of {registry.shrunk} stopped handles, {registry.shrunk_unread} of them unread, only the "
+        "beginning and the end of the output was kept: there are too few file descriptors for more; "
+        "raise `ulimit -n`, with systemd `LimitNOFILE=`"
+    )
+    return (Problem(file="(descriptors)", key="", message=message),)

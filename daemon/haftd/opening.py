@@ -32,6 +32,7 @@ __all__ = [
     "CannotStart",
     "after_a_crash",
     "containment",
+    "descriptors",
     "environment",
     "private_folders",
     "raise_descriptor_limit",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 EXIT_HELD = 75
+_MOST = 1 << 20
+"""Descriptors that are asked for."""
 _LOGIN_SHELL_S = 1.5
 
 log = structlog.get_logger("haftd.opening")
@@ -160,11 +163,17 @@ def websocket_listener(
         return [], ""
 
 
+def descriptors() -> int:
+    """How many descriptors this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST if soft == resource.RLIM_INFINITY else soft
+
+
 def raise_descriptor_limit() -> int:
     """Use all the descriptors the system lets us have; returns the soft limit that we were given,
     which is what tools get."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = 1 << 20 if hard == resource.RLIM_INFINITY else min(hard, 1 << 20)
+    most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
     if soft != resource.RLIM_INFINITY and soft < most:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -217,6 +217,7 @@ class Starter:
             limits=limits,
             nofile=self.place.nofile,
             record=record,
+            make_room=self.registry.make_room,
             cgroup=cgroup,
         )
 
@@ -302,6 +303,7 @@ class Starter:
             limits=invocation.limits,
             nofile=self.place.nofile,
             record=record,
+            make_room=self.registry.make_room,
             cgroup=cgroup,
             builtin=tool.is_builtin,
             arguments=args,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ def admit(
     tool: str = "run",
     call_id: str | None = None,
     args: dict[str, Any] | None = None,
+    spool: Callable[[], Spool] = make,
 ) -> Admitted:
     return registry.admit(
         now,
@@ -38,7 +40,7 @@ def admit(
         call_id=call_id,
         args=args or {},
         root="/",
-        make_spool=make,
+        make_spool=spool,
     )
 
 
@@ -191,6 +193,58 @@ def test_results_of_many_sessions_are_bounded_together() -> None:
     handles = [end(admit(registry, "a", session=f"s{n}").handle, float(n)) for n in range(9)]
     assert registry.sweep(9.0) == handles[:4]
     assert registry.list() == handles[4:]
+
+
+def spooled(registry: Registry, id: str, now: float, session: str = "s") -> Handle:
+    """A stopped handle whose output is in a file."""
+    handle = admit(registry, id, session=session, spool=lambda: make(1000, 1 << 20)).handle
+    handle.emit(b"x" * 100_000, now)
+    return end(handle, now)
+
+
+def is_open(handles: list[Handle]) -> list[bool]:
+    return [handle.spool.is_open for handle in handles]
+
+
+def test_too_many_files_of_stopped_handles_are_closed_and_their_ends_stay_to_be_read() -> None:
+    registry = Registry(open_max=3)
+    handles = [spooled(registry, "a", float(n), session=f"s{n}") for n in range(6)]
+    handles[4].view(6.0)
+    assert registry.next_expiry(6.0) == 6.0
+    assert registry.sweep(6.0) == []
+    assert is_open(handles) == [False, False, True, True, False, True]
+    assert (registry.shrunk, registry.shrunk_unread) == (3, 2)
+    assert registry.list() == handles
+    assert registry.next_expiry(6.0) != 6.0
+    state = handles[0].view(7.0)
+    assert isinstance(state, Stopped) and state.exit == Exit(code=0)
+    assert state.omitted and state.omitted + len(state.result or "") >= 100_000
+
+
+def test_a_live_or_held_handle_keeps_its_file() -> None:
+    registry = Registry(open_max=0)
+    live = admit(registry, "live", spool=lambda: make(1000, 1 << 20)).handle
+    live.emit(b"x" * 100_000, 0.0)
+    held = spooled(registry, "held", 1.0)
+    held.held = True
+    assert registry.next_expiry(1.0) is None
+    registry.sweep(1.0)
+    assert is_open([live, held]) == [True, True]
+    assert not registry.make_room()
+    held.held = False
+    assert registry.next_expiry(1.0) == 1.0
+    registry.sweep(1.0)
+    assert is_open([live, held]) == [True, False]
+
+
+def test_room_is_made_a_little_at_a_time_and_only_where_there_is_some() -> None:
+    registry = Registry()
+    assert not registry.make_room()
+    handles = [spooled(registry, str(n), float(n)) for n in range(40)]
+    assert registry.make_room()
+    assert is_open(handles) == [False] * 32 + [True] * 8
+    assert registry.make_room() and not any(is_open(handles))
+    assert not registry.make_room()
 
 
 def test_a_forgotten_handle_is_expired_and_a_live_one_cannot_be_forgotten() -> None:

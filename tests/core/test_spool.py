@@ -253,3 +253,39 @@ def test_an_idle_spool_holds_no_buffer() -> None:
 
 
 BUDGET = Budget(1 << 30)
+
+
+@given(
+    sizes=st.lists(SIZES, max_size=20),
+    memory=st.sampled_from([0, 10, 1000, 65_536, 1 << 20]),
+    disk=st.sampled_from([4096, 100_000, 1 << 21]),
+    settled=st.booleans(),
+    more=SIZES,
+)
+@settings(deadline=None, max_examples=60)
+@example([300_000], 1000, 1 << 21, True, 10)
+def test_a_spool_that_shrinks_keeps_its_ends_without_a_file(
+    sizes: list[int], memory: int, disk: int, settled: bool, more: int
+) -> None:
+    whole = stream(sum(sizes) + more)
+    spool = make(memory, disk)
+    for size in sizes:
+        spool.append(whole[spool.end : spool.end + size])
+    if settled:
+        spool.settle()
+    was_open, start, end = spool.is_open, spool.start, spool.end
+    spool.shrink()
+    assert not spool.is_open
+    if was_open:
+        kept = end - start
+        assert spool.start == (start if kept <= 65_536 else end - 32_768)
+        assert spool.budget.used == 0 and spool.on_disk == 0
+    else:
+        assert spool.start == start
+    assert spool.faults == 0
+    check(spool, whole[:end])
+    if memory:
+        assert spool.start == 0 or spool.head
+    spool.append(whole[end:])
+    check(spool, whole)
+    spool.close()

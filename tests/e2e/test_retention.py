@@ -48,6 +48,13 @@ def unread(daemon: RunningDaemon, wire: Wire, name: str) -> None:
     wire.call("ping")
 
 
+def unlooked(wire: Wire, name: str, session: str) -> None:
+    """The same at once, over the wire: with a cursor nothing counts as read."""
+    where = {"id": name, "session": session}
+    wire.call("spawn", tool="run", args=SPOOLED, wait="none", **where)
+    wire.call("fetch", wait="stopped", cursor=0, max_bytes=0, **where)
+
+
 def gone(wire: Wire, name: str) -> None:
     with pytest.raises(Refused) as caught:
         wire.call("fetch", id=name)
@@ -125,3 +132,40 @@ def test_past_the_number_that_is_kept_the_oldest_goes(make_daemon: MakeDaemon) -
         gone(wire, "b")
         for name in "cd":
             assert wire.call("fetch", id=name)["state"] == "stopped"
+
+
+def test_what_has_stopped_leaves_descriptors_to_what_starts(make_daemon: MakeDaemon) -> None:
+    """Many handles that nobody reads, over several sessions: each start goes well, what is closed
+    for it keeps how it ended, and the daemon says what was lost."""
+    daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=128)
+    with daemon.connect() as wire:
+        for number in range(90):
+            unlooked(wire, f"h{number}", f"s{number % 3}")
+        until(lambda: spools(daemon) <= 128 // 4, "files are closed")
+        status = wire.call("daemon/status")
+        assert [one["file"] for one in status["problems"]] == ["(descriptors)"]
+        assert "only the beginning and the end" in status["problems"][0]["message"]
+        first = wire.call("fetch", id="h0", session="s0")
+        assert first["state"] == "stopped" and first["exit"] == {"code": 0}
+        assert first["omitted"] > 100_000
+        with daemon.connect() as other:
+            other.call("ping")
+
+
+def test_a_start_that_lacks_descriptors_takes_them_from_what_has_stopped(
+    make_daemon: MakeDaemon,
+) -> None:
+    daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=128)
+    with daemon.connect() as wire:
+        for number in range(30):
+            unlooked(wire, f"h{number}", "default")
+        assert spools(daemon) == 30
+        with pytest.raises(Refused) as caught:
+            for number in range(128):
+                live = {"id": f"live{number}", "session": "live", "args": {"argv": ["cat"]}}
+                wire.call("spawn", tool="run", wait="none", **live)
+        assert caught.value.data["reason"] == "resources"
+        assert spools(daemon) == 0
+        assert wire.call("fetch", id="h0", session="default")["exit"] == {"code": 0}
+        wire.call("session/close", session="live")
+        wire.call("spawn", tool="run", id="again", args={"argv": ["true"]}, wait="stopped")

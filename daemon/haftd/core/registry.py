@@ -2,7 +2,8 @@
 
 Rules: a decision is made in one call and is then a fact. A live handle is never evicted. An id is
 free as soon as its handle is stopped; the new handle takes its place. What leaves the books is
-returned by `sweep` exactly once, for its spool to be closed by the caller. A spawn whose start
+returned by `sweep` exactly once, for its spool to be closed by the caller. Where stopped handles hold
+too many files, what they printed is cut, what became of them stays. A spawn whose start
 fails is as if it had never been admitted. Section 4, "Stopped handles".
 """
 
@@ -27,6 +28,9 @@ __all__ = ["Admitted", "Registry"]
 _REMEMBERED = 10_000
 """How many used ids are known, so that an expired one is told from one never used."""
 
+_ROOM = 32
+"""How many files are closed at once for something that cannot be started."""
+
 _EMPTY = Budget(0)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -46,6 +50,7 @@ class Registry:
         "_live",
         "_max_handles",
         "_max_per_session",
+        "_open_max",
         "_out",
         "_replaced",
         "_retain_all",
@@ -53,6 +58,8 @@ class Registry:
         "_retain_s",
         "_stopped",
         "_used",
+        "shrunk",
+        "shrunk_unread",
     )
 
     def __init__(
@@ -62,12 +69,19 @@ class Registry:
         retain_s: float = 600.0,
         retain_max: int = 256,
         retain_all: int = 4096,
+        open_max: int = 4096,
     ) -> None:
+        """`open_max`: how many stopped handles may hold a file; what is with the others is cut."""
         self._max_handles = max_handles
         self._max_per_session = max_per_session
         self._retain_s = retain_s
         self._retain_max = retain_max
         self._retain_all = retain_all
+        self._open_max = open_max
+        self.shrunk = 0
+        """How many lost output because there were too many files."""
+        self.shrunk_unread = 0
+        """How many of them nobody had read."""
         self._by_session: dict[str, Shelf] = {}
         self._live = 0
         self._stopped = 0
@@ -270,10 +284,9 @@ class Registry:
             self._drop_empty(session)
         excess = self._stopped - self._retain_all
         if excess > 0:
-            everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
-            everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
-            for handle in oldest(everyone, excess):
+            for handle in oldest(self._longest_stopped(), excess):
                 self.forget(handle)
+        self._shrink(self._open_among_stopped() - self._open_max)
         out, self._out = self._out, []
         return out
 
@@ -282,6 +295,8 @@ class Registry:
         if self._out or (self._stopped > self._retain_all and self._any_loose()):
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
+            return now
+        if self._open_among_stopped() > self._open_max and self._any_loose(is_open=True):
             return now
         earliest: float | None = None
         for shelf in self._by_session.values():
@@ -293,8 +308,38 @@ class Registry:
                     earliest = when
         return earliest if earliest is None or earliest > now else now
 
-    def _any_loose(self) -> bool:
-        return any(shelf.any_loose() for shelf in self._by_session.values())
+    def make_room(self) -> bool:
+        """Close files of stopped handles, for something that cannot be had without a descriptor;
+        returns whether there were any."""
+        return self._shrink(_ROOM)
+
+    def _shrink(self, count: int) -> bool:
+        """Cut the output of so many, the longest stopped first, those before that were read. What
+        became of them stays to be read."""
+        if count <= 0:
+            return False
+        is_open = [handle for handle in self._longest_stopped() if handle.spool.is_open]
+        chosen = oldest(is_open, count)
+        for handle in chosen:
+            before = handle.spool.start
+            handle.spool.shrink()
+            if handle.spool.start > before:
+                self.shrunk += 1
+                self.shrunk_unread += handle.read_at is None
+        return bool(chosen)
+
+    def _open_among_stopped(self) -> int:
+        return sum(
+            handle.spool.is_open for shelf in self._by_session.values() for handle in shelf.stopped
+        )
+
+    def _longest_stopped(self) -> builtins.list[Handle]:
+        everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
+        everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
+        return everyone
+
+    def _any_loose(self, *, is_open: bool = False) -> bool:
+        return any(shelf.any_loose(is_open=is_open) for shelf in self._by_session.values())
 
     # --- the books --------------------------------------------------------------------------
 

@@ -50,9 +50,11 @@ class Shelf:
         if handle.call_id is not None and self.calls.get(handle.call_id) is handle:
             del self.calls[handle.call_id]
 
-    def any_loose(self) -> bool:
-        """Whether there is a stopped one that could go."""
-        return any(not handle.held for handle in self.stopped)
+    def any_loose(self, *, is_open: bool = False) -> bool:
+        """Whether there is a stopped one that could go, or whose file could."""
+        return any(
+            not handle.held and (handle.spool.is_open or not is_open) for handle in self.stopped
+        )
 
     def expired(self, now: float, retain_s: float) -> list[Handle]:
         """Return those whose time is over."""

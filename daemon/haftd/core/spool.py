@@ -3,7 +3,8 @@
 Rules: a byte has an offset for ever, counted from the handle's first. Memory holds the newest
 bytes; what it has no room for goes into a ring in a file; what the file has no room for is
 dropped, oldest first, and counted. The very first bytes are then still there as `head`. A disk
-that is full or broken costs old output, never the handle, and is counted in `faults`.
+that is full or broken costs old output, never the handle, and is counted in `faults`. So does a lack of
+descriptors: a spool that is whole can `shrink` to what memory may hold.
 
 The file is opened at the first overflow and belongs to the spool. The byte at offset `n` stands at
 `n % capacity`. The capacity can shrink to what is written as long as nothing has wrapped, so no
@@ -184,6 +185,28 @@ class Spool:
             self.faults += 1
         else:
             self._blocks = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds a descriptor."""
+        return self._fd >= 0
+
+    def shrink(self) -> None:
+        """Go on without a file, as a settled spool may: of more than stays in memory then, the
+        beginning and the newest part are kept."""
+        if self._fd < 0:
+            return
+        size = self.end - self._disk_start
+        newest = self.read(self.end - (size if size <= _IDLE else _HEAD), self.end)
+        if self._fd < 0:
+            return  # It has failed just now, and is given up.
+        start = self.end - len(newest)
+        if start > self._disk_start:
+            self._drop_before(start)
+        self._blocks, self._tail = deque([newest]), None
+        self._memory_start = start
+        self._capacity = 0
+        self._release()
 
     def close(self) -> None:
         """Drop everything and close the file; offsets stay what they were."""

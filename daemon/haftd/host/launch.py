@@ -360,4 +360,8 @@ def _no_room(error: OSError, path: str) -> LaunchFailed:
         return explain(error.errno, path, "")
     what = f" ({error.filename})" if error.filename else ""
     words = os.strerror(error.errno or 0).lower()
-    return LaunchFailed(f"The system cannot start {path} now: {words}{what}.", "resources")
+    return LaunchFailed(
+        f"The system cannot start {path} now: {words}{what}.",
+        "resources",
+        no_descriptor=error.errno in (errno.EMFILE, errno.ENFILE),
+    )

@@ -42,10 +42,12 @@ LONGEST_WORD = 131_071
 class LaunchFailed(Exception):
     """Nothing was started. `message` is one sentence; it holds no value of the environment."""
 
-    def __init__(self, message: str, reason: Reason) -> None:
+    def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.reason: Reason = reason
+        self.no_descriptor = no_descriptor
+        """There was none left, in the daemon or in the system."""
 
 
 class Missing(LaunchFailed):

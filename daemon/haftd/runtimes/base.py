@@ -48,6 +48,11 @@ def _no_record(identity: Identity) -> None:
     """Nobody keeps records."""
 
 
+def _no_room() -> bool:
+    """There is nothing to free."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One use of a tool, resolved: nothing is looked up after this.
@@ -76,6 +81,9 @@ class Call:
     record: Callable[[Identity], None] = _no_record
     """Called with each process that is started, before its program runs; what it raises ends
     the start."""
+
+    make_room: Callable[[], bool] = _no_room
+    """Free some descriptors where none is left; says whether there were any to free."""
 
     cgroup: Cgroup | None = None
     """Where the child is put before its program runs; made and removed by the caller."""

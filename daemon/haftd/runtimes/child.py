@@ -52,6 +52,17 @@ def command_of(argv: Sequence[str]) -> str:
     return text if len(text) <= _LONGEST_COMMAND else text[: _LONGEST_COMMAND - 1] + "…"
 
 
+def _launch(call: Call) -> Launched:
+    """Launch, and once more where descriptors had run out and some could be freed: that is found out
+    before the start is recorded, and nothing is left of it."""
+    try:
+        return launch(_plan(call), call.record)
+    except LaunchFailed as failed:
+        if not failed.no_descriptor or not call.make_room():
+            raise
+    return launch(_plan(call), call.record)
+
+
 def _plan(call: Call) -> Plan:
     env = dict(call.env)
     if call.mark:
@@ -115,7 +126,7 @@ class Child:
         Raises `StartFailed`.
         """
         try:
-            launched = launch(_plan(call), call.record)
+            launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
         child = cls(launched, Kin(launched, call.mark, call.cgroup), port, bounds)

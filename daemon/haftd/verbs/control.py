@@ -13,7 +13,7 @@ from haft_protocol.errors import limit_exceeded
 from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusResult
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon
+from haftd.daemon import Daemon, cut_output
 
 from .tools import tools_reload
 
@@ -48,7 +48,11 @@ def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
             descriptors=process.num_fds(),
             threads=process.num_threads(),
             spooled=spooled,
-            problems=(*facts.problems, *daemon.audit.problems),
+            problems=(
+                *facts.problems,
+                *daemon.audit.problems,
+                *cut_output(daemon.registry),
+            ),
             websocket=facts.websocket,
             unconfirmed=facts.unconfirmed,
             recovered=facts.recovered,
