@@ -95,3 +95,15 @@ def test_sessions_are_told_their_own_and_a_closed_one_nothing() -> None:
     notices.forget("a")
     assert notices.drain("a", 2.0) == ()
     assert [notice.id for notice in notices.drain("b", 2.0)] == ["other"]
+
+
+def test_who_looks_on_by_a_cursor_takes_no_news() -> None:
+    question = Question(id="q", text="Sure?", answer_type=Text())
+    ended, asks = handle("ended"), handle("asks")
+    notices = noted(ended, asks)
+    stop(ended)
+    asks.ask(question, 1.0)
+    for one in (ended, asks):
+        one.view(2.0, cursor=0)
+        one.view(2.0, view="raw", cursor=0)
+    assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]

@@ -194,3 +194,25 @@ def test_a_few_of_what_is_heavy_are_drawn() -> None:
 def test_the_marks_of_a_shell_are_no_text_and_begin_no_line() -> None:
     marked = b"<\x1b]133;A\x07$ \x1b]133;B\x07>"
     assert read(marked) == read(b"10%\r" + marked) == "<$ >"
+
+
+def test_what_was_on_the_screen_below_does_not_come_again_when_a_program_leaves() -> None:
+    below = b"".join(b"line %d\r\n" % number for number in range(10)) + b"$ vi\r\n"
+    page = b"\x1b[?1049h\x1b[H\x1b[2Jone\r\ntwo\x1b[20;1Hlast"
+    got = deltas(below + page, b"\x1b[?25h\x1b[?1049;25l$ ")
+    assert got[1] == "$ "
+
+
+def test_a_return_in_the_middle_of_a_line_is_no_beginning() -> None:
+    assert read(b"abcdef\rXY", start=6) == "XYcdef"
+    assert read(b"one\r\n\rXY", start=5) == "XY"
+
+
+def test_a_terminal_is_read_at_the_size_that_it_has() -> None:
+    rendering = Transcript(ROWS, 10)
+    spool = spool_of(b"x" * 15 + b"\b\b\b\b\b\b\b\bY")
+    narrow = cut(spool, 0, spool.end, 100, final=True, rendering=rendering).text
+    rendering.resize(ROWS, 40)
+    wide = cut(spool, 0, spool.end, 100, final=True, rendering=rendering).text
+    assert narrow == "x" * 10 + "Y" + "x" * 4
+    assert wide == "x" * 7 + "Y" + "x" * 7

@@ -41,6 +41,7 @@ class Handle:
         "born",
         "call_id",
         "command",
+        "end_shown",
         "ended_by",
         "exit",
         "failure",
@@ -136,6 +137,8 @@ class Handle:
         self.mark = 0
         self.read_at: float | None = None
         """When the end was first read."""
+        self.end_shown = False
+        """Whether its session was shown the end; who reads by a cursor looks on."""
         self.asked = 0
         """How many questions it has asked."""
         self.question_shown = 0

@@ -32,7 +32,7 @@ class _Queued(msgspec.Struct, frozen=True):
     def is_news(self) -> bool:
         """Whether the session has not seen what this tells of."""
         if self.state is State.STOPPED:
-            return self.handle.read_at is None
+            return not self.handle.end_shown
         is_asked_now = self.handle.state is State.WAITING and self.handle.asked == self.asked
         return is_asked_now and self.handle.question_shown < self.asked
 

@@ -58,6 +58,7 @@ def show(
         waited = UNSET
     state = handle.state
     if state is State.STOPPED:
+        handle.end_shown = handle.end_shown or not (peek or cursor is not None)
         encoded = _encoded(handle, view, cursor, max_bytes, painted)
         if encoded is not None:
             view, cursor = "delta", None
@@ -86,7 +87,7 @@ def show(
         )
     if state is State.WAITING:
         assert handle.question is not None, "a waiting handle has its question"
-        if not peek:
+        if not peek and cursor is None:
             handle.question_shown = handle.asked
         return Waiting(
             id=handle.id,

@@ -51,7 +51,7 @@ class Scratch:
         if col and self._span(0, row, col - 1, row):
             before = self._span(0, 0, col - 1, row)
         else:
-            before = self._above(row) + " " * col
+            before = self._above(row)
         return before, self._span(col, row, cols - 1, above + self._rows - 1)
 
     def _above(self, row: int) -> str:

@@ -14,6 +14,7 @@ from haft_protocol.methods import AskpassParams, AskpassResult
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.asking import NoAnswer, Void
 from haftd.caller import Caller
+from haftd.core.escapes import strip
 from haftd.daemon import Daemon
 from haftd.supervisor import Use
 
@@ -23,10 +24,6 @@ __all__ = ["askpass", "readable"]
 
 _LONGEST = 4096
 """Bytes of a prompt that are shown."""
-
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P^_X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
-)
 
 # What is asked in the open, in the words of git and of ssh; all else is a secret.
 _OPEN = re.compile(
@@ -81,7 +78,7 @@ def readable(prompt: str) -> str:
     which the end is the question itself."""
     if len(prompt) > 2 * _LONGEST:
         prompt = f"{prompt[:_LONGEST]} … {prompt[-_LONGEST:]}"
-    text = _ESCAPES.sub("", prompt)
+    text = strip(prompt)
     text = "".join(char for char in text if char == "\n" or char.isprintable())
     encoded = text.encode()
     if len(encoded) > _LONGEST:

@@ -74,7 +74,7 @@ def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> objec
     reply: object
     if _is_stateful(tool, params):
         params = msgspec.structs.replace(params, call_id=call_id)
-        reply = _serve(daemon, caller, params, read_call(tool, params.arguments))
+        reply = _serve(daemon, caller, tool, params, read_call(tool, params.arguments))
     else:
         reply = _run(daemon, caller, tool, params, session, call_id)
     return _told(daemon, session, call_id, reply)
@@ -121,12 +121,14 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
     return tool.stateful
 
 
-def _serve(daemon: Daemon, caller: Caller, params: ToolsCallParams, call: Call) -> object:
+def _serve(
+    daemon: Daemon, caller: Caller, tool: Tool, params: ToolsCallParams, call: Call
+) -> object:
     """The verb of a call on a handle."""
     if call.action == "spawn":
         return spawn(daemon, caller, _spawn_of(params, call), params.context)
     handle = daemon.find(caller, params, call.id)
-    if handle.tool != params.tool:
+    if handle.tool != tool.name:
         whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
         raise invalid_arguments(params.tool, [{"path": "id", "message": whose}])
     more = {**call.reading, "session": params.session}
@@ -229,6 +231,7 @@ def _run(
         except trio.Cancelled:
             if use is not None and is_new and not handle.stopped:
                 daemon.supervisor.end(use, EndedBy("abort", caller.label))
+                daemon.record("abort", caller, handle)
             raise
         return look(daemon, as_spawn, handle)
 
