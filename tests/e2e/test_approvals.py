@@ -347,6 +347,14 @@ def test_a_one_shot_call_waits_and_then_runs(join: Join, name: str) -> None:
     assert reply["result"] == "done\n" and reply["call_id"] == "c"
 
 
+def test_an_edited_one_shot_call_reads_the_end_as_any_other(join: Join) -> None:
+    host = join()
+    running = host.start("tools/call", tool="careful", arguments={"text": "x"})
+    host.say(host.asked(), "edit", arguments={"text": "y"})
+    reply = host.finish(running)
+    assert reply["result"] == "y\n" and reply["exit"] == {"code": 0}
+
+
 def test_who_may_not_call_may_not_spawn_instead(join: Join) -> None:
     host = join()
     spawned = host.spawn("called")

@@ -10,6 +10,7 @@ changed either.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -53,7 +54,12 @@ def gate_of(
 
     def check(arguments: dict[str, Any]) -> Prepared:
         changed = msgspec.structs.replace(params, args=arguments)
-        return daemon.starter.prepare(ready.session, changed)
+        prepared = daemon.starter.prepare(ready.session, changed)
+        if not one_shot or prepared.invocation.terminal:
+            return prepared
+        # A run to the end reads what the caller has decided that it reads.
+        invocation = replace(prepared.invocation, stdin=ready.invocation.stdin)
+        return replace(prepared, invocation=invocation)
 
     async def gate(handle: Handle) -> Prepared:
         if mode == "skip":
