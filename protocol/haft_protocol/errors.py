@@ -285,9 +285,10 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
     kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MOST_PROBLEMS]]
     listed = "; ".join(f"{each['path']}: {_end(each['message'])}" for each in kept[:10])
     more = {} if len(problems) == len(kept) else {"more": len(problems) - len(kept)}
+    stop = "" if listed.endswith("?") else "."
     return RpcError(
         "invalid_arguments",
-        f"The arguments of {shown(tool)} do not fit: {listed}.",
+        f"The arguments of {shown(tool)} do not fit: {listed}{stop}",
         tool=tool,
         problems=kept,
         **more,

@@ -106,3 +106,10 @@ def test_all_problems_are_in_the_data_up_to_a_hundred() -> None:
 def test_a_kind_that_does_not_exist_is_a_mistake_of_ours() -> None:
     with pytest.raises(KeyError):
         RpcError("no_such_kind", "x")
+
+
+def test_a_message_ends_in_one_mark() -> None:
+    asks = errors.invalid_arguments("t", [{"path": "row", "message": "did you mean `rows`?"}])
+    assert asks.message.endswith("did you mean `rows`?")
+    says = errors.invalid_arguments("t", [{"path": "row", "message": "it is not known."}])
+    assert says.message.endswith("it is not known.")
