@@ -37,32 +37,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    import argparse
+
     from .cli.options import UsageError
     from .errors import HaftError
 
-    name, as_json = "haft", False
+    options = argparse.Namespace(json=False, session=None, root=None, socket=None, name="haft")
     try:
-        command, options, name = _read(arguments)
-        as_json = options.json
-        return command(options)
+        return _read(arguments, options)(options)
     except (HaftError, UsageError) as fault:
-        return _report(name, fault, as_json)
+        return _report(options.name, fault, options.json)
     except SystemExit as end:
         # argparse has shown its help.
         return end.code if isinstance(end.code, int) else OK
 
 
-def _read(
-    arguments: list[str],
-) -> tuple[Callable[[argparse.Namespace], int], argparse.Namespace, str]:
-    """Read the command line: the options before the command, the command, and what is its own."""
+def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
+    """Read the command line into `options`: those before the command, the command, what is its own;
+    returns what runs it. `options.name` is what errors begin with."""
     import argparse
     from importlib import import_module
 
     from .cli import COMMANDS
     from .cli.options import Parser, UsageError, common
 
-    options = argparse.Namespace(json=False, session=None, root=None, socket=None)
     top = Parser("haft", usage="haft [options] COMMAND …", about=_ABOUT, epilog=_overview(COMMANDS))
     common(top)
     top.add_argument("--version", action="store_true", help="show the versions")
@@ -74,12 +72,14 @@ def _read(
         raise UsageError(f"name a command: {', '.join(COMMANDS)}; see `haft --help`")
     if name not in COMMANDS:
         raise UsageError(f"there is no command {name!r}; see `haft --help`")
+    options.name = f"haft {name}"
     module = import_module(f".cli.{name}_" if name == "await" else f".cli.{name}", __package__)
     parser = Parser(
-        f"haft {name}",
+        options.name,
         usage=getattr(module, "USAGE", None),
         about=COMMANDS[name][:1].upper() + COMMANDS[name][1:] + ".",
         epilog=module.EPILOG,
+        beyond=getattr(module, "beyond", None),
     )
     module.configure(parser)
     common(parser)
@@ -87,13 +87,15 @@ def _read(
     if hasattr(module, "parse"):
         module.parse(parser, rest, options)
     else:
-        parser.parse_args(rest, options)
-    return module.run, options, f"haft {name}"
+        parser.read(rest, options)
+    run: Callable[[argparse.Namespace], int] = module.run
+    return run
 
 
 def _report(name: str, fault: Exception, as_json: bool) -> int:
     from .cli import show
     from .cli.options import UsageError
+    from .cli.words import in_our_words
     from .errors import Misplaced, ProtocolFault, RemoteError, ReplyTimeout
 
     error: dict[str, object] = {"kind": "unreachable", "message": str(fault)}
@@ -110,7 +112,7 @@ def _report(name: str, fault: Exception, as_json: bool) -> int:
         status = PROTOCOL
     elif isinstance(fault, ReplyTimeout | ProtocolFault):
         error["kind"], status = "protocol", PROTOCOL
-    show.line(f"{name}: {show.plain(str(fault), 1000)}", "red")
+    show.line(f"{name}: {show.plain(in_our_words(str(fault)), 1000)}", "red")
     if as_json:
         import msgspec
 
@@ -126,10 +128,11 @@ def _overview(commands: Mapping[str, str]) -> str:
     return f"""\
 commands:
 {lines}
-A daemon is started when none answers (not by attach, audit, status, stop, doctor, version).
+spawn and tools start a daemon when none answers; the others say that there is none.
 
 exit status:
   0 done   1 the tool failed   2 usage   3 no daemon   4 the daemon refused or did not answer
+  5 the time of an await ran out
 
 examples:
   haft spawn run --id build -- make -j4

@@ -77,7 +77,7 @@ def test_RB_052_a_folder_too_long_for_a_socket_still_works(short_tmp: Path) -> N
     try:
         for one in daemons:
             shown = subprocess.run(
-                [*HAFT, "--json", "ps"], env=one.env, capture_output=True, text=True, timeout=60
+                [*HAFT, "--json", "tools"], env=one.env, capture_output=True, text=True, timeout=60
             )
             assert shown.returncode == 0, shown.stderr
             status = subprocess.run(

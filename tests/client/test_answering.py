@@ -167,3 +167,14 @@ def test_on_a_terminal_a_secret_is_read_without_echo(desk: Desk) -> None:
     person.expect(pexpect.EOF)
     assert "canary" not in (person.before or "")
     assert desk.result("typed") == "canary-typed"
+
+
+def test_apply_asks_for_a_secret_without_echo(desk: Desk) -> None:
+    desk.spawn("secret", "asked")
+    person = desk.terminal("--session", "work", "apply", "asked", "--secret")
+    person.expect_exact("q?")
+    person.expect_exact("secret: ")
+    person.sendline("canary")
+    person.expect(pexpect.EOF)
+    assert (person.before or "").count("canary") == 1, "only in what the tool says"
+    assert desk.result("asked") == "canary"

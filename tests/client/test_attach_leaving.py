@@ -39,7 +39,8 @@ def test_when_the_handle_ends_all_of_its_output_is_drawn(place: Place, how: str)
         assert re.match(rf"h: stopped, {how}, ", person.lines[-1])
     with place.attach() as person:
         assert person.ends() == int(how[-1] != "0")
-        assert re.match(rf"h: stopped, {how}, ", person.lines[-1])
+        assert any(re.match(rf"h: stopped, {how}, ", line) for line in person.lines)
+        assert f"--session {place.session} logs h`" in "".join(person.lines)
 
 
 def test_when_the_daemon_is_killed_the_terminal_is_given_back(daemon: RunningDaemon) -> None:
@@ -52,7 +53,7 @@ def test_when_the_daemon_is_killed_the_terminal_is_given_back(daemon: RunningDae
         daemon.kill9()
         assert person.ends() == 3
         assert person.restored
-        assert b"\x1b[Jhaft attach: haftd closed the connection" in person.drawn
+        assert b"\x1b[Jhaft attach: haftd has gone, so h is detached; `haft " in person.drawn
     with place.attach() as person:
         assert person.ends() == 3
     place.wire.close()

@@ -223,13 +223,13 @@ def test_the_session_is_an_option_or_the_environments(
 def test_await_reads_its_lists(serve: Serve, capsys: Capture) -> None:
     result = {"completed": [stopped("a")], "pending": [running("b")], "timed_out": True}
     daemon = serve(lambda request, peer: result)
-    assert main(["await", "a", "b", "--timeout-secs", "0.5"]) == 1
-    assert main(["await", "--all", "a", "--any", "b", "c"]) == 1
+    assert main(["await", "a", "--timeout-secs", "0.5", "b"]) == 5
+    assert main(["await", "--all", "a", "--any", "b", "c"]) == 5
     one, two = daemon.calls("await")
     assert (one["all"], one["any"], one["timeout_secs"]) == (["a", "b"], [], 0.5)
     assert (two["all"], two["any"]) == (["a"], ["b", "c"])
     err = capsys.readouterr().err
-    assert "a: stopped" in err and "b: running" in err
+    assert "a: stopped" in err and "b: running" in err and "haft await: timed out\n" in err
     assert main(["await"]) == 2
 
 
@@ -242,19 +242,26 @@ def test_ps_shows_a_row_a_handle(serve: Serve, capsys: Capture) -> None:
         "bytes": 2048,
     }
     live = running("a") | row | {"pid": 7, "cpu_s": 1.5, "memory": 3 << 20}
-    ended = stopped("bb", None, exit={"code": 3}, error={"message": "No."}) | row
-    for one in (live, ended):
+    ended = stopped("bb", None, exit={"code": 3}, error={"message": "No."}, elapsed_ms=16_000) | row
+    old = stopped("old", elapsed_ms=14_000) | row
+    for one in (live, ended, old):
         one.pop("content", None)
-    daemon = serve(lambda request, peer: {"handles": [live, ended]})
+    daemon = serve(lambda request, peer: {"handles": [old, ended, live]})
     assert main(["ps"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    out, err = capsys.readouterr()
+    assert err == "haft ps: 1 stopped more than a minute ago; -a shows all\n"
+    assert out.splitlines() == [
         "ID  TOOL  STATE    PID  AGE         CPU    MEMORY   OUTPUT   COMMAND",
         "a   run   running  7    1 min 15 s  1.5 s  3.0 MiB  2.0 KiB  make  [1m-j4",
         "bb  run   exit 3   -    1 min 15 s  -      -        2.0 KiB  make  [1m-j4",
     ]
     assert main(["ps", "-a"]) == 0
     assert daemon.calls("handles/list")[1]["session"] == "*"
-    assert capsys.readouterr().out.startswith("SESSION")
+    out, err = capsys.readouterr()
+    assert out.startswith("SESSION") and err == ""
+    assert [line.split()[1] for line in out.splitlines()] == ["ID", "a", "bb", "old"]
+    assert main(["ps", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["handles"]) == 3
 
 
 def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
@@ -308,11 +315,12 @@ def test_no_daemon_is_status_3_where_none_is_started(
 ) -> None:
     monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
     monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp / "state"))
-    for command in ("status", "stop", "doctor"):
-        assert main([command]) == 3
+    lines = "status; stop; doctor; ps; fetch a; logs a; search x; apply a --eof; abort a; await a; reload"
+    for line in lines.split("; "):
+        assert main(line.split()) == 3
         out, err = capsys.readouterr()
         assert "not running" in out + err
-        assert main([command, "--json"]) == 3
+        assert main(["--socket", str(short_tmp / "other"), *line.split(), "--json"]) == 3
         json.loads(capsys.readouterr().out)
     assert main(["version"]) == 0
     assert "haftd (not running)" in capsys.readouterr().out

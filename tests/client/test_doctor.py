@@ -112,12 +112,12 @@ def test_status_is_for_people_too(serve: Serve, capsys: Capture) -> None:
     assert "problem     /c/tools/a.toml:3: tools.x.command: Wrong.\n" in out
 
 
-def test_reload_shows_what_is_wrong_and_succeeds(serve: Serve, capsys: Capture) -> None:
+def test_reload_shows_what_is_wrong_and_fails(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: {"tools": 4, "problems": [PROBLEM]})
-    assert main(["reload"]) == 0
+    assert main(["reload"]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "/c/tools/a.toml:3: tools.x.command: Wrong.",
-        "haftd: 4 tools, 1 problems",
+        "haftd: 4 tools, 1 problem",
     ]
 
 

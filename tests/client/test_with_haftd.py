@@ -37,7 +37,7 @@ def place(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_many_commands_at_once_start_one_daemon_and_are_all_answered(place: Path) -> None:
-    many = [subprocess.Popen([*HAFT, "ps", "--json"], stdout=subprocess.PIPE) for _ in range(6)]
+    many = [subprocess.Popen([*HAFT, "tools", "--json"], stdout=subprocess.PIPE) for _ in range(6)]
     assert [one.wait(60) for one in many] == [0] * 6
     for one in many:
         assert one.stdout is not None
@@ -66,13 +66,18 @@ def test_a_day_with_the_command_line(
     status, out, _ = haft("apply c --wait pattern --pattern you --line", "to you")
     assert (status, out) == (0, "to you\n")
     status, out, _ = haft("ps")
-    assert status == 0 and [row.split()[0] for row in out.splitlines()] == ["ID", "a", "b", "c"]
-    assert haft("stop --if-idle")[0] == 4
+    assert status == 0 and [row.split()[0] for row in out.splitlines()] == ["ID", "c", "b", "a"]
+    assert haft("stop --if-idle") == (
+        4,
+        "",
+        "haft stop: 1 handle still runs; `haft ps -a` shows it\n",
+    )
     assert haft("apply c --eof --wait stopped")[0] == 0
     assert haft("await a c")[0] == 0
     assert haft("logs c")[1] == "to you\n"
     assert haft("search ^no")[:2] == (0, "b:0: no\n")
-    assert haft("abort c")[0] == 4
+    status, out, err = haft("abort c")
+    assert (status, out) == (0, "") and err.endswith(", had ended already\n")
     assert haft("doctor")[0] == 0
     assert haft("version")[1].count("0.1.0") == 2
     assert haft("stop")[0] == 0

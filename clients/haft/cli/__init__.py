@@ -1,7 +1,8 @@
 """The command line: one file a command, loaded only when it is the one that was asked for.
 
 Rules: content goes to stdout as it is, what is said about it to stderr, each error on one line.
-Exit status: 0; 1 the tool failed; 2 usage; 3 no daemon; 4 the daemon refused or broke the protocol.
+Exit status: 0; 1 the tool failed; 2 usage; 3 no daemon; 4 the daemon refused or broke the protocol;
+5 the time of an await ran out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ COMMANDS: dict[str, str] = {
     "approvals": "list what waits for a person's word",
     "approve": "allow, deny, skip or change what waits",
     "attach": "take a handle's terminal into your own",
-    "abort": "end a handle and everything it started",
+    "abort": "end handles and everything they started",
     "await": "wait for handles to stop",
     "ps": "list handles with their processes",
     "logs": "show all output of a handle, or follow it",

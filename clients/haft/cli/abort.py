@@ -1,33 +1,126 @@
-"""`haft abort`: end a handle and everything it started."""
+"""`haft abort`: end handles and everything they started.
+
+Rules: all are ended at once. That one has ended already is what was wanted, so no failure; that
+there is none of that id is.
+"""
 
 from __future__ import annotations
 
 import argparse
 
+import msgspec
+from msgspec import MsgspecError
+
+from haft_protocol.states import HandleState
+
+from ..client import Haft
+from ..errors import RemoteError
 from ..requests import given
+from . import show
 from .options import connect
 from .reading import finish
+from .words import in_our_words
 
 __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
+One that has ended already is no failure. With several ids --json has their states in `handles`, and
+what was refused in `errors`.
+
 examples:
   haft abort server
+  haft abort server tunnel
   haft abort server --grace-ms 0                    at once, without asking it to end
 """
+
+_REFUSED = 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("id", metavar="ID")
+    parser.add_argument("ids", nargs="+", metavar="ID")
     parser.add_argument(
         "--grace-ms", type=int, metavar="N", help="time between TERM and KILL (2,000)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """End it; that it did not succeed is then no failure."""
+    """End them; that one did not succeed is then no failure."""
+    grace = getattr(options, "grace_ms", None)
+    names = list(dict.fromkeys(options.ids))
+    calls = [given(id=name, grace_ms=grace) for name in names]
     with connect(options) as haft:
-        fields = given(id=options.id, grace_ms=getattr(options, "grace_ms", None))
+        if len(calls) == 1:
+            _end_one(haft, options, calls[0])
+            return 0
+        numbers = [haft.start("abort", **fields) for fields in calls]
+        ends = [_end_of(haft, number) for number in numbers]
+        if options.json:
+            show.document(_document(ends))
+        for end in ends:
+            _show(haft, options, end)
+    return _REFUSED if any(isinstance(end, RemoteError) for end in ends) else 0
+
+
+class _Earlier:
+    """The end of a handle that had ended before it was asked to."""
+
+    def __init__(self, state: HandleState) -> None:
+        self.state = state
+
+
+_End = HandleState | _Earlier | RemoteError
+
+
+def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object]) -> None:
+    try:
         finish(haft, options, haft.raw("abort", fields))
-    return 0
+    except RemoteError as refused:
+        end = _sorted(refused)
+        if isinstance(end, RemoteError):
+            raise
+        if options.json:
+            show.document(msgspec.json.encode(end.state))
+        _show(haft, options, end)
+
+
+def _end_of(haft: Haft, number: int) -> _End:
+    try:
+        state: HandleState = haft.finish(number)
+    except RemoteError as refused:
+        return _sorted(refused)
+    return state
+
+
+def _sorted(refused: RemoteError) -> _Earlier | RemoteError:
+    if refused.kind == "handle_stopped":
+        try:
+            return _Earlier(msgspec.convert(refused.data["state"], HandleState))
+        except (KeyError, TypeError, MsgspecError):
+            pass
+    return refused
+
+
+def _show(haft: Haft, options: argparse.Namespace, end: _End) -> None:
+    if isinstance(end, RemoteError):
+        show.line(f"haft abort: {show.plain(in_our_words(end.message), 1000)}", "red")
+    elif options.json:
+        return
+    elif isinstance(end, _Earlier):
+        show.line(f"{show.state_line(end.state)}, had ended already", "dim")
+    else:
+        finish(haft, options, msgspec.json.encode(end))
+
+
+def _document(ends: list[_End]) -> bytes:
+    states = [one.state if isinstance(one, _Earlier) else one for one in ends]
+    return msgspec.json.encode(
+        {
+            "handles": [one for one in states if not isinstance(one, RemoteError)],
+            "errors": [
+                {"code": one.code, "kind": one.kind, "message": one.message, "data": one.data}
+                for one in states
+                if isinstance(one, RemoteError)
+            ],
+        }
+    )

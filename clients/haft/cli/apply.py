@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import sys
+from collections.abc import Sequence
 
+import msgspec
+
+from haft_protocol.errors import handle_stopped
 from haft_protocol.questions import Secret
-from haft_protocol.states import Waiting
+from haft_protocol.states import Stopped, Waiting
 
 from ..client import Haft
+from ..errors import RemoteError
+from . import show
 from .options import UsageError, connect
 from .reading import add_reading, finish, reading_of, state_of
 from .values import read_answer, read_json, read_place, read_size, read_text
 
-__all__ = ["EPILOG", "configure", "run"]
+__all__ = ["EPILOG", "beyond", "configure", "run"]
 
 EPILOG = """\
 `-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it
-else. With --secret it is asked for without echo on a terminal, and kept out of logs. A TEXT that
-begins with a dash is written with an equals sign: --line=-x.
+else. With --secret it is asked for without echo on a terminal, and kept out of logs; --secret alone
+asks for the answer to a question for a secret. A TEXT that begins with a dash is written with an
+equals sign: --line=-x.
 
 examples:
   haft apply py --line 'print(6 * 7)'
@@ -51,17 +60,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_reading(parser, cursor=True)
 
 
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str | None:
+    """A line to be typed was written as one types it into a shell."""
+    if not hasattr(options, "answer") or any(word.startswith("--") for word in words):
+        return None
+    typed = " ".join([options.answer, *words])
+    return f"apply takes one ANSWER; to type a line: --line {shlex.quote(typed)}"
+
+
 def run(options: argparse.Namespace) -> int:
     """Give it and show what comes of it."""
     secret = getattr(options, "secret", False)
     form = _form(options, secret)
     answer = getattr(options, "answer", None)
+    if form is None and answer is None and secret:
+        # To be asked for on a terminal, when it is known what the question is.
+        answer = "-" if sys.stdin is not None and sys.stdin.isatty() else None
     if (form is None) == (answer is None):
         raise UsageError("give one input, or an answer; see `haft apply --help`")
     if isinstance(form, dict) and secret:
         form["secret"] = True
     with connect(options) as haft:
-        given = {"input": form} if answer is None else _answer(haft, options.id, answer)
+        given = {"input": form} if answer is None else _answer(haft, options, answer)
         fields = {"id": options.id, **given, **reading_of(options)}
         return finish(haft, options, haft.raw("apply", fields))
 
@@ -90,13 +110,21 @@ def _form(options: argparse.Namespace, secret: bool) -> object:
     return given or None
 
 
-def _answer(haft: Haft, handle: str, text: str) -> dict[str, object]:
+def _answer(haft: Haft, options: argparse.Namespace, text: str) -> dict[str, object]:
     """Read the question first: what an answer means depends on it. While a person types, the question
     may go; what they typed, a secret perhaps, must not become input of the program then."""
+    handle, private = options.id, getattr(options, "secret", False)
     # From a cursor, so that nothing is marked as read.
     state = state_of(haft.raw("fetch", {"id": handle, "cursor": 0, "max_bytes": 0}))
+    if isinstance(state, Stopped):
+        ended = handle_stopped(handle, msgspec.to_builtins(state))
+        raise RemoteError(ended.code, ended.kind, ended.message, ended.data)
     if not isinstance(state, Waiting):
         raise UsageError(f"{handle} asks nothing; give it input with --line, --text or --keys")
     secret = isinstance(state.question.answer_type, Secret)
+    if private and not secret:
+        raise UsageError(f"{handle} asks for no secret: the answer would be in logs")
+    if secret and text == "-" and sys.stdin is not None and sys.stdin.isatty():
+        show.line(show.plain(state.question.text, 1000), "bold")
     answer = read_answer(read_text(text, line=True, secret=secret), state.question)
     return {"input": answer, "question": state.question.id}

@@ -14,7 +14,7 @@ import sys
 from haft_protocol.states import HandleState, Pending, Stopped
 
 from ..connecting import find_socket, open_socket
-from ..errors import RemoteError
+from ..errors import ConnectionLost, RemoteError
 from . import show
 from .attachment import Attachment
 from .line import Line
@@ -64,6 +64,10 @@ def run(options: argparse.Namespace) -> int:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
             show.show_line(state)
+            logs = _command(options, "logs")
+            show.line(
+                f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
+            )
             return int(show.failed(state))
         own = OwnTerminal(keys, screen)
         attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
@@ -78,6 +82,11 @@ def run(options: argparse.Namespace) -> int:
             left = attached.leave()
         except Overdue:
             pass  # The line may be cut anywhere: nothing more is said over it.
+        except ConnectionLost as fault:
+            raise ConnectionLost(
+                f"haftd has gone, so {options.id} is detached; "
+                f"{_command(options, 'attach')} comes back if it still runs"
+            ) from fault
     status = _status(own, last)
     if own.gone or own.deaf:
         return status  # nobody is there to be told, or it would take for ever
@@ -128,6 +137,11 @@ def _look(line: Line, handle: str) -> HandleState:
 
 
 def _say_detached(options: argparse.Namespace, how: str) -> None:
+    show.line(f"{options.id}: {how}; {_command(options, 'attach')} comes back", "dim")
+
+
+def _command(options: argparse.Namespace, name: str) -> str:
+    """A command for the same handle, as a person types it."""
     named = session(options)
     where = f"--session {named} " if named and not os.environ.get("HAFT_SESSION") else ""
-    show.line(f"{options.id}: {how}; `haft {where}attach {options.id}` comes back", "dim")
+    return f"`haft {where}{name} {options.id}`"

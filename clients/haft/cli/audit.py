@@ -60,10 +60,18 @@ def run(options: argparse.Namespace) -> int:
     elif records:
         show.table([_HEAD, *_rows(records)])
     else:
-        show.line(f"haft audit: nothing is recorded in {path}", "dim")
+        show.line(f"haft audit: {_nothing(options, path)}", "dim")
     if broken:
         show.line(f"haft audit: {len(broken)} lines are no records and were passed over", "yellow")
     return 0
+
+
+def _nothing(options: argparse.Namespace, path: str) -> str:
+    """What is not there: of what was asked for, or anything at all."""
+    handle, named = getattr(options, "id", None), session(options)
+    about = "" if handle is None else f" about {handle!r}"
+    within = "" if named is None else f" of session {named!r}"
+    return f"nothing is recorded{about}{within} in {path}"
 
 
 def _records(path: str, broken: list[bytes]) -> Iterator[dict[str, Any]]:

@@ -16,14 +16,16 @@ __all__ = ["EPILOG", "USAGE", "configure", "run"]
 
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
 EPILOG = """\
-Ids alone mean all of them. A wait that ran out of time has exit status 1, as has a tool that
-failed.
+Ids alone mean all of them. Exit status 5 when the time ran out, else 1 when a tool failed.
 
 examples:
   haft await build test
   haft await --any server tunnel --timeout-secs 60
   haft await --all build --any server tunnel
 """
+
+
+TIMED_OUT = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,4 +51,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         for state in (*result.completed, *result.pending):
             show.show_line(state)
-    return 1 if result.timed_out or any(map(show.failed, result.completed)) else 0
+    if result.timed_out:
+        show.line("haft await: timed out", "yellow")
+        return TIMED_OUT
+    return 1 if any(map(show.failed, result.completed)) else 0

@@ -80,7 +80,7 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
     """Connect again to the daemon whose handle it is; any other one does not have it."""
     where = f"at byte {follower.cursor} of {follower.id}"
     try:
-        haft = connect(options, start=False)
+        haft = connect(options)
         try:
             known = haft.server.started_at == follower.daemon
         except HaftError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ..client import Haft
@@ -18,6 +20,12 @@ __all__ = ["Parser", "UsageError", "chosen_socket", "common", "connect", "sessio
 _PATIENCE_S = 10.0
 """How long a daemon may take to start: twice what a busy machine needed. One that ends is not
 waited for."""
+
+
+_WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
+
+Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
+"""What a command has to say about words that it has no place for."""
 
 
 class UsageError(Exception):
@@ -41,7 +49,13 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser whose errors are exceptions."""
 
     def __init__(
-        self, prog: str, *, usage: str | None = None, about: str = "", epilog: str = ""
+        self,
+        prog: str,
+        *,
+        usage: str | None = None,
+        about: str = "",
+        epilog: str = "",
+        beyond: Beyond | None = None,
     ) -> None:
         super().__init__(
             prog=prog,
@@ -52,9 +66,47 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             argument_default=argparse.SUPPRESS,
         )
+        self._words: Sequence[str] = ()
+        self._beyond = beyond
+
+    def read(self, words: Sequence[str], options: argparse.Namespace) -> None:
+        """Read a command's own words into `options`, wherever among them its options stand."""
+        self._words = words
+        _, left = self.parse_known_args(words, options)
+        _, behind = words_behind(list(words))
+        spare = [word for word in left if word != "--"]
+        # argparse gives what may be left out nothing as soon as an option follows.
+        loose = [word for word in spare if word == "-" or word[:1] != "-" or word in (behind or ())]
+        for action in self._get_positional_actions():
+            if loose and action.nargs == "?" and not hasattr(options, action.dest):
+                taken = loose[:1]
+                setattr(options, action.dest, taken[0])
+            elif loose and action.nargs in ("*", "+"):
+                taken = loose[:]
+                setattr(options, action.dest, [*getattr(options, action.dest, []), *taken])
+            else:
+                continue
+            del loose[: len(taken)]
+            for word in taken:
+                spare.remove(word)
+        if spare:
+            said = None if self._beyond is None else self._beyond(options, spare)
+            self.error(said or f"unrecognized arguments: {' '.join(spare)}")
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
+        raise UsageError(f"{self._explained(message)}; see `{self.prog} --help`")
+
+    def _explained(self, message: str) -> str:
+        """A value that begins with a dash looks like an option; say how it is written."""
+        found = _WANTS_MORE.fullmatch(message)
+        if found is None:
+            return message
+        option = found[1]
+        for word, following in zip(self._words, self._words[1:], strict=False):
+            known = following.partition("=")[0] in self._option_string_actions
+            if word == option and following[:1] == "-" and not known and following != "--":
+                return f"{option} has no value; one that begins with a dash: {option}={following}"
+        return f"{option} wants a value"
 
 
 def common(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +128,9 @@ def session(options: argparse.Namespace) -> str | None:
     return named or os.environ.get("HAFT_SESSION") or None
 
 
-def connect(options: argparse.Namespace, *, start: bool = True) -> Haft:
-    """Connect for a command; with `start` a daemon is started when none answers."""
+def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
+    """Connect for a command; with `start` a daemon is started when none answers. What only looks at
+    handles, or wants one that is there, would find none in a daemon that has just been started."""
     return Haft.connect(
         find_socket(chosen_socket(options)),
         autostart=start,

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UnsetType
 
 from haft_protocol.methods import HandleInfo, HandlesListResult
+from haft_protocol.states import Stopped
 
 from ..requests import given, handle_infos
 from . import show
@@ -16,32 +17,49 @@ from .options import connect
 __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
+Those that run come first, then those that have stopped, the latest first. What stopped more than a
+minute ago is only counted, unless -a is given; --json always has it.
+
 examples:
   haft ps
-  haft ps -a                                        of all sessions
+  haft ps -a                                        all of them, of all sessions
   haft ps --json | jq '.handles[].command'
 """
 
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
+_RECENT_S = 60.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("-a", "--every-session", action="store_true", help="of all sessions")
+    parser.add_argument(
+        "-a", "--all", action="store_true", help="also what stopped long ago, and of all sessions"
+    )
+    parser.add_argument("--every-session", action="store_true", help="of all sessions")
 
 
 def run(options: argparse.Namespace) -> int:
     """List them; an empty list is no failure."""
-    every = getattr(options, "every_session", False)
+    whole = getattr(options, "all", False)
+    every = whole or getattr(options, "every_session", False)
     with connect(options) as haft:
         encoded = haft.raw("handles/list", given(session="*" if every else None))
     if options.json:
         show.document(encoded)
         return 0
     infos = handle_infos(msgspec.json.decode(encoded, type=HandlesListResult))
-    rows = [_row(info, every) for info in infos]
-    show.table([("SESSION", *_HEAD) if every else _HEAD, *rows])
+    shown = sorted((one for one in infos if whole or _ago(one) <= _RECENT_S), key=_ago)
+    show.table([("SESSION", *_HEAD) if every else _HEAD, *(_row(one, every) for one in shown)])
+    if hidden := len(infos) - len(shown):
+        show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
     return 0
+
+
+def _ago(info: HandleInfo) -> float:
+    """Seconds since it stopped; below 0 for what has not, so that it comes first."""
+    if not isinstance(info.state, Stopped):
+        return -1.0
+    return max(0.0, info.age_s - info.state.elapsed_ms / 1000)
 
 
 def _row(info: HandleInfo, every: bool) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from .status import problem_line
 __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
+Exit status 1 when something is wrong with what was read; the rest of it works.
+
 examples:
   haft reload
 """
@@ -28,11 +30,13 @@ def run(options: argparse.Namespace) -> int:
     """Reload, and show what is wrong with what was read; the rest works."""
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")
+    result = msgspec.json.decode(encoded, type=ReloadResult)
+    status = 1 if result.problems else 0
     if options.json:
         show.document(encoded)
-        return 0
-    result = msgspec.json.decode(encoded, type=ReloadResult)
+        return status
     for problem in result.problems:
         show.line(problem_line(problem), "yellow")
-    show.line(f"haftd: {result.tools} tools, {len(result.problems)} problems")
-    return 0
+    count = len(result.problems)
+    show.line(f"haftd: {result.tools} tools, {count} problem{'' if count == 1 else 's'}")
+    return status

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+from collections.abc import Sequence
 
 from ..requests import given
 from . import show
@@ -50,8 +52,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> None:
     """Read the command line; what is behind `--` is not ours."""
     ours, words = words_behind(arguments)
-    parser.parse_args(ours, options)
+    parser.read(ours, options)
     options.words = words
+
+
+def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
+    """A command was written where the tool's options stand."""
+    return f"a command stands behind --, as in: -- {shlex.join(words)}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
         call_id=getattr(options, "call_id", None),
         env=None if getattr(options, "clean_env", False) else _environment(),
     )
-    with connect(options) as haft:
+    with connect(options, start=True) as haft:
         if haft.patience is not None:
             # A person may be asked first whether it may run.
             haft.patience = max(haft.patience, _PERSON_S)
@@ -85,4 +92,4 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-__all__ = ["EPILOG", "USAGE", "configure", "parse", "run"]
+__all__ = ["EPILOG", "USAGE", "beyond", "configure", "parse", "run"]

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show them; starts no daemon."""
-    with connect(options, start=False) as haft:
+    with connect(options) as haft:
         encoded = haft.raw("daemon/status")
     if options.json:
         show.document(encoded)

@@ -6,7 +6,8 @@ import argparse
 import os
 import select
 
-from ..errors import ConnectionLost, ReplyTimeout
+from ..client import Haft
+from ..errors import ConnectionLost, RemoteError, ReplyTimeout
 from . import show
 from .options import connect
 
@@ -29,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask it to stop and wait for its end."""
     policy = "refuse" if getattr(options, "if_idle", False) else "abort"
-    with connect(options, start=False) as haft:
+    with connect(options) as haft:
         pid = haft.server.pid
         ending = _watch(pid)
         try:
@@ -37,6 +38,10 @@ def run(options: argparse.Namespace) -> int:
         except ConnectionLost:
             # It was quicker than its reply.
             pass
+        except RemoteError as refused:
+            if policy != "refuse" or refused.kind != "limit_exceeded":
+                raise
+            raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
     # Outside, with the connection closed: a daemon lets its clients finish before it goes.
     if not _ended(ending, _LONGEST_S):
         raise ReplyTimeout(
@@ -47,6 +52,13 @@ def run(options: argparse.Namespace) -> int:
     else:
         show.line(f"haftd: stopped (pid {pid})")
     return 0
+
+
+def _busy(haft: Haft) -> str:
+    counts = haft.status().handles
+    live = sum(number for state, number in counts.items() if state != "stopped")
+    which = "1 handle still runs" if live == 1 else f"{live} handles still run"
+    return f"{which}; `haft ps -a` shows {'it' if live == 1 else 'them'}"
 
 
 def _watch(pid: int) -> int | None:

@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List them, or show one."""
-    with connect(options) as haft:
+    with connect(options, start=True) as haft:
         given = {name: getattr(options, name, None) for name in ("provider", "style")}
         encoded = haft.raw("tools/list", {name: value for name, value in given.items() if value})
     result = msgspec.json.decode(encoded, type=ToolsListResult)

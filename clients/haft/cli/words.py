@@ -1,0 +1,42 @@
+"""What the daemon says, in the words of the command line.
+
+Rules: only what a person reads is reworded; a JSON document keeps what came over the wire.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["in_our_words"]
+
+_COMMANDS = {
+    "approvals/decide": "haft approve",
+    "approvals/list": "haft approvals",
+    "daemon/reload": "haft reload",
+    "daemon/shutdown": "haft stop",
+    "daemon/status": "haft status",
+    "handles/list": "haft ps",
+    "inquiries/answer": "haft answer",
+    "inquiries/list": "haft questions",
+    "output/search": "haft search",
+    "rpc.discover": "haft --help",
+    "tools/describe": "haft tools",
+    "tools/list": "haft tools",
+    "tools/reload": "haft reload",
+}
+_FIELDS = (
+    "grace_ms",
+    "max_bytes",
+    "max_matches",
+    "quiet_ms",
+    "since_revision",
+    "timeout_ms",
+    "timeout_secs",
+)
+_WORDS = _COMMANDS | {name: f"--{name.replace('_', '-')}" for name in _FIELDS}
+_NAMED = re.compile(f"`({'|'.join(map(re.escape, _WORDS))})`")
+
+
+def in_our_words(text: str) -> str:
+    """The text with the command or the option in place of each method or field that it names."""
+    return _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)

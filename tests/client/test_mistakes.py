@@ -1,0 +1,200 @@
+"""What a person gets wrong at the command line: what it says then is what they should type."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haft.__main__ import main
+from haft.cli.words import in_our_words
+from tests.client.conftest import Serve
+from tests.client.fake import Peer, Refuse, running, stopped
+
+Capture = pytest.CaptureFixture[str]
+SECRET = {"id": "q", "text": "Password:", "answer_type": {"type": "secret"}}
+ENDED = stopped("gone", exit={"code": 0}, elapsed_ms=1200)
+
+
+def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "apply s1 echo hi",
+            "haft apply: apply takes one ANSWER; to type a line: --line 'echo hi'",
+        ),
+        ("apply s1 ls -la", "haft apply: apply takes one ANSWER; to type a line: --line 'ls -la'"),
+        (
+            "apply s1 --line -x",
+            "haft apply: --line has no value; one that begins with a dash: --line=-x",
+        ),
+        ("apply s1 --line --eof", "haft apply: --line wants a value"),
+        ("fetch s1 more", "haft fetch: unrecognized arguments: more"),
+        ("fetch s1 --fast", "haft fetch: unrecognized arguments: --fast"),
+        ("spawn run --id x ls -la", "haft spawn: a command stands behind --, as in: -- ls -la"),
+        ("fetch", "haft fetch: the following arguments are required: ID"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_with_the_right_one(
+    capsys: Capture, words: str, said: str
+) -> None:
+    assert main(words.split()) == 2
+    command = words.split()[0]
+    assert capsys.readouterr().err == f"{said}; see `haft {command} --help`\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["apply", "a", "--secret", "-"],
+        ["apply", "a", "-", "--secret"],
+        ["apply", "--secret", "a", "-"],
+        ["apply", "--secret", "--", "a", "-"],
+        ["apply", "a", "--secret", "--", "-"],
+    ],
+)
+def test_an_answer_stands_before_or_behind_the_options(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    daemon = serve(lambda request, peer: running("a", question=SECRET) | {"state": "waiting"})
+    _type(monkeypatch, "pw1\n")
+    assert main(words) == 0
+    assert daemon.calls("apply")[0]["input"] == "pw1"
+
+
+def test_behind_two_dashes_a_word_is_no_option(serve: Serve) -> None:
+    question = {**SECRET, "answer_type": {"type": "text"}}
+    daemon = serve(lambda request, peer: running("a", question=question) | {"state": "waiting"})
+    assert main(["apply", "a", "--max-bytes", "9", "--", "-x"]) == 0
+    assert daemon.calls("apply")[0]["input"] == "-x"
+    assert daemon.calls("apply")[0]["max_bytes"] == 9
+
+
+def test_words_are_taken_wherever_the_options_stand(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: {"matches": [], "more": False})
+    assert main(["search", "x", "--max-matches", "3", "a", "b"]) == 1
+    (params,) = daemon.calls("output/search")
+    assert (params["pattern"], params["ids"], params["max_matches"]) == ("x", ["a", "b"], 3)
+
+
+def test_a_secret_is_not_given_where_it_would_be_logged(
+    serve: Serve, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = {**SECRET, "answer_type": {"type": "text"}}
+    daemon = serve(lambda request, peer: running("a", question=question) | {"state": "waiting"})
+    assert main(["apply", "a", "canary", "--secret"]) == 2
+    err = capsys.readouterr().err
+    assert "asks for no secret" in err and "canary" not in err
+    assert daemon.calls("apply") == []
+
+
+def test_an_answer_to_what_has_ended_is_refused_as_such(serve: Serve, capsys: Capture) -> None:
+    daemon = serve(lambda request, peer: ENDED)
+    assert main(["apply", "gone", "x"]) == 4
+    assert "Handle 'gone' has ended" in capsys.readouterr().err
+    assert main(["apply", "gone", "x", "--json"]) == 4
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["kind"], error["data"]["state"]["state"]) == ("handle_stopped", "stopped")
+    assert daemon.calls("apply") == []
+
+
+def test_an_empty_audit_says_what_of(
+    short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HAFT_SESSION", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
+    for words, said in (
+        (["audit"], "nothing is recorded in /"),
+        (["audit", "nobody"], "nothing is recorded about 'nobody' in /"),
+        (["audit", "nobody", "--session", "s"], "about 'nobody' of session 's' in /"),
+    ):
+        assert main(words) == 0
+        assert said in capsys.readouterr().err
+
+
+def test_a_person_reads_the_words_of_the_command_line(serve: Serve, capsys: Capture) -> None:
+    said = "There is no 'x'; `handles/list` shows those there are, within `timeout_ms`."
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        raise Refuse(-32001, "handle_not_found", said, id="x")
+
+    serve(answer)
+    assert main(["fetch", "x"]) == 4
+    shown = "haft fetch: There is no 'x'; `haft ps` shows those there are, within `--timeout-ms`.\n"
+    assert capsys.readouterr().err == shown
+    assert main(["fetch", "x", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["error"]["message"] == said
+    assert in_our_words("a tool's handles/list and `timeout`") == (
+        "a tool's handles/list and `timeout`"
+    )
+
+
+def _aborting(request: dict[str, Any], peer: Peer) -> Any:
+    match request["params"]["id"]:
+        case "gone":
+            raise Refuse(-32008, "handle_stopped", "It has ended.", id="gone", state=ENDED)
+        case "nobody":
+            raise Refuse(-32001, "handle_not_found", "There is no handle 'nobody'.", id="nobody")
+        case name:
+            return stopped(name, exit={"signal": "TERM"}, ended_by={"by": "abort"})
+
+
+def test_several_are_aborted_at_once_and_one_that_has_ended_is_no_failure(
+    serve: Serve, capsys: Capture
+) -> None:
+    daemon = serve(_aborting)
+    for words in (["gone"], ["gone", "gone"]):
+        assert main(["abort", *words]) == 0
+        assert capsys.readouterr().err == "gone: stopped, exit 0, 1.2 s, had ended already\n"
+    assert main(["abort", "a", "gone", "b", "--grace-ms", "5"]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "a",
+        "gone",
+        "b",
+    ]
+    assert [(one["id"], one["grace_ms"]) for one in daemon.calls("abort")[-3:]] == [
+        ("a", 5),
+        ("gone", 5),
+        ("b", 5),
+    ]
+    assert main(["abort", "gone", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "stopped"
+
+
+def test_an_unknown_id_is_an_error_and_the_others_are_aborted(
+    serve: Serve, capsys: Capture
+) -> None:
+    serve(_aborting)
+    assert main(["abort", "nobody"]) == 4
+    assert capsys.readouterr().err == "haft abort: There is no handle 'nobody'.\n"
+    assert main(["abort", "nobody", "a"]) == 4
+    err = capsys.readouterr().err
+    assert "haft abort: There is no handle 'nobody'.\n" in err and "a: stopped" in err
+    assert main(["abort", "nobody", "a", "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    assert [one["id"] for one in document["handles"]] == ["a"]
+    assert [one["kind"] for one in document["errors"]] == ["handle_not_found"]
+
+
+def test_a_screen_is_shown_without_its_empty_rows_at_the_end(serve: Serve, capsys: Capture) -> None:
+    screen = {
+        "rows": 4,
+        "cols": 9,
+        "revision": 1,
+        "scrollback": 0,
+        "cursor": [1, 0],
+        "alt": False,
+        "title": "",
+        "lines": ["", "one  ", "", "   "],
+    }
+    serve(lambda request, peer: running("a", screen=screen))
+    assert main(["fetch", "a", "--view", "screen"]) == 0
+    assert capsys.readouterr().out == "\none\n"
