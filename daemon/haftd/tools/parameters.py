@@ -12,6 +12,8 @@ from typing import Any
 
 from haft_protocol.errors import shown
 
+from .references import endless
+
 __all__ = ["Wrong", "read_parameters"]
 
 _WORDS = frozenset(
@@ -87,6 +89,13 @@ class Wrong(ValueError):
 
 def read_parameters(value: object) -> dict[str, Any]:
     """Read either form; raises `Wrong`."""
+    schema = _either(value)
+    if (reference := endless(schema)) is not None:
+        raise Wrong((), f"the `$ref` to `{reference}` leads back to itself and describes nothing")
+    return schema
+
+
+def _either(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Wrong((), "it must be a table of parameters")
     if value.get("type") == "object":

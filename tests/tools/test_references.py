@@ -1,0 +1,76 @@
+"""References that lead back to themselves: which are right, and which are named at load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haftd.tools.catalogue import Catalogue
+from haftd.tools.references import endless
+
+A = {"$ref": "#/properties/a"}
+
+
+def having(a: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": a, **more}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        having(A),
+        having({"allOf": [A, A]}),
+        having({"anyOf": [{"type": "null"}, A]}),
+        having({"oneOf": [{"allOf": [A]}]}),
+        having({"not": A}),
+        having({"if": {"type": "string"}, "then": A}),
+        having({"dependentSchemas": {"x": A}}),
+        having({"$ref": "#/properties/b"}, b=A),
+        having({"anyOf": [{"$ref": "#/properties/b"}]}, b={"allOf": [A]}),
+        having({"type": "string"}, b={"items": {"$ref": "#/properties/b/items"}}),
+    ],
+)
+def test_what_comes_back_to_the_same_value_is_named(schema: dict[str, Any]) -> None:
+    found = endless(schema)
+    assert found is not None and found.startswith("#/properties/")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        having({"type": "string"}, b=A, c={"allOf": [A, A]}),
+        having({"anyOf": [{"type": "null"}, {"properties": {"a": A}}]}),
+        having({"items": A}),
+        having({"properties": {"not": A, "allOf": A}}),
+        having({"default": {"$ref": "#/properties/a/default"}}),
+        having({"additionalProperties": {"$ref": "#"}}),
+        having({"$ref": "#/nowhere"}),
+        having({"$ref": "https://example.org/a"}),
+    ],
+)
+def test_what_goes_into_the_value_or_is_said_twice_is_right(schema: dict[str, Any]) -> None:
+    assert endless(schema) is None
+
+
+def test_a_long_way_of_references_is_followed_without_recursion() -> None:
+    forms: dict[str, Any] = {
+        f"f{at}": {"allOf": [{"$ref": f"#/$defs/f{at + 1}"}] * 3} for at in range(5_000)
+    }
+    assert endless({"$defs": {**forms, "f5000": {}}}) is None
+    assert endless({"$defs": {**forms, "f5000": {"$ref": "#/$defs/f0"}}}) is not None
+
+
+def test_a_definition_with_one_is_a_problem_and_the_others_stand(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        '[tools.good]\nsource = "local"\ncommand = ["true"]\n'
+        '[tools.bomb]\nsource = "local"\ncommand = ["true"]\n[tools.bomb.parameters]\n'
+        'a = { allOf = [{"$ref" = "#/properties/a"}, {"$ref" = "#/properties/a"}] }\n'
+    )
+    catalogue = Catalogue([file], toolpack=())
+    assert [tool.name for tool in catalogue.list()] == ["good"]
+    (problem,) = catalogue.problems
+    assert problem.key.startswith("tools.bomb.parameters")
+    assert "`#/properties/a`" in problem.message
