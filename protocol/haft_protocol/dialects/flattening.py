@@ -125,10 +125,11 @@ def _any(forms: list[Node]) -> Node:
     texts = list(dict.fromkeys(form["description"] for form in distinct if "description" in form))
     said = {"description": " / ".join(texts)} if texts else {}
     if all("enum" in form for form in distinct) and all(one == bare[0] for one in bare):
-        values: list[Any] = []
+        values: dict[str, Any] = {}
         for form in distinct:
-            values.extend(v for v in form["enum"] if compact(v) not in map(compact, values))
-        return {**bare[0], "enum": values, **said}
+            for value in form["enum"]:
+                values.setdefault(compact(value), value)
+        return {**bare[0], "enum": list(values.values()), **said}
     if all(one == bare[0] for one in bare) and not any("enum" in form for form in distinct):
         return {**bare[0], **said}
     return {"anyOf": distinct}

@@ -63,7 +63,7 @@ def _join(found: Node, key: str, value: Any, beside: list[Node]) -> None:
     if key == "type":
         found[key] = _common_types(mine, value)
     elif key == "enum":
-        found[key] = [item for item in mine if any(_same(item, each) for each in value)]
+        found[key] = _common_values(mine, value)
     elif key == "required":
         found[key] = list(dict.fromkeys([*mine, *value]))
     elif key in _LARGEST or key.startswith("min"):
@@ -112,5 +112,15 @@ def _common_types(one: list[str], other: list[str]) -> list[str]:
     return common
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
+    plain = {(value, isinstance(value, bool)) for value in other if _is_plain(value)}
+    composed = [value for value in other if not _is_plain(value)]
+    return [
+        value
+        for value in one
+        if ((value, isinstance(value, bool)) in plain if _is_plain(value) else value in composed)
+    ]
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict | list)

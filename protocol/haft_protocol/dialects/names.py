@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from .tables import PROVIDERS, Dialect
 
@@ -31,12 +31,11 @@ def _mark(name: str, length: int) -> str:
     return hashlib.blake2s(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def _marked(name: str, plain: str, taken: Iterable[str]) -> str:
+def _marked(name: str, plain: str, taken: Set[str]) -> str:
     """The plain form with a mark of the name, longer when it would be one that is taken."""
-    others = frozenset(taken)
     for length in range(_MARK, 64, 4):
         found = f"{plain[: LONGEST - length - 1]}_{_mark(name, length)}"[-LONGEST:]
-        if found not in others:
+        if found not in taken:
             return found
     raise AssertionError("a whole hash is taken by another name")
 
@@ -71,11 +70,11 @@ def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]
     first, rest = dialect.property_first, dialect.property_rest
     right = re.compile(f"[{first}][{rest}]{{0,{LONGEST - 1}}}")
     found = {name: name for name in known if right.fullmatch(name)}
-    taken = set(found)
-    for name in sorted(set(known) - taken):
+    taken = set(known)
+    for name in sorted(taken - found.keys()):
         shown = _plain(name, first, rest)
-        if len(shown) > LONGEST or shown in taken or shown in known:
-            shown = _marked(name, shown, taken.union(known))
+        if len(shown) > LONGEST or shown in taken:
+            shown = _marked(name, shown, taken)
         found[name] = shown
         taken.add(shown)
     return {name: found[name] for name in known}

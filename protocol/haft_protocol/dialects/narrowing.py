@@ -154,14 +154,13 @@ class Narrower:
     def _enum(self, node: Node, types: list[str], depth: int) -> Node | None:
         """Values as an `enum` of each type that they have; composed ones as JSON text."""
         values = [v for v in node["enum"] if "type" not in node or is_of(v, node["type"])]
-        groups: dict[str, list[Any]] = {}
+        distinct: dict[str, dict[Any, None]] = {}
         for value in values:
             kind = type_of(value)
             if kind in ("object", "array"):
                 kind, value = "string", compact(value, 4_000)
-            groups.setdefault(kind, [])
-            if value not in groups[kind]:
-                groups[kind].append(value)
+            distinct.setdefault(kind, {})[value] = None
+        groups = {kind: list(found) for kind, found in distinct.items()}
         if groups.keys() == {"number", "integer"}:
             groups = {"number": [*groups["number"], *groups["integer"]]}
         null = bool(groups.pop("null", None))
