@@ -35,7 +35,7 @@ class Clock:
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything drawn takes a millisecond."""
     load()
-    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock()))
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
 
 
 @pytest.fixture

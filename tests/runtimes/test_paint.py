@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.runtimes import paint
 from haftd.runtimes.screen import Screen
 
 from .drawn import modes, new, session
@@ -142,13 +143,51 @@ def test_the_last_screen_stays_paintable() -> None:
     assert cut.paint() == before
 
 
-def test_the_last_painting_of_a_large_screen_is_its_text() -> None:
-    screen = Screen(200, 100, lambda reply: None)
-    screen.feed(b"\x1b[?1049h\x1b[31mred\x1b[0m\r\n\x1b[9;9Hthere")
+@pytest.mark.parametrize(("rows", "cols"), [(200, 100), (250, 400), (1000, 3)])
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_large_screen_is_painted_with_all_its_text(rows: int, cols: int, ended: bool) -> None:
+    screen = Screen(rows, cols, lambda reply: None)
+    screen.feed(b"\x1b[?1049h\x1b[31mred\x1b[0m\r\n")
+    screen.feed(b"".join(b"\x1b[%d;1H\x1b[4%dm%d" % (n, n % 8, n % 99) for n in range(2, rows + 1)))
+    screen.feed(b"\x1b[9;2H")
     before = screen.snapshot()
-    screen.close()
-    copy = Screen(200, 100, lambda reply: None)
+    if ended:
+        screen.close()
+    copy = Screen(rows, cols, lambda reply: None)
     copy.feed(screen.paint())
     after = copy.snapshot()
-    assert b"[31m" not in screen.paint()
     assert (after.lines, after.cursor, after.alt) == (before.lines, before.cursor, True)
+    assert b"[38;5;1mred" in screen.paint()
+
+
+def test_styles_end_where_painting_them_would_take_long() -> None:
+    """The text of all rows is there, the styles are of those at the top."""
+    rows, cols = 300, 100
+    screen = Screen(rows, cols, lambda reply: None)
+    for row in range(rows):
+        cells = (b"\x1b[38;2;%d;%d;7mx" % (row % 256, col) for col in range(cols))
+        screen.feed(b"\x1b[%d;1H" % (row + 1) + b"".join(cells))
+    painted = screen.paint()
+    assert len(painted) < 600_000
+    assert b"38;2;0;99;7" in painted and b"38;2;200;99;7" not in painted
+    copy = Screen(rows, cols, lambda reply: None)
+    copy.feed(painted)
+    assert copy.snapshot().lines == ("x" * cols,) * rows
+
+
+def test_few_colours_without_a_text_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    colour = paint._Picture._colour
+
+    def watched(picture: paint._Picture, cell: int) -> bytes | None:
+        asked.append(cell)
+        return colour(picture, cell)
+
+    monkeypatch.setattr(paint._Picture, "_colour", watched)
+    screen = Screen(50, 200, lambda reply: None)
+    for row in range(50):
+        cells = (b"\x1b[48;2;%d;%d;7m\x1b[X\x1b[C" % (row, col) for col in range(200))
+        screen.feed(b"\x1b[%d;1H" % (row + 1) + b"".join(cells))
+    screen.close()
+    assert b"48;2;0;199;7" in screen.paint()
+    assert len(asked) <= 800 + 200

@@ -9,6 +9,11 @@ Rules:
 - An escape that the program has begun and not finished comes last: what it prints next may follow.
 - Synchronized output is not painted: nobody would see the picture before its end.
 - What moves the cursor when it is set is set before the cursor is placed.
+- Painting holds everybody up: what it does is bounded, whatever is on the screen. Rows are drawn
+  with their styles from the top, until `_MOST_STYLED` bytes are written; those below have their
+  text alone. On a screen of more than `_MOST_CELLS` neither the colour of what has no text, nor the
+  cursor's shape, nor the primary screen below is drawn; nor are more than `_MOST_COLOURS` colours
+  of what has no text.
 """
 
 from __future__ import annotations
@@ -19,12 +24,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .base import ScreenShot
-
-__all__ = ["KEPT_UNFINISHED", "outline", "paint"]
+__all__ = ["KEPT_UNFINISHED", "paint"]
 
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
+
+_MOST_STYLED = 400_000
+"""Bytes; they take some two milliseconds, as does each of the next two."""
+
+_MOST_CELLS = 20_000
+_MOST_COLOURS = 800
+_BAND = 4_000
+"""Cells that are drawn in one go."""
+
+_MOST_AT_ONCE = 131_072
+"""Bytes that are written without asking how many there are, which takes as long as writing them."""
 
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
 _REGION = re.compile(rb"\x1b\[(\d+);\d+([rs])")
@@ -43,14 +57,6 @@ _SHAPES = {0: 5, 1: 1, 2: 3}
 _FIRST_SHAPE = (1, False)
 
 
-def outline(shot: ScreenShot) -> bytes:
-    """Draw only the text and the cursor of what was shown, which takes no time."""
-    enter = b"\x1b[?1049h\x1b[H" if shot.alt else b""
-    row, col = shot.cursor
-    text = "\r\n".join(shot.lines).rstrip().encode()
-    return b"%s%s\x1b[%d;%dH" % (enter, text, row + 1, col + 1)
-
-
 def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     """Draw the terminal `handle` of the library `core`, with the escape that is `unfinished`."""
     picture = _Picture(core, handle)
@@ -59,18 +65,19 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     if picture.is_alternate():
         # The flag of a mode says no more than how the program came here last.
         entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
-        parts.append(_below(core, handle, entered))
+        if picture.cells <= _MOST_CELLS:
+            parts.append(_below(core, handle, entered))
         parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
     if modes.get(_CLUSTERS) == b"h":
         parts.insert(0, _set(_CLUSTERS, b"h"))  # It says how wide the text is.
-    parts += [picture.tabstops(), picture.text, picture.coloured_rows()]
+    parts += [picture.tabstops(), picture.text, picture.colours]
     shown = "".join(char for char in title if char.isprintable())
     if shown:
         parts.append(b"\x1b]2;" + shown.encode() + b"\x1b\\")
     if _MARGINS in modes:
         parts.append(_set(_MARGINS, modes[_MARGINS]))
     region, cursor = picture.behind("scrolling_region"), picture.cursor()
-    parts += [region, picture.behind("keyboard"), picture.shape()]
+    parts += [region, picture.behind("keyboard"), picture.shape]
     if modes.get(_ORIGIN) == b"h":
         parts.append(_set(_ORIGIN, b"h"))
         cursor = _from_origin(cursor, region)
@@ -115,32 +122,72 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
         leave = b"\x18" + _set(entered, b"l")
         lib.ghostty_terminal_vt_write(copy[0], leave, len(leave))
         picture = _Picture(core, copy[0])
-        return picture.text + picture.coloured_rows() + picture.behind("cursor", "style")
+        return picture.text + picture.colours + picture.behind("cursor", "style")
     finally:
         lib.ghostty_terminal_free(copy[0])
 
 
 def _written(core: Any, write: Any) -> bytes:
-    """What a call of the library writes. It is asked for the size first."""
-    size = core.ffi.new("size_t*")
-    write(core.ffi.NULL, 0, size)
-    if not size[0]:
-        return b""
-    out = core.ffi.new("uint8_t[]", size[0])
-    core.check(write(out, size[0], size), "write")
+    """What a call of the library writes."""
+    room, size = _MOST_AT_ONCE, core.ffi.new("size_t*")
+    out = core.ffi.new("uint8_t[]", room)
+    told = write(out, room, size)
+    if told == core.lib.GHOSTTY_OUT_OF_SPACE:
+        out = core.ffi.new("uint8_t[]", size[0])
+        told = write(out, size[0], size)
+    core.check(told, "write")
     return bytes(core.ffi.buffer(out, size[0]))
 
 
 class _Picture:
     """The active screen of one terminal, in parts."""
 
-    __slots__ = ("_all", "_core", "_handle", "text")
+    __slots__ = (
+        "_cols",
+        "_core",
+        "_corner",
+        "_handle",
+        "_height",
+        "cells",
+        "colours",
+        "shape",
+        "text",
+    )
 
     def __init__(self, core: Any, handle: Any) -> None:
         self._core = core
         self._handle = handle
-        self._all = self._select_all()
-        self.text = self._format()
+        self._height, self._cols = self._get("ROWS"), self._get("COLS")
+        self.cells = self._height * self._cols
+        self._corner = self._format(0, 0, 0)
+        self.text = self._bands()
+        self.shape = self.colours = b""
+        if self.cells <= _MOST_CELLS:
+            with self._rendered() as state:
+                self.shape, self.colours = self._shape(state), self._coloured(state)
+
+    def _bands(self) -> bytes:
+        """The text, with styles as far as they may go."""
+        last = self._cols - 1
+        if self.cells <= _BAND:
+            return self._format(0, self._height - 1, last)
+        step, parts, size = max(1, _BAND // self._cols), list[bytes](), 0
+        for top in range(0, self._height, step):
+            if size > _MOST_STYLED:
+                parts += self._plain(top)
+                break
+            band = self._format(top, min(top + step, self._height) - 1, last)
+            if band:
+                parts.append(b"\x1b[%d;1H%b\x1b[0m" % (top + 1, band))
+                size += len(band)
+        return b"".join(parts)
+
+    def _plain(self, top: int) -> Iterator[bytes]:
+        """The rows from `top` on, without styles."""
+        text = self._format(top, self._height - 1, self._cols - 1, styled=False)
+        for row, line in enumerate(text.split(b"\n"), top + 1):
+            if line:
+                yield b"\x1b[%d;1H%b" % (row, line)
 
     def is_alternate(self) -> bool:
         """Whether it is the alternate screen that is shown."""
@@ -148,11 +195,11 @@ class _Picture:
 
     def before(self, *extras: str) -> bytes:
         """What the library writes before the text for `extras`."""
-        return self._format(*extras).removesuffix(self.text)
+        return self._format(0, 0, 0, *extras).removesuffix(self._corner)
 
     def behind(self, *extras: str) -> bytes:
         """What the library writes behind the text for `extras`."""
-        return self._format(*extras).removeprefix(self.text)
+        return self._format(0, 0, 0, *extras).removeprefix(self._corner)
 
     def cursor(self) -> bytes:
         """What places the cursor and gives it its style and protocols. One that will wrap has its
@@ -180,36 +227,48 @@ class _Picture:
             self._core, lambda *to: lib.ghostty_terminal_continuation_buf(self._handle, *to)
         )
 
-    def shape(self) -> bytes:
+    def _shape(self, state: Any) -> bytes:
         """The shape of the cursor, where it is not as at the start."""
         core = self._core
         cursor = core.init_sized("GhosttyRenderStateCursor")
-        with self._rendered() as state:
-            key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR
-            core.check(core.lib.ghostty_render_state_get(state, key, cursor), "draw the cursor")
+        key = core.lib.GHOSTTY_RENDER_STATE_DATA_CURSOR
+        core.check(core.lib.ghostty_render_state_get(state, key, cursor), "draw the cursor")
         style, blinks = cursor.visual_style, cursor.blinking
         if (style, blinks) == _FIRST_SHAPE or style not in _SHAPES:
             return b""
         return b"\x1b[%d q" % (_SHAPES[style] + (not blinks))
 
-    def coloured_rows(self) -> bytes:
+    def _coloured(self, state: Any) -> bytes:
         """The cells that have a colour and no text, in rows that are without text: of those the
         library draws nothing."""
-        parts = []
-        for number, row in enumerate(self._rows()):
-            told = {cell: self._colour(cell) for cell in set(row)}
-            colours = {cell: colour for cell, colour in told.items() if colour is not None}
-            if len(colours) < len(told) or not any(colours.values()):
+        parts: list[bytes] = []
+        colours: dict[int, bytes | None] = {}
+        for number, row in enumerate(self._rows(state)):
+            if not any(row) or not self._has_colours_only(row, colours):
                 continue
+            if len(colours) > _MOST_COLOURS:
+                break
             parts.append(b"\x1b[%d;1H" % (number + 1))
             for cell, run in itertools.groupby(row):
                 width = len(list(run))
-                if colours[cell]:
-                    parts.append(b"\x1b[0;48;%bm" % colours[cell] + b" " * width)
+                colour = colours[cell]
+                if colour:
+                    parts.append(b"\x1b[0;48;%bm" % colour + b" " * width)
                 else:
                     parts.append(b"\x1b[%dC" % width)
             parts.append(b"\x1b[0m")
         return b"".join(parts)
+
+    def _has_colours_only(self, row: list[int], colours: dict[int, bytes | None]) -> bool:
+        """Whether no cell of `row` has a text, and one has a colour; they are added to `colours`."""
+        is_coloured = False
+        for cell in set(row):
+            if cell not in colours:
+                colours[cell] = self._colour(cell)
+            if colours[cell] is None:
+                return False
+            is_coloured = is_coloured or bool(colours[cell])
+        return is_coloured
 
     def _colour(self, cell: int) -> bytes | None:
         """The colour of a cell without text, as SGR has it, empty without one; None for a text."""
@@ -229,22 +288,21 @@ class _Picture:
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_HAS_STYLING, styled)
         return b"" if char[0] in (0, 0x20) and not styled[0] else None
 
-    def _rows(self) -> Iterator[list[int]]:
+    def _rows(self, state: Any) -> Iterator[list[int]]:
         """The cells of each row, as the library packs them; an empty one is 0."""
         core = self._core
         lib, ffi = core.lib, core.ffi
-        with self._rendered() as state:
-            rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
-            core.check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, rows), "read rows")
-            try:
-                key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
-                core.check(lib.ghostty_render_state_get(state, key, rows), "read rows")
-                while lib.ghostty_render_state_row_iterator_next(rows[0]):
-                    key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
-                    core.check(lib.ghostty_render_state_row_get(rows[0], key, cells), "read a row")
-                    yield ffi.unpack(cells.ptr, cells.len)
-            finally:
-                lib.ghostty_render_state_row_iterator_free(rows[0])
+        rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
+        core.check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, rows), "read rows")
+        try:
+            key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
+            core.check(lib.ghostty_render_state_get(state, key, rows), "read rows")
+            while lib.ghostty_render_state_row_iterator_next(rows[0]):
+                key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
+                core.check(lib.ghostty_render_state_row_get(rows[0], key, cells), "read a row")
+                yield ffi.unpack(cells.ptr, cells.len)
+        finally:
+            lib.ghostty_render_state_row_iterator_free(rows[0])
 
     @contextlib.contextmanager
     def _rendered(self) -> Iterator[Any]:
@@ -257,14 +315,21 @@ class _Picture:
         finally:
             core.lib.ghostty_render_state_free(state[0])
 
-    def _format(self, *extras: str) -> bytes:
-        """The text with its styles, and `extras` around it."""
+    def _format(
+        self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
+    ) -> bytes:
+        """The text of these rows with its styles, and `extras` around it."""
         core = self._core
         lib, ffi = core.lib, core.ffi
         options = core.init_sized("GhosttyFormatterTerminalOptions")
-        options.emit = lib.GHOSTTY_FORMATTER_FORMAT_VT
+        options.emit = (
+            lib.GHOSTTY_FORMATTER_FORMAT_VT if styled else lib.GHOSTTY_FORMATTER_FORMAT_PLAIN
+        )
         options.trim = True
-        options.selection = self._all
+        # Without a selection the lines above the screen would be drawn too.
+        selection = core.init_sized("GhosttySelection")
+        selection.start, selection.end = self._place(0, top), self._place(right, bottom)
+        options.selection = selection
         for name in extras:
             setattr(options.extra if name in _OF_TERMINAL else options.extra.screen, name, True)
         formatter = ffi.new("GhosttyFormatter*")
@@ -274,13 +339,6 @@ class _Picture:
             return _written(core, lambda *to: lib.ghostty_formatter_format_buf(formatter[0], *to))
         finally:
             lib.ghostty_formatter_free(formatter[0])
-
-    def _select_all(self) -> Any:
-        """All of the screen; without a selection the lines above it would be drawn too."""
-        selection = self._core.init_sized("GhosttySelection")
-        selection.start = self._place(0, 0)
-        selection.end = self._place(self._get("COLS") - 1, self._get("ROWS") - 1)
-        return selection
 
     def _place(self, col: int, row: int) -> Any:
         core = self._core

@@ -8,15 +8,21 @@ Rules:
 - Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
   first escape on, every byte is fed at once, because it may be a query and the program waits for
   the answer.
-- Drawing holds up the daemon, and a few bytes can ask for a lot of it: it is done in small pieces,
-  for `_TURN_S` at a time. What is left then waits, and its owner lets others run before more.
+- Drawing holds up the daemon, and a few bytes can ask for a lot of it: it is done in small pieces
+  (`work`), for `_TURN_S` at a time, which all terminals share (`pacing`). What is left then waits,
+  and its owner stands in line before more is drawn.
+- A look, a key and a resize draw what waits before, for `_LOOK_S` at most in a pass of the loop.
+  What would take longer is drawn later: they see what is drawn so far, and `revision` says how far
+  that is. Nothing is lost, and the order stays: a resize takes its place behind what was printed
+  before it, and a painting ends with the bytes that are not drawn.
 - Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
   pictures or report its title are off: what a program prints must not reach beyond its screen.
-- Rows and columns count from 0; `revision` grows with every byte and every resize.
+- Rows and columns count from 0; `revision` grows with every byte and every resize that is drawn.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -26,10 +32,12 @@ from typing import Any
 
 from haft_protocol.inputs import Mouse
 
+from . import pacing
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
-from .paint import KEPT_UNFINISHED, outline, paint
+from .paint import KEPT_UNFINISHED, paint
+from .work import PIECE, cut
 
 __all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
@@ -38,13 +46,12 @@ _MOST_UNLOADED = 65_536
 """How much may wait for the library."""
 
 _TURN_S = 0.001
-_PIECE = 128
-_PIECE_OF_LARGE = 32
-"""What is drawn between two looks at the clock. The worst a byte can ask for, measured: a character
-repeated 65,535 times, 8 µs; a screen of 1,000 × 2,000 moved by a page, 120 µs."""
 
-_LARGE = 20_000
-"""Cells of a screen that is large."""
+_LOOK_S = 0.004
+"""Of the processor's time, so that a look on a busy machine draws no less."""
+
+_SLOW_S = 0.002
+"""A piece that took so long was of a kind that `work` does not know: the next are smaller."""
 
 _FOREGROUND, _BACKGROUND = (0xE5, 0xE5, 0xE5), (0, 0, 0)
 """What a program is told that asks for the colours: it is dark."""
@@ -55,9 +62,6 @@ _SCROLLBACK_BYTES = 2 << 20
 _SCROLLBACK_LINES = 100_000
 """Out of reach: a bound of lines is kept by dropping line by line, which costs ten times the time
 of dropping a page."""
-
-_MOST_PAINTED = 10_000
-"""Cells whose last picture keeps its styles; painting a larger one would hold everybody up."""
 
 _BRACKETED_PASTE = 2004
 _APPLICATION_CURSOR = 1
@@ -145,11 +149,15 @@ class Screen:
         "_at",
         "_bytes",
         "_cols",
+        "_drawn_size",
         "_eager",
         "_keys",
+        "_looked",
+        "_looked_in",
         "_mouse",
         "_on_reply",
         "_painted",
+        "_piece",
         "_resizes",
         "_rows",
         "_shot",
@@ -162,8 +170,12 @@ class Screen:
         self._rows = rows
         self._cols = cols
         self._on_reply = on_reply
-        self._waiting: deque[bytes] = deque()
+        self._drawn_size = (rows, cols)
+        self._waiting: deque[bytes | tuple[int, int]] = deque()  # what was printed, or a new size
         self._at = 0  # how much of the first of these is drawn
+        self._piece = PIECE
+        self._looked_in = -1  # the pass of the last look
+        self._looked = 0.0  # and what was spent on looks in it
         self._waiting_size = 0
         self._eager = False
         self._terminal: Any = None
@@ -176,7 +188,7 @@ class Screen:
 
     @property
     def revision(self) -> int:
-        """Grows with every byte and every resize."""
+        """Grows with every byte and every resize that is drawn."""
         return self._bytes + self._resizes
 
     @property
@@ -207,61 +219,82 @@ class Screen:
         """Take what the program printed; it is drawn later."""
         self._waiting.append(data)
         self._waiting_size += len(data)
-        self._bytes += len(data)
         self._eager = self._eager or b"\x1b" in data
 
     def feed(self, data: bytes) -> None:
         """Show what the program printed, or the first of it. Loads nothing; see `must_load`."""
         self.hold(data)
         if self._wants_feeding and is_loaded():
-            self.draw()
+            now = pacing.current()
+            left = _TURN_S - (now.spent if now is not None else 0.0)
+            if left > 0:
+                self._draw_for(left, time.monotonic)
 
     def draw(self) -> bool:
         """Draw what waits, for as long as a turn may take; say whether some is left."""
-        if not self._waiting:
-            return False
-        terminal = self._open()
-        piece = _PIECE if self._rows * self._cols <= _LARGE else _PIECE_OF_LARGE
-        end = time.monotonic() + _TURN_S
-        while self._waiting:
-            data, at = self._waiting[0], self._at
-            terminal.feed(data[at : at + piece])
-            at += piece
-            if at < len(data):
-                self._at = at
-                self._waiting_size -= piece
-            else:
-                self._waiting.popleft()
-                self._waiting_size -= len(data) - at + piece
-                self._at = 0
-            if time.monotonic() >= end:
-                break
-        self._keep_size()
+        if self._waiting:
+            self._draw_for(_TURN_S, time.monotonic)
         return bool(self._waiting)
 
     def catch_up(self) -> None:
-        """Draw all that waits, however long that takes: somebody looks."""
+        """Draw what waits, or as much of it as a look may: somebody wants to know."""
+        self._open()
+        if not self._waiting:
+            return
+        now = pacing.current()
+        if now is None:  # There is nobody to be held up.
+            self._draw_for(math.inf, time.thread_time)
+            return
+        if self._looked_in != now.number:
+            self._looked_in, self._looked = now.number, 0.0
+        left = max(_LOOK_S - now.spent, _TURN_S) - self._looked
+        if left > 0:
+            self._looked += self._draw_for(left, time.thread_time)
+
+    def _draw_for(self, seconds: float, clock: Callable[[], float]) -> float:
+        """Draw pieces of what waits until that much time is gone by `clock`; returns how much is."""
         terminal = self._open()
-        waiting, at = self._waiting, self._at
-        self._waiting, self._waiting_size, self._at = deque(), 0, 0
-        for data in waiting:
-            terminal.feed(data[at:])
-            at = 0
+        began = last = clock()
+        while self._waiting and last - began < seconds:
+            data, at = self._waiting[0], self._at
+            if isinstance(data, tuple):
+                self._waiting.popleft()
+                self._change_size(*data)
+                continue
+            end = cut(data, at, self._piece, *self._drawn_size)
+            terminal.feed(data[at:end])
+            self._waiting_size -= end - at
+            self._bytes += end - at
+            self._at = end
+            if end == len(data):
+                self._waiting.popleft()
+                self._at = 0
+            before, last = last, clock()
+            if last - before > _SLOW_S:
+                self._piece = max(1, self._piece // 8)
+            elif self._piece < PIECE:
+                self._piece *= 2
         self._keep_size()
+        now = pacing.current()
+        if now is not None:
+            now.spent += last - began
+        return last - began
 
     def _keep_size(self) -> None:
         """Undo what the program did to the width (DECCOLM): its terminal has the size it was given,
         and says so to whoever asks."""
-        if self._terminal.get("cols") != self._cols:
-            self._terminal.resize(self._cols, self._rows, *CELL)
+        rows, cols = self._drawn_size
+        if self._terminal.get("cols") != cols:
+            self._terminal.resize(cols, rows, *CELL)
 
     def _open(self) -> Any:
         if self._terminal is None:
             core = load()
+            rows, cols = self._drawn_size
             self._terminal = core.Terminal(
-                self._cols, self._rows, scrollback=_SCROLLBACK_LINES, fg=_FOREGROUND, bg=_BACKGROUND
+                cols, rows, scrollback=_SCROLLBACK_LINES, fg=_FOREGROUND, bg=_BACKGROUND
             )
-            self._terminal.resize(self._cols, self._rows, *CELL)
+            self._terminal.resize(cols, rows, *CELL)
             self._set("SCROLLBACK_MAX_BYTES", "size_t", _SCROLLBACK_BYTES)
             self._set("CONTINUATION_MAX_BYTES", "size_t", KEPT_UNFINISHED)
             # Titles are not reported and pictures are not read from files unless that is turned on.
@@ -283,31 +316,41 @@ class Screen:
         core.check(told, f"set {option}")
 
     def resize(self, rows: int, cols: int) -> None:
-        """Change the size; text flows anew."""
-        if self._terminal is not None or self._waiting:
-            self.catch_up()  # What was printed before the resize was printed at the old size.
-            self._terminal.resize(cols, rows, *CELL)
+        """Change the size; text flows anew. What was printed before was printed at the old size."""
         self._rows, self._cols = rows, cols
+        if self._waiting:
+            if isinstance(self._waiting[-1], tuple):
+                self._waiting.pop()
+            self._waiting.append((rows, cols))
+            if is_loaded():
+                self.catch_up()
+        else:
+            self._change_size(rows, cols)
+
+    def _change_size(self, rows: int, cols: int) -> None:
+        self._drawn_size = (rows, cols)
         self._resizes += 1
+        if self._terminal is not None:
+            self._terminal.resize(cols, rows, *CELL)
 
     def snapshot(self) -> ScreenShot:
         """Take the plain text of what is shown; each of `lines` is a row, without blanks at its end."""
-        revision = self.revision
-        if self._shot is not None and self._shot.revision == revision:
+        if self._waiting or self._shot is None:
+            self.catch_up()
+        if self._shot is not None and self._shot.revision == self.revision:
             return self._shot
-        self.catch_up()
-        terminal = self._terminal
+        terminal, (rows, cols) = self._open(), self._drawn_size
         lines = terminal.text().split("\n")
-        lines += [""] * (self._rows - len(lines))
+        lines += [""] * (rows - len(lines))
         col, row = terminal.cursor
         self._shot = ScreenShot(
-            rows=self._rows,
-            cols=self._cols,
+            rows=rows,
+            cols=cols,
             cursor=(row, col),
             alt=terminal.get("active_screen", "GhosttyTerminalScreen") != 0,
             title=self._title(),
-            lines=tuple(lines[: self._rows]),
-            revision=revision,
+            lines=tuple(lines[:rows]),
+            revision=self.revision,
             scrollback=terminal.get("scrollback_rows", "size_t"),
         )
         return self._shot
@@ -317,7 +360,13 @@ class Screen:
         if self._painted is not None:
             return self._painted
         self.catch_up()
-        return paint(load(), self._terminal._t[0], self._title(), unfinished=True)
+        painted = paint(load(), self._terminal._t[0], self._title(), unfinished=True)
+        return painted + self._not_drawn()
+
+    def _not_drawn(self) -> bytes:
+        """What waits of what was printed."""
+        printed = b"".join(data for data in self._waiting if isinstance(data, bytes))
+        return printed[self._at :]
 
     def _title(self) -> str:
         core = load()
@@ -411,10 +460,7 @@ class Screen:
         if is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:
-            if self._shot is not None and self._rows * self._cols > _MOST_PAINTED:
-                self._painted = outline(self._shot)
-            else:
-                self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.close()
             self._terminal = self._keys = self._mouse = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0

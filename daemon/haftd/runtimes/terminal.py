@@ -19,7 +19,7 @@ import trio
 from haftd.core.text import Rendering
 from haftd.host import pump, reads, tty
 
-from . import screen
+from . import pacing, screen
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .bounds import Bounds
 from .child import Child, ChildGrip, Output
@@ -148,8 +148,7 @@ class TerminalGrip(ChildGrip):
         while self._screen.is_behind:
             if not screen.is_loaded():
                 await self._loaded.wait()
-            self._screen.draw()
-            await trio.lowlevel.checkpoint()
+            await pacing.in_line(self._screen.draw)
 
     async def attend(self) -> None:
         """Type what waits. Load the screen's library in a thread: the first terminal of all does,
@@ -172,8 +171,8 @@ class TerminalGrip(ChildGrip):
         with trio.CancelScope(shield=True):
             if self._screen.waits:
                 await trio.to_thread.run_sync(screen.load)
-            while self._screen.draw():
-                await trio.lowlevel.checkpoint()
+            while await pacing.in_line(self._screen.draw):
+                pass
         self._last = self._screen.close()
         self._is_settled = True
 
