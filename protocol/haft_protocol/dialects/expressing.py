@@ -7,7 +7,7 @@ is `Inexpressible`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any
 
 import msgspec
@@ -42,6 +42,8 @@ def express(
 ) -> Expressed:
     """Put a tool into the words of a dialect; raises `Inexpressible`. A choice at the root stays
     where the provider takes it and the style, without one the provider's own, is `oneof`."""
+    if isinstance(parameters, Mapping):  # else `flatten` says what it is
+        _hold_properties(parameters.get("properties"), dialect)
     node = read(parameters)
     notes: list[str] = []
     lossless = True
@@ -67,7 +69,7 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
     """The schema, with as many of its long choices as the provider takes."""
     most = dialect.enum_values
     for values in (most, 250, 50, 10, 0) if most is not None else (None,):
-        writer = Narrower(dialect, values) if dialect.choice_alone else Keeper(dialect)
+        writer = Narrower(dialect, values) if dialect.choice_alone else Keeper(dialect, values)
         written = writer.root(node)
         if is_never(written):
             raise Inexpressible("no arguments fit its parameters")
@@ -75,16 +77,20 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
         if values is None or _count(written)[2] <= (most or 0):
             break
     properties, text, _ = _count(written)
-    if dialect.properties is not None and properties > dialect.properties:
-        raise Inexpressible(
-            f"it has {properties:,} properties, and the provider takes {dialect.properties:,}"
-        )
+    _hold_properties(range(properties), dialect)
     if dialect.names_text is not None and text > dialect.names_text:
         raise Inexpressible(
             f"its names and choices have {text:,} characters, and the provider takes"
             f" {dialect.names_text:,}"
         )
     return written, writer.lossless
+
+
+def _hold_properties(found: object, dialect: Dialect) -> None:
+    """Refuse more properties than the dialect has; at once, before anything is made of them."""
+    most = dialect.properties
+    if most is not None and isinstance(found, Sized) and len(found) > most:
+        raise Inexpressible(f"it has {len(found):,} properties, and at most {most:,} can be given")
 
 
 def _count(written: Any) -> tuple[int, int, int]:

@@ -1,28 +1,34 @@
 """A schema of the one form, written down as it stands: for those who take every word.
 
 Rules: only what the one form cannot hold is gone (references, and what comes back to itself, which
-is told), and names of properties that a provider does not take are others.
+is told), and names of properties that a provider does not take are others. A choice of very many
+values is told by its first ones.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from .kinds import type_of
 from .merging import NEVER, Node
 from .names import exposed_properties
 from .reading import CUT
 from .tables import Dialect
-from .telling import again, own_name, with_notes
+from .telling import again, among, own_name, with_notes
 
 __all__ = ["Keeper"]
 
-_ONE = ("items", "not", "if", "then", "else", "contains", "propertyNames")
+_EXACT = ("oneOf", "not", "if")
+_ONE = ("items", "then", "else", "contains", "propertyNames")
 _NAMED = ("patternProperties", "dependentSchemas")
 
 
 class Keeper:
-    """Writes one schema; `lossless` is false when something came back to itself."""
+    """Writes one schema; `lossless` is false when something came back to itself or was too long."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
         self._dialect = dialect
+        self._most_values = enum_values
         self.lossless = True
 
     def root(self, node: Node) -> Node:
@@ -38,6 +44,11 @@ class Keeper:
             if key == CUT:
                 notes.append(again(value))
                 self.lossless = False
+            elif key == "enum" and self._is_too_long(value):
+                types = list(dict.fromkeys(map(type_of, value)))
+                found.setdefault("type", types[0] if len(types) == 1 else types)
+                notes.append(among(value))
+                self.lossless = False
             elif key == "type":
                 found[key] = value[0] if len(value) == 1 else value
             elif key == "properties":
@@ -49,7 +60,9 @@ class Keeper:
                     renamed.get(name, name): [renamed.get(each, each) for each in needs]
                     for name, needs in value.items()
                 }
-            elif key in ("prefixItems", "anyOf", "oneOf", "allOf"):
+            elif key in _EXACT:
+                found[key] = self._exactly(value)
+            elif key in ("prefixItems", "anyOf", "allOf"):
                 found[key] = [self.write(item) for item in value]
             elif key in _NAMED:
                 found[key] = {name: self.write(item) for name, item in value.items()}
@@ -62,6 +75,18 @@ class Keeper:
             else:
                 found[key] = value
         return self._described(found, node, notes)
+
+    def _is_too_long(self, values: list[Any]) -> bool:
+        return self._most_values is not None and len(values) > self._most_values
+
+    def _exactly(self, value: Any) -> Any:
+        """Write what a looser form would turn into its contrary, every value of it."""
+        most, self._most_values = self._most_values, None
+        found = (
+            [self.write(item) for item in value] if isinstance(value, list) else self.write(value)
+        )
+        self._most_values = most
+        return found
 
     def _renamed(self, name: str, shown: str, node: Node) -> Node:
         written = self.write(node)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
+from types import MappingProxyType
 
 from .tables import PROVIDERS, Dialect
 
@@ -19,6 +21,7 @@ LONGEST = 64
 _FITS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _EVERYWHERE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MARK = 8
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def fits(name: str) -> bool:
@@ -80,14 +83,17 @@ def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]
     return {name: found[name] for name in known}
 
 
-def own_properties(names: Iterable[str]) -> dict[str, str]:
+def own_properties(names: Iterable[str]) -> Mapping[str, str]:
     """The property behind each name that some dialect shows instead of its own."""
-    known = list(names)
+    known = tuple(names)
+    return _NONE if all(map(_EVERYWHERE.fullmatch, known)) else _own(known)
+
+
+@lru_cache(maxsize=64)  # asked at every call of a tool, and the names of a tool seldom change
+def _own(known: tuple[str, ...]) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    if all(map(_EVERYWHERE.fullmatch, known)):
-        return found
     for dialect in PROVIDERS.values():
         for name, shown in exposed_properties(known, dialect).items():
             if shown != name:
                 found.setdefault(shown, name)
-    return found
+    return MappingProxyType(found)

@@ -70,7 +70,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 32
     """How deep lists and objects may stand in each other; what is deeper is JSON text."""
     enum_values: int | None = None
-    """The most values in all `enum` together."""
+    """The most values in all `enum` together; of longer ones the first are told."""
     long_enum: tuple[int, int] | None = None
     """With more values than the first, their texts together have at most so many characters."""
     properties: int | None = None
@@ -95,6 +95,10 @@ PLAIN = Dialect(
     style="oneof",
 )
 """JSON Schema 2020-12 without references: what `generic` and `flat` are made of."""
+
+# What no page limits: more than this fills a model's window and helps it with nothing.
+_BEARABLE_VALUES = 1_000
+_BEARABLE_PROPERTIES = 8_000
 
 PROVIDERS: dict[str, Dialect] = {
     "openai": Dialect(
@@ -121,6 +125,8 @@ PROVIDERS: dict[str, Dialect] = {
         types=False,
         property_first="A-Za-z0-9_.-",
         property_rest="A-Za-z0-9_.-",
+        enum_values=_BEARABLE_VALUES,
+        properties=_BEARABLE_PROPERTIES,
     ),
     "google": Dialect(
         keeps=_SHAPE | _COUNTS | {"minimum", "maximum", "pattern", "format", "nullable"},
@@ -131,8 +137,15 @@ PROVIDERS: dict[str, Dialect] = {
         empty_choice=False,
         property_first="A-Za-z_",
         property_rest="A-Za-z0-9_",
+        enum_values=_BEARABLE_VALUES,
+        properties=_BEARABLE_PROPERTIES,
     ),
-    "ollama": Dialect(keeps=_SHAPE, enum="typed"),
+    "ollama": Dialect(
+        keeps=_SHAPE,
+        enum="typed",
+        enum_values=_BEARABLE_VALUES,
+        properties=_BEARABLE_PROPERTIES,
+    ),
     "mcp": Dialect(
         keeps=_ALL,
         root_choice=True,
@@ -140,6 +153,8 @@ PROVIDERS: dict[str, Dialect] = {
         types=False,
         property_first="A-Za-z0-9_.-",
         property_rest="A-Za-z0-9_.-",
+        enum_values=_BEARABLE_VALUES,
+        properties=_BEARABLE_PROPERTIES,
     ),
 }
 """The dialects by provider. `generic` has none: it is the schema as it was written."""

@@ -1,0 +1,109 @@
+"""Choices of very many values: told by the first ones, and written in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from haft_protocol.dialects import PROVIDERS, Inexpressible, express, flattening, telling
+from haft_protocol.dialects.merging import merge
+from haftd.tools.catalogue import Catalogue
+from haftd.tools.definition import Tool
+from haftd.tools.listing import listing
+
+MANY = [f"v{at}" for at in range(3_000)]
+
+
+def written(schema: dict[str, Any], provider: str) -> Any:
+    whole = {"type": "object", "properties": {"a": schema}}
+    return express("It.", whole, PROVIDERS[provider]).parameters["properties"]["a"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_first_of_very_many_values_are_told(provider: str) -> None:
+    found = written({"enum": MANY}, provider)
+    assert "enum" not in found
+    assert found["description"].startswith('One of "v0", "v1"')
+    assert "3,000 in all" in found["description"]
+    assert "string" in str(found)
+    few = written({"enum": MANY[:900]}, provider)
+    if provider != "openai":
+        assert few["enum"] == MANY[:900]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "mcp"])
+def test_what_must_not_be_among_many_stays_exact(provider: str) -> None:
+    assert written({"not": {"enum": MANY}}, provider)["not"]["enum"] == MANY
+    branches = written({"oneOf": [{"enum": MANY}, {"type": "null"}]}, provider)["oneOf"]
+    assert branches[0]["enum"] == MANY
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_tool_of_very_many_properties_is_left_out_with_a_word(provider: Any) -> None:
+    names = {f"n{at}": {"type": "string"} for at in range(10_000)}
+    tool = Tool(name="x", file="f", parameters={"type": "object", "properties": names})
+    found, problems = listing([tool], provider)
+    assert found == ()
+    assert "10,000 properties" in problems[0].message
+    with pytest.raises(Inexpressible):
+        express("", tool.parameters, PROVIDERS[provider])
+
+
+class Counted(str):
+    """A text that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_values_of_two_parts_are_compared_once_each() -> None:
+    Counted.compared = 0
+    one, other = [Counted(each) for each in MANY], [Counted(each) for each in MANY[5:]]
+    assert len(merge({"enum": one}, {"enum": other})["enum"]) == 2_995
+    # And once more each to see that the two are not the same.
+    assert Counted.compared <= 3 * len(MANY)
+    assert merge({"enum": [1, True, None, {"a": 1}]}, {"enum": [1.0, {"a": 1}, [1]]})["enum"] == [
+        1,
+        {"a": 1},
+    ]
+
+
+def test_values_of_two_branches_are_joined_in_one_pass(monkeypatch: Any) -> None:
+    shown: list[Any] = []
+    own = telling.compact
+
+    def counting(value: object, longest: int = 200) -> str:
+        shown.append(value)
+        return own(value, longest)
+
+    monkeypatch.setattr(flattening, "compact", counting)
+    branches = [
+        {"properties": {"a": {"enum": values}}} for values in (MANY[:900], [*MANY[900:1_800], "v0"])
+    ]
+    express("", {"type": "object", "anyOf": branches}, PROVIDERS["anthropic"])
+    assert len(shown) < 2 * 1_801
+
+
+def test_what_is_listed_is_made_once_until_the_definitions_are_read_again(
+    monkeypatch: Any,
+) -> None:
+    made: list[str] = []
+    own = listing
+
+    def counting(tools: Any, provider: Any, style: Any) -> Any:
+        made.append(provider)
+        return own(tools, provider, style)
+
+    monkeypatch.setattr("haftd.tools.catalogue.listing", counting)
+    catalogue = Catalogue()
+    for provider in ("openai", "google", "openai", "google"):
+        catalogue.listing(provider)
+    assert made == ["openai", "google"]
+    catalogue.reload()
+    catalogue.listing("openai")
+    assert made == ["openai", "google", "openai"]
