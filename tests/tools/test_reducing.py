@@ -143,3 +143,10 @@ def test_a_pattern_that_is_too_hard_for_a_value_refuses_it_in_plain_words() -> N
     assert found == {
         "v": "it could not be checked against the pattern that it must match: too hard"
     }
+
+
+def test_what_may_be_wrong_only_because_of_the_cut_is_not_said() -> None:
+    found, _ = problems(closed(v=texts(minItems=800)), {"v": [*["a"] * 900, 1]})
+    assert found == {"v": "it does not fit, and is too large to say why"}
+    found, _ = problems(closed(v=texts(minItems=800), w=NUMBER), {"v": ["a"] * 900, "w": "x"})
+    assert found == {"w": 'it must be integer, not "x"'}
