@@ -54,6 +54,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
         woken = {one: count - before.get(one, 0) for one, count in after.items()}
         woken = {one: count for one, count in woken.items() if count}
         assert not woken, f"switches in {WATCHED_S:g} s by thread: {woken}\n{trace.read_text()}"
+        until_asleep(processes)
         assert deadline_s(daemon.pid) > FAR_S
 
 

@@ -234,7 +234,8 @@ class Typist:
 
     def _has_to_wait(self, item: Input) -> bool:
         """Whether what was typed before has to be read first: text may follow text."""
-        return item.kind in ("keys", "mouse", "eof") or self._last_was_key
+        is_key = item.kind in ("keys", "mouse", "eof") or (item.kind == "line" and not item.text)
+        return is_key or self._last_was_key
 
     def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
         """The bytes of `item`, one part for each event that has to be read by itself."""
