@@ -9,7 +9,7 @@ import time
 import pytest
 import trio
 
-from haftd.runtimes import screen
+from haftd.runtimes import library, screen
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
 from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.terminal import TerminalRuntime
@@ -440,16 +440,16 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_the_loop = []
-    warm_up = screen._warm_up
+    warm_up = library._warm_up
 
     def watched() -> None:
         in_the_loop.append(threading.current_thread() is threading.main_thread())
         warm_up()
 
-    monkeypatch.setattr(screen, "_core", None)
-    monkeypatch.setattr(screen, "_has_begun", False)
-    monkeypatch.setattr(screen, "_is_warm", False)
-    monkeypatch.setattr(screen, "_warm_up", watched)
+    monkeypatch.setattr(library, "_core", None)
+    monkeypatch.setattr(library, "_has_begun", False)
+    monkeypatch.setattr(library, "_is_warm", False)
+    monkeypatch.setattr(library, "_warm_up", watched)
     for _ in range(2):
         async with trio.open_nursery() as nursery:
             performance = await perform(nursery, pty, shell("printf last"))

@@ -2,9 +2,7 @@
 
 Rules:
 
-- With `paint` the only file that knows the terminal library, which is loaded with the first screen that needs
-  it: `load` takes a quarter of a second and may run in a thread. It leaves nothing that is slow
-  the first time.
+- The terminal library is loaded with the first screen that needs it; see `library`.
 - Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
   first escape on, every byte is fed at once, because it may be a query and the program waits for
   the answer.
@@ -23,11 +21,9 @@ Rules:
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from haft_protocol.inputs import Mouse
@@ -36,6 +32,7 @@ from . import pacing
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
+from .library import hooks, is_loaded, is_loading, load
 from .paint import KEPT_UNFINISHED, paint
 from .work import PIECE, cut
 
@@ -68,78 +65,6 @@ _APPLICATION_CURSOR = 1
 _BACKARROW = 67
 _TELLING, _TOLD = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
 """Nothing but a key tells of modifyOtherKeys."""
-
-
-_core: ModuleType | None = None
-_hooks: dict[str, Any] = {}
-_has_begun = False
-_is_warm = False
-_loading = threading.RLock()
-
-
-def is_loading() -> bool:
-    """Say whether somebody loads the library, or has loaded it."""
-    return _has_begun
-
-
-def is_loaded() -> bool:
-    """Say whether a screen can be used without loading anything."""
-    return _is_warm
-
-
-def load() -> ModuleType:
-    """Load the terminal library; blocks a quarter of a second the first time."""
-    global _core, _has_begun, _is_warm
-    _has_begun = True
-    if _core is not None and _is_warm:
-        return _core
-    with _loading:
-        if _core is None:
-            import pyghostty.core
-
-            _core = pyghostty.core
-            _warm_up()
-            _is_warm = True
-        return _core
-
-
-def _warm_up() -> None:
-    """Use all of it once: half of the time goes into the first use of each function."""
-    from .scratch import Scratch
-
-    scratch = Screen(2, 8, lambda reply: None)
-    scratch.feed(b"\x1b]0;x\x07\x1b[6n")
-    scratch.resize(3, 9)
-    scratch.snapshot()
-    scratch.encode_paste("x")
-    scratch.encode_key(KeyPress("Up"))
-    scratch.paint()
-    scratch.close()
-    drawn = Scratch(2, 8, history=4096)
-    drawn.feed(b"x")
-    drawn.around_cursor()
-    drawn.close()
-
-
-def _make_hooks(core: Any) -> dict[str, Any]:
-    """What the library asks us for to answer the program; the same for all terminals."""
-    lib, ffi = core.lib, core.ffi
-
-    def size(terminal: Any, _: Any, out: Any) -> bool:
-        told = ffi.new("uint16_t[2]")
-        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_ROWS, told)
-        lib.ghostty_terminal_get(terminal, lib.GHOSTTY_TERMINAL_DATA_COLS, told + 1)
-        out.rows, out.columns = told
-        out.cell_width, out.cell_height = CELL
-        return True
-
-    def scheme(_: Any, __: Any, out: Any) -> bool:
-        out[0] = lib.GHOSTTY_COLOR_SCHEME_DARK
-        return True
-
-    _hooks["SIZE"] = ffi.callback("GhosttyTerminalSizeFn", size)
-    _hooks["COLOR_SCHEME"] = ffi.callback("GhosttyTerminalColorSchemeFn", scheme)
-    return _hooks
 
 
 class Screen:
@@ -300,7 +225,7 @@ class Screen:
             # Titles are not reported and pictures are not read from files unless that is turned on.
             self._set("KITTY_IMAGE_STORAGE_LIMIT", "uint64_t", 0)
             self._set("COLOR_CURSOR", "GhosttyColorRgb", dict(zip("rgb", _FOREGROUND, strict=True)))
-            for option, hook in (_hooks or _make_hooks(core)).items():
+            for option, hook in hooks().items():
                 key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
                 told = core.lib.ghostty_terminal_set(self._terminal._t[0], key, hook)
                 core.check(told, f"set {option}")
