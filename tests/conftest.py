@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,10 @@ from tests.running import RunningDaemon
 # A busy machine is no reason for a law to fail.
 hypothesis.settings.register_profile("haft", deadline=None)
 hypothesis.settings.load_profile("haft")
+
+# A suite that is run in the background may have it ignored, and all that it starts inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 import trio
@@ -129,15 +130,22 @@ IFS= read -r -d R -n 20 got; stty echo icanon; printf '%s' "$got" | od -An -c
     assert b"^[" not in performance.port.output
 
 
-async def test_an_answer_is_not_typed_to_who_did_not_ask() -> None:
-    """As a shell that reads when the program that asked has ended."""
+async def test_an_answer_is_not_typed_to_who_did_not_ask(tmp_path: Path) -> None:
+    """As a shell that reads when the program that asked has ended. Who asked is who is in the
+    foreground when the question is drawn: one that is gone by then has left it to the next."""
     script = r"""
-sh -c "printf '\033[6n\033[c'"
+sh -c "printf '\033[6n\033[c'; while [ ! -e GO ]; do sleep 0.02; done"
 stty -echo -icanon min 0 time 5; echo READY; dd bs=100 count=1 2>/dev/null | od -An -c; stty sane
 """
     async with trio.open_nursery() as nursery:
+        go = tmp_path / "go"
+        script = script.replace("GO", str(go))
         call = kit.call("bash", "-ic", "set -m\n" + script, terminal=True)
-        performance = await started(nursery, call, b"READY")
+        performance = await started(nursery, call, b"\x1b[c")
+        with trio.fail_after(20):
+            while not performance.grip._typist._answers:  # type: ignore[attr-defined]
+                await trio.sleep(0.005)  # the library is loaded and the question drawn
+        go.touch()
         await performance.finish()
     assert b"033" not in performance.port.output.split(b"READY")[1]
 
