@@ -65,6 +65,10 @@ def run(options: Options, paths: Paths, instance: str) -> int:
             return trio.run(_App(paths, settings, problems, instance, lock, farewell).serve)
         finally:
             lock.close()
+            # The interpreter puts handlers of ours back to the default on its way out, and a signal
+            # that comes again would then be how we ended.
+            for signum in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(signum, signal.SIG_IGN)
     except Held as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
         return EXIT_HELD
