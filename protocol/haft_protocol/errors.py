@@ -33,7 +33,6 @@ __all__ = [
     "not_authorized",
     "parse_error",
     "question_gone",
-    "question_void",
     "request_cancelled",
     "shown",
     "shutting_down",
@@ -223,17 +222,8 @@ def for_a_person(question: str) -> RpcError:
 def inquiry_failed(handle: str, why: str) -> RpcError:
     """Nobody will answer what a program asked outside its input."""
     return RpcError(
-        "handle_stopped",
+        "invalid_answer",
         f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
-        id=handle,
-    )
-
-
-def question_void(handle: str) -> RpcError:
-    """The handle ended before its question was answered."""
-    return RpcError(
-        "handle_stopped",
-        f"Handle {shown(handle)} has ended, so nobody answers what is asked for it.",
         id=handle,
     )
 

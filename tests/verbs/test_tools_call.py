@@ -279,3 +279,31 @@ def test_what_could_not_be_started_is_told_once_and_without_the_environment(room
         call(room, arguments={"argv": ["no-such-program-here"]})
     assert caught.value.code == -32012 and "/bin" not in caught.value.message
     assert room.call("notifications/drain")["notifications"] == []
+
+
+def test_a_retry_that_is_cancelled_leaves_the_first_calls_run_alone(
+    room: Room, beside: Beside
+) -> None:
+    arguments = sh("exec sleep 300")
+    room.start("tools/call", tool="run", arguments=arguments, call_id="again")
+    until(lambda: "running" in states(beside()).values(), "it runs")
+    other = beside()
+    retry = other.start("tools/call", tool="run", arguments=arguments, call_id="again")
+    other.pause()
+    other.cancel(retry)
+    with pytest.raises(Refused):
+        other.wire.finish(retry)
+    other.pause()
+    assert list(states(other).values()) == ["running"]
+
+
+def test_a_result_is_as_long_as_its_definition_lets_it_be(make_daemon: Any) -> None:
+    daemon = make_daemon()
+    daemon.tools(
+        "[tools.long]\nsource = 'local'\noutput = 'raw'\nsize_threshold = 1000\n"
+        "command = ['seq', '1', '5000']\n"
+    )
+    with daemon.start().connect() as wire:
+        state = wire.call("tools/call", tool="long", arguments={})
+    assert state["truncated"]["bytes"] == 23_893 and state["truncated"]["kept"] <= 1_000
+    assert state["result"].startswith("1\n") and state["result"].endswith("5000\n")

@@ -73,11 +73,6 @@ class Reading:
     """A program that waits does something else at the same time, in another thread or in a
     program that it has started in the foreground."""
 
-    @property
-    def timed(self) -> bool:
-        """Whether the wait ends without input, too."""
-        return self.within_ms is not None
-
 
 class _Wait(NamedTuple):
     pid: int

@@ -1,8 +1,8 @@
 """A tool's definition, read and checked: what the other files of this room work on.
 
-Rules: frozen; nothing here touches a file or a process. Fields that only later rooms act on
-(`questions`, `options`, `access`, `run`, `result`, `style`, `on_turn_end`, `size_threshold`) are
-kept as they were written and have no effect here; `approving` reads `run` and `style`. Sections 5, 6, 10 and 11 of the protocol.
+Rules: frozen; nothing here touches a file or a process. What other rooms act on is kept as it was
+written: `approving` reads `run` and `style`, the inquiries `questions`, calls `size_threshold`, turns
+`on_turn_end`; nobody acts on `options`, `access` and `result`. Sections 5, 6, 10 and 11.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from haft_protocol.errors import inquiry_failed, mark_not_found, question_void
+from haft_protocol.errors import handle_stopped, inquiry_failed, mark_not_found
 from haft_protocol.methods import AskpassParams, AskpassResult
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.asking import NoAnswer, Void
@@ -19,6 +19,7 @@ from haftd.daemon import Daemon
 from haftd.supervisor import Use
 
 from .base import Later
+from .reading import plain_state
 
 __all__ = ["askpass", "readable"]
 
@@ -60,7 +61,7 @@ async def _ask(daemon: Daemon, caller: Caller, params: AskpassParams, use: Use) 
     try:
         answer = await use.asking.ask(question, private=True)
     except Void:
-        raise question_void(use.handle.id) from None
+        raise handle_stopped(use.handle.id, plain_state(use.handle, peek=True)) from None
     except NoAnswer as none:
         raise inquiry_failed(use.handle.id, str(none)) from None
     daemon.record("askpass", caller, use.handle, question=question.id, prompt=text)

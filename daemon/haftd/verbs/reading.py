@@ -1,8 +1,9 @@
 """Reading a handle: when a call may answer (`wait`) and what it then shows (`view`).
 
 Rules: a condition is looked at synchronously, when the call arrives and whenever the handle
-changes; the waiting call is woken only when it holds. Nothing polls: a timer stands only for the
-caller's own deadline and for the quiet it asked for. Section 4 of the protocol.
+changes; the waiting call is woken only when it holds. A timer stands only for the caller's own
+deadline and for the quiet it asked for; whether a program reads is looked at in growing pauses while
+a call waits for it, since the kernel does not report it. Section 4 of the protocol.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ __all__ = ["notifications_drain", "spawn_of", "tools_call"]
 
 P = TypeVar("P")
 
-SIZE_THRESHOLD = 256 * 1024
+_SIZE_THRESHOLD = 256 * 1024
 """Bytes of a result, where the definition does not say."""
 
 
@@ -201,7 +201,7 @@ def _run(
     """Run the tool to its end."""
     if daemon.stopping:
         raise shutting_down()
-    most = tool.size_threshold or SIZE_THRESHOLD
+    most = tool.size_threshold or _SIZE_THRESHOLD
     as_spawn = SpawnParams(
         tool=tool.name,
         id=f"call.{secrets.token_hex(8)}",

@@ -69,7 +69,7 @@ class Narrower:
                 }
         types = types_of(node)
         if "enum" in node:
-            return self._enum(node, types, depth)
+            return self._enum(node)
         if not types:
             return self._anything(node, depth)
         if len(types) > 1:
@@ -151,7 +151,7 @@ class Narrower:
             return self._described({"type": "string", "nullable": True}, node, ["Always null."])
         return self._described({"type": "null"}, node, [])
 
-    def _enum(self, node: Node, types: list[str], depth: int) -> Node | None:
+    def _enum(self, node: Node) -> Node | None:
         """Values as an `enum` of each type that they have; composed ones as JSON text."""
         values = [v for v in node["enum"] if "type" not in node or is_of(v, node["type"])]
         distinct: dict[str, dict[Any, None]] = {}
