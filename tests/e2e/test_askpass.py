@@ -301,7 +301,9 @@ def test_what_is_left_behind_has_nobody_to_ask(wire: Wire, tmp_path: Path) -> No
         state = one.call("fetch", wait="none")
     message, status = told.read_text().splitlines()
     assert status == "1"
-    assert message == "haft-askpass: Handle 'a' has ended; fetch still reads it, spawn starts it anew."
+    assert (
+        message == "haft-askpass: Handle 'a' has ended; fetch still reads it, spawn starts it anew."
+    )
 
 
 def test_a_question_outlives_the_client_that_saw_it(shared_daemon: RunningDaemon) -> None:
