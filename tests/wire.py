@@ -102,6 +102,17 @@ class Wire:
                 return _result(message)
             self._kept.append(message)
 
+    def told(self, method: str) -> Any:
+        """The next message of the daemon with that method; other messages are kept."""
+        for at, message in enumerate(self._kept):
+            if message.get("method") == method:
+                return self._kept.pop(at)
+        while True:
+            message = self.receive()
+            if message.get("method") == method:
+                return message
+            self._kept.append(message)
+
     def call(self, method: str, **params: Any) -> Any:
         """One request and its result; raises `Refused`."""
         return self.finish(self.start(method, **params))

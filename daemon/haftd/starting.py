@@ -34,13 +34,14 @@ from haftd.inquiry.base import Origin
 from haftd.inquiry.desk import Desk
 from haftd.runtimes.base import Call, Runtime
 from haftd.settings import Settings
-from haftd.supervisor import Entry, Supervisor, Use
+from haftd.supervisor import Supervisor
 from haftd.tools import arguments
 from haftd.tools.approving import policy_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import Askpass, build, call_value, path_of
 from haftd.tools.resolve import CallContext, Invocation, resolve
+from haftd.use import Entry, Use
 
 __all__ = ["Gate", "Place", "Prepared", "Starter", "find_askpass"]
 

@@ -35,7 +35,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.tail import Tail
 from haftd.links import Link
-from haftd.supervisor import Use, changes
+from haftd.use import Use, changes
 
 __all__ = ["MOST", "Subscriptions"]
 

@@ -8,289 +8,35 @@ what it started and says so through its port. Connections are not known here.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
-import msgspec
 import structlog
 import trio
-from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import (
     RpcError,
-    input_refused,
-    invalid_params,
     shutting_down,
     spawn_failed,
 )
-from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
-from haftd.asking import Asking, NoAnswer, Router, Void
+from haft_protocol.states import EndedBy
+from haftd.asking import Router
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.runtimes.base import (
     Call,
     Ended,
-    Grip,
-    Input,
-    InputRefused,
     Runtime,
-    ScreenShot,
     StartFailed,
     ToolFailed,
-    Wanted,
 )
 
-__all__ = ["Entry", "Skipped", "Supervisor", "Use", "changes"]
+from .use import Entry, Skipped, Use
+
+__all__ = ["Supervisor"]
 
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
-_SHOWN_KEPT = 4
-"""Screens that changes can be told against."""
-
 log = structlog.get_logger("haftd.supervisor")
-
-
-class Skipped(Exception):
-    """The tool is not run, and that is no failure; the argument says so."""
-
-    def __init__(self, said: str, by: str | UnsetType = UNSET) -> None:
-        super().__init__(said)
-        self.said = said
-        self.by = by
-
-
-Entry = Callable[[], Awaitable[tuple[Runtime, Call]]]
-"""What a use waits for before it runs; it returns what runs. Raises `Skipped`, or the `RpcError`
-with which the start is refused, as if the handle had never been admitted."""
-
-
-class Use:
-    """One use of a tool, from its start until nothing of it is left; also the runtime's port."""
-
-    __slots__ = (
-        "_early",
-        "_entry",
-        "_shown",
-        "asking",
-        "begun",
-        "done",
-        "ender",
-        "failure",
-        "grace_s",
-        "grip",
-        "handle",
-        "scope",
-        "written_to",
-    )
-
-    def __init__(
-        self,
-        handle: Handle,
-        grace_s: float,
-        router: Router | None = None,
-        entry: Entry | None = None,
-    ) -> None:
-        self.handle = handle
-        self._entry = entry
-        self.asking = Asking(handle, router)
-        self.grace_s = grace_s
-        self.scope = trio.CancelScope()
-        self.begun = trio.Event()
-        self.done = trio.Event()
-        self.grip: Grip | None = None
-        self.failure: RpcError | None = None
-        self.ender: EndedBy | None = None
-        self.written_to = 0
-        self._early: list[Callable[[], None]] = []
-        self._shown: dict[int, ScreenShot] = {}
-
-    @property
-    def is_held_back(self) -> bool:
-        """Whether it waits to be let in."""
-        return self._entry is not None
-
-    async def enter(self) -> tuple[Runtime, Call] | None:
-        """Wait until it may run; what runs now, where that was not known before."""
-        if self._entry is None:
-            return None
-        entered = await self._entry()
-        self._entry = None
-        return entered
-
-    def skip(self, skipped: Skipped) -> None:
-        """Say that the tool is not run, and that this is its result."""
-        self._entry = None
-        self.handle.end(
-            trio.current_time(),
-            result=skipped.said,
-            by=EndedBy("exit", skipped.by),
-            complete=True,
-        )
-        self.begin()
-
-    # -- the port: what the runtime reports
-
-    def started(self, grip: Grip) -> None:
-        """See `runtimes.base.Port`."""
-        self.grip = grip
-        self.handle.left_behind = self._left_behind
-        self.handle.start(
-            trio.current_time(),
-            pid=grip.pid,
-            command=grip.command,
-            terminal=grip.terminal,
-            rendering=grip.rendering,
-        )
-        self.begin()
-        self.asking.go_on()
-
-    def emit(self, data: bytes) -> None:
-        """See `runtimes.base.Port`."""
-        self.handle.emit(data, trio.current_time())
-
-    def written(self, number: int) -> None:
-        """See `runtimes.base.Port`."""
-        self.written_to = max(self.written_to, number)
-        self.handle.touch(trio.current_time())
-
-    def ended(self, end: Ended) -> None:
-        """See `runtimes.base.Port`."""
-        exit_ = None
-        if end.code is not None:
-            exit_ = Exit(code=end.code)
-        elif end.signal is not None:
-            exit_ = Exit(signal=end.signal)
-        by, failure = self._verdict(end)
-        self.handle.end(
-            trio.current_time(),
-            result=end.result if failure is None else None,
-            failure=failure,
-            raw=end.result is None and end.failure is None,
-            exit=exit_,
-            by=by,
-            limit=end.limit,
-            complete=end.output_complete,
-            unconfirmed=end.unconfirmed,
-        )
-        self.asking.end()
-
-    def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
-        """Who ended it, and the failure where it is not only the end that says it."""
-        if end.failure is not None:
-            said = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
-            return (EndedBy("exit") if end.natural else self.ender or EndedBy("exit")), said
-        if end.limit is not None:
-            return EndedBy("limit"), None
-        if end.natural:
-            return EndedBy("exit"), None
-        if self.ender is None:
-            return EndedBy("lost"), ToolError(fault(), transient=True)
-        return self.ender, None
-
-    def completed(self) -> None:
-        """See `runtimes.base.Port`."""
-        self.handle.complete(trio.current_time())
-
-    async def ask(self, question: Question) -> Any:
-        """See `runtimes.base.Port`."""
-        try:
-            return await self.asking.ask(question)
-        except Void:
-            # The runtime has said so itself; it ends what it does for this question.
-            return await trio.sleep_forever()
-        except NoAnswer as none:
-            raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
-
-    # -- what the verbs do to it
-
-    def write(self, item: Input) -> int:
-        """Queue input for the running tool; raises `RpcError` where it takes none."""
-        if self.grip is None:
-            raise AssertionError("input before the tool runs is queued by when_begun")
-        try:
-            number = self.grip.write(item)
-        except InputRefused as refused:
-            if refused.malformed:
-                raise invalid_params(str(refused), field="input") from None
-            raise input_refused(self.handle.tool, str(refused)) from None
-        self.handle.touch(trio.current_time())
-        return number
-
-    def when_begun(self, act: Callable[[], None]) -> None:
-        """Call `act` once the tool runs or could not be started, in the order of these calls."""
-        if self.begun.is_set():
-            act()
-        else:
-            self._early.append(act)
-
-    def screen(self, since: int | None = None) -> Screen | None:
-        """The terminal's screen, if there is one: whole, or what has changed since a revision that
-        was shown before."""
-        shot = self._shot()
-        if shot is None:
-            return None
-        before = None if since is None else self._shown.get(since)
-        self._shown[shot.revision] = shot
-        while len(self._shown) > _SHOWN_KEPT:
-            del self._shown[min(self._shown)]
-        now = _whole(shot)
-        return now if before is None else changes(_whole(before), now)
-
-    def picture(self) -> Screen | None:
-        """The terminal's whole screen, if there is one, for who keeps what was shown itself."""
-        shot = self._shot()
-        return None if shot is None else _whole(shot)
-
-    def _shot(self) -> ScreenShot | None:
-        return self.grip.screen() if self.grip is not None else None
-
-    def paint(self) -> bytes | None:
-        """The bytes that draw the terminal's screen, if there is one."""
-        return self.grip.paint() if self.grip is not None else None
-
-    def wanted(self) -> Wanted:
-        """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
-        return Wanted("busy") if self.grip is None else self.grip.wanted()
-
-    def hides_input(self) -> bool:
-        """Whether a line that is typed now is not shown, as a password is not."""
-        return self.grip is not None and self.grip.hides_input()
-
-    def begin(self) -> None:
-        """Let those go on who wait until it runs, or cannot."""
-        self.begun.set()
-        early, self._early = self._early, []
-        for act in early:
-            act()
-
-    def kill(self) -> None:
-        """End what runs without asking; the task that aborts it goes on and finds it gone."""
-        self.grace_s = 0.0
-        if self.grip is not None:
-            self.grip.kill()
-
-    def members(self) -> tuple[int, ...]:
-        """The pids of everything of it that lives, as of now."""
-        return () if self.grip is None else self.grip.members()
-
-    def _left_behind(self) -> tuple[LeftBehind, ...]:
-        if self.grip is None:
-            return ()
-        return tuple(LeftBehind(one.pid, one.command) for one in self.grip.left_behind())
-
-    def fail(self, error: RpcError) -> None:
-        """Say that the tool could not be started, also to those who wait for its end."""
-        self.failure = error
-        self.handle.on_news = None  # whoever started it is told
-        self.handle.end(
-            trio.current_time(),
-            failure=ToolError(error.message),
-            by=EndedBy("exit"),
-            complete=True,
-        )
-        self.asking.end()
-        self.begin()
 
 
 class Supervisor:
@@ -432,9 +178,7 @@ class Supervisor:
             use.done.set()
 
     def _keep_out(self, use: Use, refusal: RpcError) -> None:
-        """It was not let in: as if it had never been admitted, and no news to anybody but its caller,
-        who is told."""
-        use.handle.on_news = None
+        """It was not let in: as if it had never been admitted."""
         self._withdraw(use.handle)
         use.fail(refusal)
 
@@ -442,31 +186,6 @@ class Supervisor:
         """It could not be started: as if it had never been admitted."""
         self._withdraw(use.handle)
         use.fail(spawn_failed(why.rstrip("."), reason=reason))
-
-
-def changes(before: Screen, now: Screen) -> Screen:
-    """The screen for a reader that was shown `before`: only the rows that have changed, unless its
-    size has. Both are whole."""
-    old, new = before.lines, now.lines
-    if isinstance(old, UnsetType) or isinstance(new, UnsetType):
-        raise AssertionError("a whole screen has its lines")
-    if (before.rows, before.cols) != (now.rows, now.cols):
-        return now
-    changed = {str(at): text for at, text in enumerate(new) if old[at] != text}
-    return msgspec.structs.replace(now, lines=UNSET, changed=changed)
-
-
-def _whole(shot: ScreenShot) -> Screen:
-    return Screen(
-        rows=shot.rows,
-        cols=shot.cols,
-        cursor=shot.cursor,
-        alt=shot.alt,
-        title=shot.title,
-        revision=shot.revision,
-        lines=shot.lines,
-        scrollback=shot.scrollback,
-    )
 
 
 def _unstarted(by: EndedBy | None) -> RpcError:

@@ -60,19 +60,8 @@ class Client(Wire):
         return self
 
     def asked(self) -> Any:
-        """The next request of the daemon; other messages are kept."""
+        """The next request of the daemon."""
         return self.told("inquiry/ask")
-
-    def told(self, method: str) -> Any:
-        """The next message with that method."""
-        for at, message in enumerate(self._kept):
-            if message.get("method") == method:
-                return self._kept.pop(at)
-        while True:
-            message = self.receive()
-            if message.get("method") == method:
-                return message
-            self._kept.append(message)
 
     def reply(self, request: Mapping[str, Any], answer: object) -> None:
         """Answer a request of the daemon."""

@@ -63,17 +63,6 @@ class Host(Wire):
     def __enter__(self) -> Host:
         return self
 
-    def told(self, method: str) -> Any:
-        """The next message with that method."""
-        for at, message in enumerate(self._kept):
-            if message.get("method") == method:
-                return self._kept.pop(at)
-        while True:
-            message = self.receive()
-            if message.get("method") == method:
-                return message
-            self._kept.append(message)
-
     def asked(self) -> Any:
         return self.told("approval/ask")
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from haftd.host.gate import best_gate
+from haftd.runtimes import screen
+from haftd.runtimes.screen import load
 from tests.subreaper import subreaper
 
 
@@ -15,3 +18,35 @@ def adopting() -> Iterator[None]:
     best_gate()  # opened once a process, and kept: no test's leak
     with subreaper():
         yield
+
+
+class Clock:
+    """Every look at it finds a millisecond gone."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every piece that is drawn takes a millisecond."""
+    load()
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The sizes of all that the terminal library is given."""
+    sizes: list[int] = []
+    core = load()
+    feed = core.Terminal.feed
+
+    def watched(terminal: object, data: bytes) -> None:
+        sizes.append(len(data))
+        feed(terminal, data)
+
+    monkeypatch.setattr(core.Terminal, "feed", watched)
+    yield sizes

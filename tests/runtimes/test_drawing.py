@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -18,39 +16,6 @@ from . import kit
 
 COSTLY = b"a\x1b[9b" * 800
 """Few bytes that draw much, as far as the clock of these tests goes."""
-
-
-class Clock:
-    """Every look at it finds a millisecond gone."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything drawn takes a millisecond."""
-    load()
-    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The sizes of all that the terminal library is given."""
-    sizes: list[int] = []
-    core = load()
-    feed = core.Terminal.feed
-
-    def watched(terminal: object, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(terminal, data)
-
-    monkeypatch.setattr(core.Terminal, "feed", watched)
-    yield sizes
 
 
 def new(rows: int = 8, cols: int = 30) -> Screen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -12,44 +11,13 @@ from hypothesis import strategies as st
 
 from haftd.runtimes import pacing, screen
 from haftd.runtimes.keys import KeyPress
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.screen import Screen
 from haftd.runtimes.work import PIECE, cut
 
+from .conftest import Clock
 from .drawn import new, session, whole
 
 PRINTED = b"".join(b"\x1b[3%dmline %d\x1b[0m of many\r\n" % (n % 8, n) for n in range(400))
-
-
-class Clock:
-    """Every look at it finds a millisecond gone."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every piece that is drawn takes a millisecond."""
-    load()
-    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=Clock(), thread_time=Clock()))
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The sizes of all that the terminal library is given."""
-    sizes: list[int] = []
-    core = load()
-    feed = core.Terminal.feed
-
-    def watched(terminal: object, data: bytes) -> None:
-        sizes.append(len(data))
-        feed(terminal, data)
-
-    monkeypatch.setattr(core.Terminal, "feed", watched)
-    yield sizes
 
 
 async def a_pass() -> None:

@@ -21,7 +21,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Input
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .approved import approved
 from .base import Later, settled

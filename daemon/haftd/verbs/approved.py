@@ -26,9 +26,9 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.starting import Gate, Prepared
-from haftd.supervisor import Skipped
 from haftd.tools.approving import mode_of, render
 from haftd.tools.definition import Tool
+from haftd.use import Skipped
 
 from .base import Later, settled
 

@@ -16,7 +16,7 @@ from haftd.asking import NoAnswer, Void
 from haftd.caller import Caller
 from haftd.core.escapes import strip
 from haftd.daemon import Daemon
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .base import Later
 from .reading import plain_state

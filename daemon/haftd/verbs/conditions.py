@@ -15,7 +15,7 @@ from haft_protocol.methods import Wait
 from haft_protocol.states import Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.supervisor import Use
+from haftd.use import Use
 
 __all__ = ["Condition", "Reading", "condition_of"]
 

@@ -12,7 +12,7 @@ from haft_protocol.methods import HandlesListParams, HandlesListResult
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .base import Later
 

@@ -21,7 +21,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
 from haftd.core.text import last_line
 from haftd.daemon import Daemon
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .base import Later
 from .conditions import Condition, Reading, condition_of

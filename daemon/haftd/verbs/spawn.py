@@ -18,7 +18,7 @@ from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
 from haftd.starting import Prepared
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .approved import gate_of
 from .base import Later, settled

@@ -14,7 +14,7 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
-from haftd.supervisor import Use
+from haftd.use import Use
 
 from .base import Later
 from .reading import plain_state
