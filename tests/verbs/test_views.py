@@ -145,6 +145,8 @@ def test_a_pattern_waits_for_the_answer_and_not_for_the_echo(room: Room, argv: l
     assert not room.answered(waiting)
     go.touch()
     assert room.wire.finish(waiting)["waited"] == "matched"
+    # What is typed ahead of a prompt has the prompt in front of its answer.
+    assert room.call("fetch", id="one", wait="input", timeout_ms=20_000)["waited"] == "input"
     again = room.call(
         "apply", id="one", input={"line": "echo READY now"}, pattern="^READY", timeout_ms=20_000
     )
