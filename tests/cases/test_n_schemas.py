@@ -245,7 +245,8 @@ def test_RB070_the_names_are_the_same_after_a_restart_and_each_call_reaches_its_
     with daemon.connect() as wire:
         assert _shown(wire) == before
         for at, name in enumerate(names):
-            wire.call("spawn", tool=before[name], id=f"h{at}", wait="none")
-            state = wire.call("fetch", id=f"h{at}", wait="stopped", timeout_ms=20_000)
+            state = wire.call(
+                "spawn", tool=before[name], id=f"h{at}", wait="stopped", timeout_ms=20_000
+            )
             assert state["tool"] == name
             assert state["result"].strip() == name
