@@ -31,6 +31,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.dispatch import Dispatcher
+from haftd.errands import Errands
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report
@@ -183,6 +184,7 @@ def assemble(
         supervisor=supervisor,
         catalogue=catalogue,
         starter=starter,
+        errands=Errands(starter),
         facts=facts,
         audit=audit,
         notices=notices,

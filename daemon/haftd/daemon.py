@@ -31,6 +31,7 @@ from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.turns import Turns
+from haftd.errands import Errands
 from haftd.links import Links
 from haftd.settings import Settings
 from haftd.starting import Starter
@@ -70,6 +71,7 @@ class Daemon:
     supervisor: Supervisor
     catalogue: Catalogue
     starter: Starter
+    errands: Errands
     facts: Facts
     audit: Audit
     notices: Notices

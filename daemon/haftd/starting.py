@@ -12,8 +12,9 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import structlog
 import trio
@@ -192,27 +193,61 @@ class Starter:
     def own(self, name: str, argv: Sequence[str], limits: Mapping[str, float]) -> Call:
         """A call of the daemon's own, not a tool's: recorded, marked and held as any other. The
         program may open a window, so it gets what leads to the user's desktop."""
+        desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
+
+        def env_of(mark: str) -> dict[str, str]:
+            return build(
+                self.place.environ,
+                secret_env=self.settings.daemon.secret_env,
+                overlay=desktop,
+                mark=mark,
+                call="",
+            )
+
+        return self._errand(name, tuple(argv), self.place.root, env_of, limits, "pipe")
+
+    def errand(
+        self,
+        tool: Tool,
+        args: Mapping[str, Any],
+        context: CallContext,
+        client: Mapping[str, str | None] | None,
+        wall_s: float,
+    ) -> Call:
+        """A call of a tool's command that is no use of the tool: on pipes, with nothing to read, and
+        nobody holds it. Raises `RpcError`."""
+        resolved = replace(resolve(tool, args, context), terminal=False)
+        limits = {**resolved.limits, "wall_s": min(wall_s, resolved.limits.get("wall_s", wall_s))}
+        env_of = partial(self._env, resolved, client)
+        return self._errand(tool.name, resolved.argv, resolved.cwd, env_of, limits, "null")
+
+    def _errand(
+        self,
+        name: str,
+        argv: tuple[str, ...],
+        cwd: str,
+        env_of: Callable[[str], dict[str, str]],
+        limits: Mapping[str, float],
+        stdin: Literal["pipe", "null"],
+    ) -> Call:
         self._count += 1
         number, mark = self._count, str(Mark(self.place.home, self.place.instance, self._count))
-        desktop = dict.fromkeys(("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"), True)
-        env = build(
-            self.place.environ,
-            secret_env=self.settings.daemon.secret_env,
-            overlay=desktop,
-            mark=mark,
-            call="",
-        )
         cgroup = self._cgroup(mark)
         record = self._recorder(
             number, mark, cgroup, tool=name, command=argv[0], at=round(time.time(), 3)
         )
+        try:
+            env = env_of(mark)
+        except BaseException:
+            self._unmake(mark, cgroup)
+            raise
         return Call(
             tool=name,
-            argv=tuple(argv),
-            cwd=self.place.root,
+            argv=argv,
+            cwd=cwd,
             env=env,
             mark=mark,
-            stdin="pipe",
+            stdin=stdin,
             # Apart from standard error.
             output="outcome",
             limits=limits,
@@ -220,6 +255,20 @@ class Starter:
             record=record,
             make_room=self.registry.make_room,
             cgroup=cgroup,
+        )
+
+    def _env(
+        self, resolved: Invocation, client: Mapping[str, str | None] | None, mark: str
+    ) -> dict[str, str]:
+        return build(
+            self.place.environ,
+            client=client,
+            secret_env=self.settings.daemon.secret_env,
+            overlay=resolved.env_overlay,
+            terminal=resolved.terminal,
+            askpass=self.place.askpass,
+            mark=mark,
+            call=call_value(resolved.context_json, self._call_file(mark)),
         )
 
     def settled(self, call: Call, confirmed: bool) -> None:
@@ -261,18 +310,6 @@ class Starter:
         tool, args, context = ready.tool, ready.args, ready.context
         invocation, client = ready.invocation, ready.client
 
-        def env_of(resolved: Invocation) -> dict[str, str]:
-            return build(
-                self.place.environ,
-                client=client,
-                secret_env=self.settings.daemon.secret_env,
-                overlay=resolved.env_overlay,
-                terminal=resolved.terminal,
-                askpass=self.place.askpass,
-                mark=mark,
-                call=call_value(resolved.context_json, self._call_file(mark)),
-            )
-
         record = self._recorder(
             number,
             mark,
@@ -288,13 +325,18 @@ class Starter:
 
         def again(answers: Mapping[str, Any]) -> Call:
             once_more = resolve(tool, args, replace(context, answers=dict(answers)))
-            return replace(first, argv=once_more.argv, cwd=once_more.cwd, env=env_of(once_more))
+            return replace(
+                first,
+                argv=once_more.argv,
+                cwd=once_more.cwd,
+                env=self._env(once_more, client, mark),
+            )
 
         first = Call(
             tool=tool.name,
             argv=invocation.argv,
             cwd=invocation.cwd,
-            env=env_of(invocation),
+            env=self._env(invocation, client, mark),
             mark=mark,
             terminal=invocation.terminal,
             stdin=invocation.stdin,
