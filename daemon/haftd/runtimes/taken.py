@@ -6,7 +6,6 @@ a terminal counts as read: nobody will read any more.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import os
@@ -20,6 +19,8 @@ __all__ = ["Reads", "unread_bytes"]
 
 _IN_ACCESS = 1
 _INT = struct.Struct("i")
+_EVENT = struct.Struct("iIII")
+_OVERFLOW = -1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -42,32 +43,88 @@ def unread_bytes(slave: str) -> int:
         os.close(fd)
 
 
+class _Watcher:
+    """One instance of inotify for a loop, and what it watches. To close one takes the kernel up to
+    some 15 ms, in which the loop would stand still; to watch a file and to leave it costs nothing."""
+
+    def __init__(self) -> None:
+        self.fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._reads: dict[int, Reads] = {}
+        if self.fd >= 0:
+            trio.lowlevel.spawn_system_task(self._run)
+
+    def watch(self, reads: Reads, path: str) -> int:
+        """Watch a file; -1 where it cannot be."""
+        if self.fd < 0:
+            return -1
+        number: int = _libc.inotify_add_watch(self.fd, os.fsencode(path), _IN_ACCESS)
+        if number >= 0:
+            self._reads[number] = reads
+        return number
+
+    def leave(self, number: int) -> None:
+        """Watch it no more."""
+        del self._reads[number]
+        _libc.inotify_rm_watch(self.fd, number)
+
+    async def _run(self) -> None:
+        """Tell of what was read, for as long as the loop runs."""
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(self.fd)
+                data = os.read(self.fd, 65_536)
+                # No name follows an event of the file itself.
+                for number, *_ in _EVENT.iter_unpack(data):
+                    if reads := self._reads.get(number):
+                        reads.came.set()
+                    elif number == _OVERFLOW:
+                        for reads in self._reads.values():
+                            reads.came.set()
+        finally:
+            os.close(self.fd)
+            self.fd = -1
+
+
+_watcher: trio.lowlevel.RunVar[_Watcher] = trio.lowlevel.RunVar("reads of terminals")
+
+
+def _the_watcher() -> _Watcher:
+    try:
+        return _watcher.get()
+    except LookupError:
+        one = _Watcher()
+        if one.fd >= 0:
+            _watcher.set(one)
+        return one
+
+
 class Reads:
-    """The reads of one terminal, as events; there is one only while somebody waits for them."""
+    """The reads of one terminal, as events, watched while this is entered; of each terminal there is
+    one at a time."""
 
     def __init__(self, slave: str) -> None:
-        fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if fd >= 0 and _libc.inotify_add_watch(fd, os.fsencode(slave), _IN_ACCESS) < 0:
-            os.close(fd)
-            fd = -1
-        self._fd: int = fd
+        self.came = trio.Event()
+        self._slave = slave
+        self._watcher: _Watcher | None = None
+        self._number = -1
 
     def __enter__(self) -> Reads:
+        self._watcher = _the_watcher()
+        self._number = self._watcher.watch(self, self._slave)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
+        if self._watcher is not None and self._number >= 0:
+            self._watcher.leave(self._number)
 
     def clear(self) -> None:
         """Forget the reads that were."""
-        if self._fd >= 0:
-            with contextlib.suppress(BlockingIOError):
-                os.read(self._fd, 4096)
+        if self.came.is_set():
+            self.came = trio.Event()
 
     async def wait(self) -> None:
         """Wait for the next read."""
-        if self._fd >= 0:
-            await trio.lowlevel.wait_readable(self._fd)
-        else:  # No instance of inotify is to be had: the patience alone decides.
+        if self._number >= 0:
+            await self.came.wait()
+        else:  # It cannot be watched: the patience alone decides.
             await trio.sleep_forever()

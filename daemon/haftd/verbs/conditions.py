@@ -88,11 +88,13 @@ class _Evidence:
     until: float = 0.0
     lengths_ms: list[int] = field(default_factory=list)
 
-    def see(self, within_ms: int, now: float) -> None:
-        """Take note of a wait that was seen."""
-        if not any(abs(within_ms - known) <= known / 10 + 5 for known in self.lengths_ms):
-            self.lengths_ms.append(within_ms)
-            self.until = max(self.until, now + within_ms / 1000 + _BETWEEN_LOOKS_S)
+    def see(self, within_ms: int, now: float) -> bool:
+        """Take note of a wait that was seen; say whether none of such a length was."""
+        if any(abs(within_ms - known) <= known / 10 + 5 for known in self.lengths_ms):
+            return False
+        self.lengths_ms.append(within_ms)
+        self.until = max(self.until, now + within_ms / 1000 + _BETWEEN_LOOKS_S)
+        return True
 
     def enough_at(self) -> float:
         return min(max(self.until, self.since + _STILL_S), self.since + _LONGEST_STILL_S)
@@ -140,11 +142,13 @@ class _InputCondition(Condition):
             return "input"
         if self._evidence is None:
             self._evidence = _Evidence(now)
-        self._evidence.see(within_ms, now)
+        is_new = self._evidence.see(within_ms, now)
         enough_at = self._evidence.enough_at()
         if now >= enough_at:
             return "input"
-        self._due = min(now + _BETWEEN_LOOKS_S, enough_at)
+        # What comes of a wait of a new length is seen at its end: often one that does not end (node).
+        pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _SETTLED_S) if is_new else _BETWEEN_LOOKS_S
+        self._due = min(now + pause, enough_at)
         return None
 
     def look_again(self) -> float:

@@ -28,24 +28,35 @@ async def until(
     """Return what `holds` gives as soon as it is not None, or None at the deadline.
 
     `look_again` says when (trio's clock) `holds` may become true although nothing happens, as
-    quiet does; it is asked again each time.
+    quiet does; it is asked again each time, and after every change: that may be sooner than it was.
     """
     found = holds()
     if found is not None:
         return found
     bell = trio.Event()
+    timer = trio.CancelScope()
+
+    def due() -> float:
+        return deadline if look_again is None else min(deadline, look_again())
 
     def ring() -> None:
         nonlocal found
-        if found is None and (found := holds()) is not None:
+        if found is not None:
+            return
+        found = holds()
+        if found is not None:
             bell.set()
+        elif look_again is not None and (sooner := due()) < timer.deadline:
+            # Later it may come to lie with every change; a timer that is early finds that out.
+            timer.deadline = sooner
 
     watched = tuple(handles)
     for handle in watched:
         handle.listen(ring)
     try:
         while True:
-            with trio.move_on_at(deadline if look_again is None else min(deadline, look_again())):
+            timer = trio.CancelScope(deadline=due())
+            with timer:
                 await bell.wait()
             if found is None:
                 found = holds()
