@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .client import Haft
     from .errors import (
         ConnectionLost,
+        Declined,
         HaftError,
         Misplaced,
         NotRunning,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConnectionLost",
+    "Declined",
     "Haft",
     "HaftError",
     "Misplaced",

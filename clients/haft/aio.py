@@ -7,6 +7,14 @@ A frame is never cut by a cancellation: what is to be sent goes through one buff
     async with haft.aio.connect(autostart=True) as haft:
         await haft.spawn("run", "build", {"argv": ["make"]})
         await haft.await_(all=["build"])
+
+A host that can be asked gives `answer` (a tool's questions) and `approve` (a person's word):
+
+    async def answer(inquiry):
+        return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
+
+    async with haft.aio.connect(answer=answer) as haft:
+        print((await haft.call_tool("fs_modify_file", {"path": "a.txt"}))["result"])
 """
 
 from __future__ import annotations
@@ -20,6 +28,8 @@ from typing import Any, Unpack
 import trio
 from msgspec import Raw
 
+from haft_protocol.approvals import ASK_APPROVAL
+from haft_protocol.inquiries import ASK
 from haft_protocol.methods import (
     AwaitResult,
     HandleInfo,
@@ -36,7 +46,9 @@ from haft_protocol.states import HandleState
 
 from .connecting import find_socket, open_socket
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
+from .hosting import HostingOnTrio
 from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
+from .serving import Answerer, Approver, Server, Serving, servers
 from .wire import Conversation, result_of
 
 __all__ = ["Haft", "connect"]
@@ -54,10 +66,14 @@ async def connect(
     name: str = "haft-trio",
     timeout: float = 5.0,
     hear: Callable[[str, Raw], None] | None = None,
+    answer: Answerer | None = None,
+    approve: Approver | None = None,
 ) -> AsyncIterator[Haft]:
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
-    `hear` is called with each notification of the daemon; it must not block.
+    `hear` is called with each notification of the daemon; it must not block. `answer` is awaited
+    with each question that the daemon has for this client, `approve` with each action that waits
+    for a person's word; raising `Declined` leaves one to others. Each runs in a task of its own.
     """
     path = find_socket(socket)
     try:
@@ -68,12 +84,20 @@ async def connect(
         from .autostart import start_and_connect
 
         connected = await trio.to_thread.run_sync(lambda: start_and_connect(path, timeout=timeout))
-    haft = Haft(connected, session=session, root=root, name=name, hear=hear)
+    haft = Haft(
+        connected,
+        session=session,
+        root=root,
+        name=name,
+        hear=hear,
+        served=servers(answer, approve),
+    )
     fault: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
+            nursery.start_soon(haft._serve, nursery.cancel_scope)
             try:
                 yield haft
             except (trio.Cancelled, GeneratorExit):
@@ -84,11 +108,12 @@ async def connect(
             nursery.cancel_scope.cancel()
     finally:
         haft._close()
+    fault = fault or haft._serving.broken
     if fault is not None:
         raise fault
 
 
-class Haft:
+class Haft(HostingOnTrio):
     """A connection; made by `connect`."""
 
     def __init__(
@@ -99,16 +124,23 @@ class Haft:
         root: str | None,
         name: str,
         hear: Callable[[str, Raw], None] | None,
+        served: Mapping[str, Server],
     ) -> None:
         connected.setblocking(False)
         self._socket = connected
-        self._wire = Conversation(hear)
+        self._hear = hear
+        self._wire = Conversation(self._heard)
+        self._serving = Serving(self._wire, served, self._flush)
+        self._wire.take_request = self._serving.take
         self._session = session
         self._root = root
         self._bells: dict[int, trio.Event] = {}
         self._more = trio.Event()
         self._lost: HaftError | None = None
-        self._hello = self._wire.request("initialize", hello(name, session))
+        can = {"inquiry": ASK in served, "approval": ASK_APPROVAL in served}
+        self._hello = self._wire.request(
+            "initialize", hello(name, session, **{key: True for key, able in can.items() if able})
+        )
         self._server: InitializeResult | None = None
 
     # ── any method ──────────────────────────────────────────────────────────────────────────
@@ -282,6 +314,17 @@ class Haft:
         return document
 
     # ── the wire ────────────────────────────────────────────────────────────────────────────
+
+    def _heard(self, method: str, params: Raw) -> None:
+        if method == "$/cancelRequest":
+            self._serving.cancel(params)
+        elif self._hear is not None:
+            self._hear(method, params)
+
+    async def _serve(self, all_of_it: trio.CancelScope) -> None:
+        await self._serving.run()
+        self._flush()
+        all_of_it.cancel()
 
     def _check(self) -> None:
         if self._lost is not None:

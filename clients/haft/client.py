@@ -37,6 +37,7 @@ from haft_protocol.states import HandleState
 
 from .connecting import find_socket, open_socket
 from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
+from .hosting import Hosting
 from .requests import (
     Common,
     Reading,
@@ -57,7 +58,7 @@ _PATIENCE_S = 30.0
 _CHUNK = 1 << 18
 
 
-class Haft:
+class Haft(Hosting):
     """A connection; `connect` makes one, `close` or the end of the `with` block ends it."""
 
     def __init__(

@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "ConnectionLost",
+    "Declined",
     "HaftError",
     "Misplaced",
     "NotRunning",
@@ -59,3 +60,7 @@ class ReplyTimeout(HaftError, TimeoutError):
 
 class ProtocolFault(HaftError):
     """The other side broke the protocol, or is another program, or another user's."""
+
+
+class Declined(HaftError):
+    """Raised by a program that the daemon asks: it leaves the question to others."""

@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 _DEFAULT_WAIT_S = 10.0
 _READING = frozenset({"spawn", "fetch", "apply"})
-_ROOTED = frozenset({"spawn", "tools/list", "tools/reload"})
+_ROOTED = frozenset({"spawn", "tools/call", "tools/list", "tools/describe", "tools/reload"})
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {}
 
 
@@ -61,12 +61,12 @@ def given(**fields: object) -> dict[str, object]:
     return {k: v for k, v in fields.items() if v is not None and v is not UNSET}
 
 
-def hello(name: str, session: str | None) -> dict[str, object]:
-    """The params of `initialize` for a client of this name."""
+def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, object]:
+    """The params of `initialize` for a client of this name, with what it can be asked."""
     return {
         "client": {"name": name, "version": __version__},
         "protocol": 1,
-        **given(session=session),
+        **given(session=session, capabilities=capabilities or None),
     }
 
 
@@ -119,6 +119,10 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
     if method == "abort":
         return _seconds(params.get("grace_ms"), 1000.0, 60.0)
+    if method == "turn/end":
+        return _seconds(params.get("timeout_ms"), 1000.0, 60.0)
+    if method == "tools/call":
+        return None
     if method == "await":
         return _seconds(params.get("timeout_secs"), 1.0, None)
     if method in ("session/close", "daemon/shutdown"):

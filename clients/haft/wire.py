@@ -15,7 +15,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import ProtocolFault, RemoteError
 
-__all__ = ["Answer", "Conversation", "result_of"]
+__all__ = ["Answer", "Conversation", "Id", "result_of"]
+
+Id = int | str | None
+"""What a request of the daemon is known by."""
 
 Answer = Raw | RemoteError
 """What came back for a request: the result as JSON, or the error."""
@@ -45,6 +48,8 @@ class Conversation:
 
     def __init__(self, hear: Callable[[str, Raw], None] | None = None) -> None:
         self._hear = hear
+        self.take_request: Callable[[Id, str, Raw], bool] | None = None
+        """Called with each request of the daemon; false where nobody serves it."""
         self._last = 0
         self._partial = bytearray()
         self._scanned = 0
@@ -66,6 +71,15 @@ class Conversation:
         if numbered:
             self.to_send += _line([message for _, message in numbered])
         return [number for number, _ in numbered]
+
+    def answer(self, request: Id, result: object) -> None:
+        """Queue the answer to a request of the daemon."""
+        self.to_send += _line({"jsonrpc": "2.0", "id": request, "result": result})
+
+    def refuse(self, request: Id, code: int, message: str) -> None:
+        """Queue an error as the answer to a request of the daemon."""
+        error = {"code": code, "message": message}
+        self.to_send += _line({"jsonrpc": "2.0", "id": request, "error": error})
 
     def forget(self, number: int) -> None:
         """Stop waiting for a reply and ask the daemon to cancel the request."""
@@ -118,11 +132,14 @@ class Conversation:
 
     def _sort(self, message: _Message, arrived: list[int]) -> None:
         if not isinstance(message.method, UnsetType):
-            if not isinstance(message.id, UnsetType):
-                self.to_send += _line(_refusal(message.id, message.method))
-            elif self._hear is not None:
-                params = Raw(b"{}") if isinstance(message.params, UnsetType) else message.params
-                self._hear(message.method, params.copy())
+            params = Raw(b"{}") if isinstance(message.params, UnsetType) else message.params.copy()
+            if isinstance(message.id, UnsetType):
+                if self._hear is not None:
+                    self._hear(message.method, params)
+            elif self.take_request is None or not self.take_request(
+                message.id, message.method, params
+            ):
+                self.refuse(message.id, -32601, f"This client does not serve {message.method!r}.")
             return
         if isinstance(message.error, UnsetType):
             answer: Answer = (
@@ -156,11 +173,3 @@ def _remote(error: _Error) -> RemoteError:
     data: Mapping[str, Any] = error.data if isinstance(error.data, dict) else {}
     kind = data.get("kind")
     return RemoteError(error.code, kind if isinstance(kind, str) else "", error.message, error.data)
-
-
-def _refusal(request: int | str | None, method: str) -> dict[str, object]:
-    return {
-        "jsonrpc": "2.0",
-        "id": request,
-        "error": {"code": -32601, "message": f"This client does not serve {method!r}."},
-    }

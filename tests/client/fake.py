@@ -58,6 +58,7 @@ class FakeDaemon:
         self.answer = answer
         self.requests: list[dict[str, Any]] = []
         self.notifications: list[dict[str, Any]] = []
+        self.replies: list[dict[str, Any]] = []
         self.peers: list[Peer] = []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
@@ -112,7 +113,7 @@ class FakeDaemon:
 
     def _one(self, message: dict[str, Any], peer: Peer) -> dict[str, Any] | None:
         if "id" not in message or "method" not in message:
-            self.notifications.append(message)
+            (self.notifications if "method" in message else self.replies).append(message)
             return None
         self.requests.append(message)
         envelope = {"jsonrpc": "2.0", "id": message["id"]}

@@ -136,8 +136,8 @@ async def test_notifications_are_heard(serve: Serve) -> None:
 async def test_both_clients_offer_the_same() -> None:
     from haft.client import Haft
 
-    plain = {name for name in vars(Haft) if not name.startswith("_")}
-    on_trio = {name for name in vars(aio.Haft) if not name.startswith("_")}
+    plain = {name for name in dir(Haft) if not name.startswith("_")}
+    on_trio = {name for name in dir(aio.Haft) if not name.startswith("_")}
     # A blocking client starts and finishes calls by hand, where trio has tasks.
     assert plain - on_trio == {"connect", "close", "fileno", "raw", "start", "finish"}
     assert on_trio - plain == set()

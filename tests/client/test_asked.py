@@ -1,0 +1,183 @@
+"""A program on trio that is asked: what tools want to know, and what waits for a person's word."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from haft import Declined, RemoteError, aio
+from haft_protocol.approvals import Approval, Decided
+from haft_protocol.inquiries import Inquiry
+from tests.client.conftest import Serve
+from tests.e2e.inquiring import asking, tool
+from tests.running import RunningDaemon
+
+TOOLS = (
+    tool("one", asking("sure"), more="parameters = {}")
+    + tool("two", asking("name", "Text"), asking("again", "Text"), more="parameters = {}")
+    + tool("both", asking("sure"), more='parameters = {}\nrun = "ask"')
+)
+
+
+@pytest.fixture(scope="module")
+def asking_daemon() -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
+    daemon.tools(TOOLS)
+    yield daemon.start()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def place(asking_daemon: RunningDaemon, monkeypatch: pytest.MonkeyPatch) -> RunningDaemon:
+    """A daemon with tools that ask, which clients find."""
+    monkeypatch.setenv("HAFT_SOCKET", str(asking_daemon.socket))
+    return asking_daemon
+
+
+async def test_a_question_is_answered_by_the_program_that_called(place: RunningDaemon) -> None:
+    asked: list[Inquiry] = []
+
+    async def answer(inquiry: Inquiry) -> object:
+        asked.append(inquiry)
+        return f"{inquiry.question.id}!"
+
+    async with aio.connect(answer=answer) as haft:
+        done = await haft.call_tool("two", call_id="c1", context={"said": "hi"})
+    assert json.loads(done["result"]) == {"name": "name!", "again": "again!"}
+    assert [one.question.id for one in asked] == ["name", "again"]
+    assert {one.inquiry_id for one in asked} == {"tool_call.two.c1"}
+    assert asked[0].context == {"said": "hi"}
+
+
+async def test_questions_are_answered_side_by_side(place: RunningDaemon) -> None:
+    both_are_asked = trio.Event()
+    asked: list[str] = []
+    results: list[dict[str, Any]] = []
+
+    async def answer(inquiry: Inquiry) -> object:
+        asked.append(inquiry.call_id)
+        if len(asked) == 2:
+            both_are_asked.set()
+        await both_are_asked.wait()
+        return True
+
+    async with aio.connect(answer=answer) as haft, trio.open_nursery() as nursery:
+
+        async def call(name: str) -> None:
+            results.append(await haft.call_tool("one", call_id=name))
+
+        nursery.start_soon(call, "a")
+        nursery.start_soon(call, "b")
+    assert sorted(asked) == ["a", "b"]
+    assert [json.loads(one["result"]) for one in results] == [{"sure": True}] * 2
+
+
+async def test_who_declines_leaves_the_question_to_another(place: RunningDaemon) -> None:
+    async def decline(inquiry: Inquiry) -> object:
+        raise Declined("not my business")
+
+    async def agree(inquiry: Inquiry) -> object:
+        return True
+
+    async with aio.connect(answer=agree, session="s") as other:
+        await other.ping()
+        async with aio.connect(answer=decline, session="s") as haft:
+            done = await haft.call_tool("one")
+    assert json.loads(done["result"]) == {"sure": True}
+
+
+async def test_a_question_answered_elsewhere_is_withdrawn(place: RunningDaemon) -> None:
+    asked, withdrawn = trio.Event(), trio.Event()
+
+    async def think(inquiry: Inquiry) -> object:
+        asked.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            withdrawn.set()
+
+    async with (
+        aio.connect(answer=think, session="elsewhere") as haft,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(haft.call_tool, "one")
+        await asked.wait()
+        (open_one,) = (await haft.call("inquiries/list")).inquiries
+        await haft.call("inquiries/answer", inquiry_id=open_one.inquiry_id, answer=True)
+        await withdrawn.wait()
+
+
+async def test_a_person_gives_the_word_and_the_answer(place: RunningDaemon) -> None:
+    seen: list[str] = []
+
+    async def approve(approval: Approval) -> Any:
+        seen.append(approval.action)
+        return "allow" if len(seen) == 1 else Decided("deny", reason="enough")
+
+    async def answer(inquiry: Inquiry) -> object:
+        return True
+
+    async with aio.connect(answer=answer, approve=approve) as haft:
+        assert json.loads((await haft.call_tool("both"))["result"]) == {"sure": True}
+        with pytest.raises(RemoteError, match="enough") as refused:
+            await haft.call_tool("both")
+    assert refused.value.code == -32007 and seen == ["call", "call"]
+
+
+async def test_a_fault_of_the_program_is_its_own_and_told_to_nobody(place: RunningDaemon) -> None:
+    async def broken(inquiry: Inquiry) -> object:
+        raise KeyError("a secret of the program")
+
+    with pytest.raises(KeyError, match="a secret of the program"):
+        async with aio.connect(answer=broken, session="broken") as haft:
+            await haft.call_tool("one")
+    assert "a secret of the program" not in place.log.read_text()
+
+
+async def test_an_answer_that_is_no_json_is_the_programs_fault(place: RunningDaemon) -> None:
+    async def answer(inquiry: Inquiry) -> object:
+        return object()
+
+    with pytest.raises(TypeError):
+        async with aio.connect(answer=answer, session="no-json") as haft:
+            await haft.call_tool("one")
+
+
+async def test_a_client_says_what_it_can_be_asked_and_refuses_the_rest(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+
+    async def answer(inquiry: Inquiry) -> object:
+        raise AssertionError("what cannot be read is not asked")
+
+    async with aio.connect(answer=answer) as haft:
+        await haft.ping()
+        for number, method in ((7, "inquiry/ask"), ("x", "approval/ask"), (9, "other")):
+            daemon.peers[0].send({"jsonrpc": "2.0", "id": number, "method": method, "params": {}})
+        await haft.ping()
+        while len(daemon.replies) < 3:
+            await haft.ping()
+    assert daemon.calls("initialize")[0]["capabilities"] == {"inquiry": True}
+    assert {r["id"]: r["error"]["code"] for r in daemon.replies} == {
+        7: -32602,
+        "x": -32601,
+        9: -32601,
+    }
+
+
+async def test_a_turn_is_begun_and_ended(place: RunningDaemon) -> None:
+    async with aio.connect(session="turns") as haft:
+        assert await haft.begin_turn() == 1
+        await haft.call_tool("run", {"action": "spawn", "id": "a", "argv": ["sleep", "60"]})
+        ended = await haft.end_turn()
+        assert [one.id for one in ended.handles] == ["a"] and ended.turn == 1
+        assert [(one.id, one.kind) for one in await haft.notices()] == [("a", "tool.failed")]
+        assert await haft.notices() == ()
