@@ -35,14 +35,13 @@ from haft_protocol.errors import RpcError, not_approved, shutting_down
 from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.remembered import Remembered
 from haftd.links import Link, Links, Unreachable
 
 __all__ = ["Approvals", "Request", "Verdict"]
 
 AGAIN = 2
 """How often a client that decided in a way that cannot be is asked again."""
-
-_MOST_REMEMBERED = 4_096
 
 T = TypeVar("T")
 log = structlog.get_logger("haftd.approvals")
@@ -62,9 +61,9 @@ class Request(Generic[T]):
     bound_to: Hashable = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
+    def about(self) -> tuple[str, str, str]:
         """What a word about it can be remembered under."""
-        return self.approval.session, self.approval.tool, self.action
+        return "approval", self.approval.tool, self.action
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ class _Open(Generic[T]):
 
 
 class Approvals:
-    """What waits, and what is remembered. `members` names the connections of a session, in order;
+    """What waits. `remembered` holds the words that count for longer; `members` names the connections of a session, in order;
     `record` writes each decision into the audit log."""
 
     def __init__(
@@ -102,15 +101,14 @@ class Approvals:
         members: Callable[[str], Iterable[Caller]],
         record: Callable[..., None],
         timeout_s: float,
-        is_in_turn: Callable[[str], bool] = lambda session: False,
+        remembered: Remembered,
     ) -> None:
         self._links = links
-        self._is_in_turn = is_in_turn
+        self._remembered = remembered
         self._members = members
         self._record = record
         self._timeout_s = timeout_s
         self._open: dict[str, _Open[Any]] = {}
-        self._remembered: dict[tuple[str, str, str], tuple[Hashable, Decided]] = {}
 
     def new_id(self) -> str:
         """An id that nothing that waits has; not to be guessed from another."""
@@ -121,9 +119,9 @@ class Approvals:
     async def seek(self, request: Request[T]) -> Verdict[T]:
         """Wait for a word. Raises `RpcError` (not_approved, shutting_down). Cancelled, it waits no
         more, and nobody is asked any more."""
-        bound_to, known = self._remembered.get(request.key, (None, None))
-        if known is not None and bound_to == request.bound_to:
-            return _verdict(request, known, None)
+        known = self._remembered.find(request.approval.session, request.about, request.bound_to)
+        if known is not None:
+            return _verdict(request, known.said, None)
         one = _Open(request)
         self._open[request.approval.approval_id] = one
         try:
@@ -164,22 +162,11 @@ class Approvals:
         return True
 
     def close(self, session: str) -> None:
-        """The session is closed: what waits in it is refused, and its words are forgotten."""
+        """The session is closed: what waits in it is refused."""
         for one in list(self._open.values()):
             asked = one.request.approval
             if asked.session == session and not one.settled.is_set():
                 one.refuse(not_approved(asked.tool, asked.action, "its session was closed"))
-        self._remembered = {
-            key: word for key, word in self._remembered.items() if key[0] != session
-        }
-
-    def end_turn(self, session: str) -> None:
-        """Its turn is over: the words for it are forgotten."""
-        self._remembered = {
-            key: (bound_to, word)
-            for key, (bound_to, word) in self._remembered.items()
-            if key[0] != session or word.remember != "turn"
-        }
 
     def stop(self) -> None:
         """The daemon stops: nothing waits any more."""
@@ -197,18 +184,17 @@ class Approvals:
             if decided.decision != "deny":
                 raise
             refusal = error
-        is_in_turn = decided.remember == "turn" and self._is_in_turn(request.handle.session)
-        if decided.remember == "session" or is_in_turn:
-            self._remember(request, decided)
+        if not isinstance(decided.remember, UnsetType):
+            self._remembered.keep(
+                request.approval.session,
+                request.about,
+                decided,
+                decided.remember,
+                request.bound_to,
+            )
         self._write_down(request, decided, by)
         one.verdict, one.refusal = verdict, refusal
         one.settled.set()
-
-    def _remember(self, request: Request[T], decided: Decided) -> None:
-        self._remembered.pop(request.key, None)
-        self._remembered[request.key] = request.bound_to, decided
-        if len(self._remembered) > _MOST_REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
 
     def _write_down(self, request: Request[T], decided: Decided, by: Caller) -> None:
         more = {"remember": decided.remember, "reason": decided.reason}

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 import structlog
 import trio
+from msgspec import UnsetType
 
+from haft_protocol.approvals import Remember
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Question, Secret
 from haftd.core.handles import Handle
@@ -72,6 +74,9 @@ class Router(Protocol):
 
     def describe(self, asked: Asked) -> Inquiry:
         """What whoever may answer is told."""
+
+    def remember(self, asked: Asked, answer: Any, until: Remember | UnsetType) -> None:
+        """Give this answer again when the same program asks the same, if it can be remembered."""
 
     async def route(self, asked: Asked) -> None:
         """Look for an answer while it is asked; cancelled when it has ended otherwise. Returning

@@ -26,6 +26,7 @@ from haftd.connection import Rim
 from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
+from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
@@ -99,6 +100,7 @@ def assemble(
     catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable, builtin=BUILTIN)
     notices = Notices()
     turns = Turns()
+    remembered = Remembered(turns.is_begun)
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
     links = Links()
@@ -138,7 +140,7 @@ def assemble(
         catalogue=catalogue,
         news=news,
         registry=registry,
-        desk=Desk(_backends(parts.settings, links, sessions, command), answered),
+        desk=Desk(_backends(parts.settings, links, sessions, command), answered, remembered),
         journal=parts.journal,
         runtimes={
             "stdio": ProcessRuntime(),
@@ -179,7 +181,7 @@ def assemble(
             lambda name: _members(sessions, name),
             audit.record,
             own.approval_timeout_s,
-            turns.is_begun,
+            remembered,
         ),
         supervisor=supervisor,
         catalogue=catalogue,
@@ -190,6 +192,7 @@ def assemble(
         notices=notices,
         subscriptions=subscriptions,
         turns=turns,
+        remembered=remembered,
         reload=_reloader(parts, catalogue, facts, audit, registry),
         stir=stir,
         stop=stop,

@@ -29,6 +29,7 @@ from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
+from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.turns import Turns
 from haftd.errands import Errands
@@ -77,6 +78,7 @@ class Daemon:
     notices: Notices
     subscriptions: Subscriptions
     turns: Turns
+    remembered: Remembered
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]

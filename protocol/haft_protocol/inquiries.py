@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from .approvals import Remember
 from .questions import (
     Answer,
     AnswerType,
@@ -23,7 +24,16 @@ from .questions import (
     check_answer,
 )
 
-__all__ = ["ASK", "Inquiry", "Target", "inquiry_id", "read_reply", "schema"]
+__all__ = [
+    "ASK",
+    "Inquiry",
+    "Target",
+    "check_remember",
+    "inquiry_id",
+    "read_lasting",
+    "read_reply",
+    "schema",
+]
 
 ASK = "inquiry/ask"
 """The request that a client with the capability `inquiry` gets."""
@@ -55,10 +65,17 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Whether the answer is kept from everybody but the tool."""
         return isinstance(self.question.answer_type, Secret)
 
+    @property
+    def can_be_remembered(self) -> bool:
+        """Whether an answer may count for longer than this once: not a secret, and not what a model
+        is asked, which has to think each time."""
+        return self.target in ("caller", "user") and not self.is_secret
+
 
 class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: Any
     inquiry_id: str | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
@@ -87,10 +104,26 @@ def schema(inquiry: str, answer_type: AnswerType) -> dict[str, Any]:
 
 def read_reply(inquiry: Inquiry, reply: object) -> Answer:
     """The answer in `{"answer": …}`, which may name its `inquiry_id`; raises `InvalidAnswer`."""
+    return read_lasting(inquiry, reply)[0]
+
+
+def read_lasting(inquiry: Inquiry, reply: object) -> tuple[Answer, Remember | UnsetType]:
+    """The same, with how long it counts, by `remember`; raises `InvalidAnswer`."""
     try:
         said = msgspec.convert(reply, _Reply)
     except msgspec.ValidationError:
-        raise InvalidAnswer('an answer is an object {"answer": …}') from None
+        raise InvalidAnswer('an answer is an object {"answer": …, "remember"?}') from None
     if said.inquiry_id is not UNSET and said.inquiry_id != inquiry.inquiry_id:
         raise InvalidAnswer("the answer is for another inquiry")
-    return check_answer(inquiry.question, said.answer)
+    check_remember(inquiry, said.remember)
+    return check_answer(inquiry.question, said.answer), said.remember
+
+
+def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
+    """Raise `InvalidAnswer` where an answer cannot be remembered and is to be."""
+    if remember is not UNSET and not inquiry.can_be_remembered:
+        what = "a secret" if inquiry.is_secret else "what a model is asked"
+        raise InvalidAnswer(
+            f"the answer to question {inquiry.question.id!r} cannot be remembered, as it is {what}; "
+            "leave `remember` out"
+        )

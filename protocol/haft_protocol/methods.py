@@ -441,11 +441,13 @@ class InquiriesListResult(msgspec.Struct, frozen=True):
 
 class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
     """Answer what is asked, for a person. With `question` it is given only while that one is asked:
-    a tool asks all of its questions under one `inquiry_id`."""
+    a tool asks all of its questions under one `inquiry_id`. With `remember` it is given again to the
+    same tool that asks the same."""
 
     inquiry_id: Annotated[str, Meta(max_length=512)]
     answer: Any
     question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
 
     def __repr__(self) -> str:
         return f"InquiriesAnswerParams(inquiry_id={self.inquiry_id!r}, …)"

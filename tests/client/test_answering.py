@@ -105,6 +105,16 @@ def test_an_answer_is_of_the_type_that_is_asked_for(
     assert desk.result(id) == answer and type(desk.result(id)) is type(answer)
 
 
+def test_an_answer_can_be_for_longer(desk: Desk) -> None:
+    inquiry = desk.spawn("bool", "lasting")
+    assert desk.haft("answer", inquiry, "yes", "--remember", "session") == (0, "", "")
+    assert desk.client.call("spawn", tool="bool", id="lasts", wait="stopped")["state"] == "stopped"
+    inquiry = desk.spawn("secret", "kept")
+    status, _, err = desk.haft("answer", inquiry, "-", "--remember", "session", given="canary\n")
+    assert status == 4 and "cannot be remembered" in err and "canary" not in err
+    desk.client.call("abort", id="kept")
+
+
 def test_the_handle_names_its_question_and_a_pipe_may_answer(desk: Desk) -> None:
     desk.spawn("secret", "piped")
     assert desk.haft("answer", "piped", "-", given="canary\n")[0] == 0

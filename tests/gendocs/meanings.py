@@ -83,6 +83,7 @@ MEANINGS: dict[str, str] = {
     "approval_id": "given once; nobody can guess it",
     "ApprovalsDecideParams.decision": "`allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, and that is no failure), or `edit`",
     "ApprovalsDecideParams.arguments": "with `edit`, and only then: all arguments to go on with",
+    "InquiriesAnswerParams.remember": "the same question of the same tool is answered like this from now on, in the session, or until its turn ends; not for a secret, nor for what a model is asked",
     "remember": "the same for this tool and action from now on, in the session, or until its turn ends",
     "reason": "told to the caller, and recorded",
     "Approval.session": "whose handle it is",

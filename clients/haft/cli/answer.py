@@ -12,6 +12,7 @@ from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
 from haft_protocol.questions import Question, Secret
 
+from ..requests import given
 from . import show
 from .options import UsageError, connect
 from .questions import asked
@@ -27,6 +28,7 @@ never given as VALUE: others can read command lines.
 examples:
   haft answer tool_call.modify_file.call_7 yes
   haft answer deploy
+  haft answer deploy yes --remember session
   pass show deploy | haft answer deploy -
 """
 
@@ -35,6 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument("value", nargs="?", metavar="VALUE", help="the answer")
+    parser.add_argument(
+        "--remember",
+        choices=("turn", "session"),
+        help="answer the same question of the same tool like this from now on",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
                 "session": inquiry.session,
                 "question": inquiry.question.id,
                 "answer": answer,
+                **given(remember=getattr(options, "remember", None)),
             },
         )
     if options.json:

@@ -13,12 +13,14 @@ A backend is one coroutine, `async def ask(way)`. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import trio
+from msgspec import UNSET, UnsetType
 
+from haft_protocol.approvals import Remember
 from haft_protocol.inquiries import Inquiry
 from haftd.caller import Caller
 from haftd.tools.definition import QuestionPolicy
@@ -41,12 +43,14 @@ AGAIN = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Where the questions of one use come from: who called, under which `call_id`, with which
-    `context`, and what the tool's definition says of its questions."""
+    `context`, what the tool's definition says of its questions, and which program asks them."""
 
     caller: Caller
     call_id: str | None = None
     context: Any = field(default=None, repr=False)
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
+    bound_to: Hashable = None
+    """What runs: a remembered answer is given to nothing else of that name. None: to nothing."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,10 +67,11 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer; `who` says who gave it, for the audit log."""
+    """The answer; `who` says who gave it, for the audit log, `remember` how long it counts."""
 
     answer: Any = field(repr=False)
     who: Mapping[str, object] = field(default_factory=dict)
+    remember: Remember | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)

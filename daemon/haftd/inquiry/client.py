@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from haft_protocol.errors import CODES, RpcError
-from haft_protocol.inquiries import ASK, read_reply
+from haft_protocol.inquiries import ASK, read_lasting
 from haft_protocol.questions import InvalidAnswer
 from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
@@ -67,8 +67,9 @@ class ClientBackend(Backend):
                     return None
                 raise InquiryFailed(f"{link.caller.label} answered: {error.message}") from None
             try:
-                answer = read_reply(way.inquiry, reply)
+                answer, remember = read_lasting(way.inquiry, reply)
             except InvalidAnswer:
                 continue
-            return Answered(answer, {"by": "client", "client": link.caller.identity})
+            who = {"by": "client", "client": link.caller.identity}
+            return Answered(answer, who, remember)
         return None

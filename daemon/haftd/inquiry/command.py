@@ -13,7 +13,7 @@ import msgspec
 import structlog
 import trio
 
-from haft_protocol.inquiries import read_reply
+from haft_protocol.inquiries import read_lasting
 from haft_protocol.questions import InvalidAnswer
 from haftd.runtimes.base import Call
 from haftd.runtimes.errand import run_errand
@@ -48,10 +48,10 @@ class CommandBackend(Backend):
                 if isinstance(said, str):
                     return Declined(said)
                 try:
-                    answer = read_reply(way.inquiry, msgspec.json.decode(said))
+                    answer, remember = read_lasting(way.inquiry, msgspec.json.decode(said))
                 except (msgspec.MsgspecError, InvalidAnswer, UnicodeDecodeError, RecursionError):
                     continue
-                return Answered(answer, {"by": "command"})
+                return Answered(answer, {"by": "command"}, remember)
         return Declined("what it printed was no answer to the question")
 
     async def _run(self, question: bytes) -> bytes | str:

@@ -4,6 +4,7 @@ Rules: a fixed answer of the definition needs nobody. A question goes to the bac
 configured order until one answers; where all decline it stays open, for `inquiries/answer` and
 `apply`, and for a client that comes later. A secret goes to a person: not to an assistant, not to a
 backend that is no place for it. What no backend can mend fails the inquiry, and with it the tool.
+An answer that is to be remembered is given again to the same program without asking, if it still fits.
 Every answer is recorded, a secret or private one without what it was.
 """
 
@@ -14,13 +15,15 @@ from typing import Any
 
 import structlog
 import trio
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
+from haft_protocol.approvals import Remember
 from haft_protocol.errors import shown
 from haft_protocol.inquiries import Inquiry, Target, inquiry_id, schema
 from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
 from haftd.asking import Asked, NoAnswer
 from haftd.core.handles import Handle
+from haftd.core.remembered import Remembered
 
 from .base import Answered, Backend, InquiryFailed, Origin, Way
 
@@ -31,11 +34,17 @@ log = structlog.get_logger("haftd.inquiry")
 
 class Desk:
     """Finds answers by `backends`, in their order. `record` writes who answered what into the
-    audit log."""
+    audit log; `remembered` holds those that count for longer."""
 
-    def __init__(self, backends: Sequence[Backend], record: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        record: Callable[..., None],
+        remembered: Remembered | None = None,
+    ) -> None:
         self._backends = tuple(backends)
         self._record = record
+        self.remembered = Remembered() if remembered is None else remembered
 
     def inquirer(self, handle: Handle, origin: Origin) -> Inquirer:
         """Who asks for one use of a tool."""
@@ -111,10 +120,10 @@ class Inquirer:
         self._origin = origin
 
     def known(self, question: Question) -> tuple[Any] | None:
-        """See `asking.Router`: what the definition answers itself."""
+        """See `asking.Router`: what the definition answers itself, and what a person has said."""
         policy = self._origin.questions.get(question.id)
         if policy is None or policy.answer is UNSET:
-            return None
+            return self._remembered(question)
         if isinstance(question.answer_type, Secret):
             raise NoAnswer(
                 f"question {shown(question.id)} asks for a secret, which is no matter for a "
@@ -126,6 +135,37 @@ class Inquirer:
             raise NoAnswer(f"the answer in the tool's definition does not fit: {wrong}") from None
         self._desk.record(self._handle, question, answer, private=False, by="definition")
         return (answer,)
+
+    def _remembered(self, question: Question) -> tuple[Any] | None:
+        """The answer that was given before and is to be given again; one that fits no longer is
+        forgotten."""
+        handle, bound_to = self._handle, self._origin.bound_to
+        if bound_to is None or not self._may_remember(question):
+            return None
+        about = _about(handle, question)
+        word = self._desk.remembered.find(handle.session, about, bound_to)
+        if word is None:
+            return None
+        try:
+            answer = check_answer(question, word.said)
+        except InvalidAnswer:
+            self._desk.remembered.drop(handle.session, about)
+            return None
+        self._desk.record(handle, question, answer, private=False, by="remembered")
+        return (answer,)
+
+    def remember(self, asked: Asked, answer: Any, until: Remember | UnsetType) -> None:
+        """See `asking.Router`."""
+        handle, bound_to = self._handle, self._origin.bound_to
+        if isinstance(until, UnsetType) or bound_to is None or asked.private:
+            return
+        if self._may_remember(asked.question):
+            about = _about(handle, asked.question)
+            self._desk.remembered.keep(handle.session, about, answer, until, bound_to)
+
+    def _may_remember(self, question: Question) -> bool:
+        is_for_a_person = self._target(question) in ("caller", "user")
+        return is_for_a_person and not isinstance(question.answer_type, Secret)
 
     async def route(self, asked: Asked) -> None:
         """See `asking.Router`."""
@@ -143,8 +183,15 @@ class Inquirer:
             asked.give_up(str(failed))
             return
         if asked.give(found.answer):
+            self.remember(asked, found.answer, found.remember)
+            lasting = {} if isinstance(found.remember, UnsetType) else {"remember": found.remember}
             self._desk.record(
-                self._handle, asked.question, found.answer, private=asked.private, **found.who
+                self._handle,
+                asked.question,
+                found.answer,
+                private=asked.private,
+                **found.who,
+                **lasting,
             )
 
     def describe(self, asked: Asked) -> Inquiry:
@@ -169,3 +216,8 @@ class Inquirer:
         if policy is not None and policy.target is not None:
             return policy.target
         return "user" if isinstance(question.answer_type, Secret) else "caller"
+
+
+def _about(handle: Handle, question: Question) -> tuple[str, str, str]:
+    """What an answer can be remembered under."""
+    return "answer", handle.tool, question.id

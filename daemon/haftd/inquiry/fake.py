@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from haft_protocol.inquiries import read_reply
+from haft_protocol.inquiries import read_lasting
 from haft_protocol.questions import InvalidAnswer
 
 from .base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way
@@ -51,7 +51,8 @@ class FakeBackend(Backend):
                     return step
                 case _:
                     try:
-                        return Answered(read_reply(way.inquiry, step), {"by": "fake"})
+                        answer, remember = read_lasting(way.inquiry, step)
+                        return Answered(answer, {"by": "fake"}, remember)
                     except InvalidAnswer:
                         wrong += 1
         return Declined("it has no answer")

@@ -32,7 +32,7 @@ from haftd.use import Skipped
 
 from .base import Later, settled
 
-__all__ = ["WITHHELD", "approved", "gate_of"]
+__all__ = ["WITHHELD", "approved", "gate_of", "what_runs"]
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
@@ -79,7 +79,7 @@ def gate_of(
                 mode=mode,
             ),
             check=check,
-            bound_to=_what_runs(tool),
+            bound_to=what_runs(tool),
         )
         verdict = await daemon.approvals.seek(request)
         if verdict.decision == "skip":
@@ -185,7 +185,8 @@ def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
         return {}  # its definition is gone since
 
 
-def _what_runs(tool: Tool) -> tuple[object, ...]:
+def what_runs(tool: Tool) -> tuple[object, ...]:
+    """What a remembered word about a tool is bound to: its program, as its definition has it."""
     env = tuple(sorted(tool.env.items()))
     return tool.file, tool.command, tool.runtime, tool.cwd, env
 

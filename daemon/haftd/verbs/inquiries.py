@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import inquiry_gone, invalid_answer, question_gone
-from haft_protocol.inquiries import Inquiry
+from haft_protocol.inquiries import Inquiry, check_remember
 from haft_protocol.methods import (
     InquiriesAnswerParams,
     InquiriesListParams,
@@ -21,8 +21,8 @@ from haft_protocol.questions import InvalidAnswer, check_answer
 from haftd.asking import Asked
 from haftd.audit import typed
 from haftd.caller import Caller
-from haftd.core.handles import Handle
 from haftd.daemon import Daemon
+from haftd.use import Use
 
 __all__ = ["inquiries_answer", "inquiries_list"]
 
@@ -46,21 +46,27 @@ def inquiries_answer(
     found = [one for one in _open(daemon, session) if one[2].inquiry_id == params.inquiry_id]
     if not found:
         raise inquiry_gone(params.inquiry_id, session)
-    handle, asked, _ = found[0]
+    use, asked, inquiry = found[0]
+    handle = use.handle
     if not isinstance(wanted, UnsetType) and wanted != asked.question.id:
         raise question_gone(handle.id, wanted)
     try:
         value = check_answer(asked.question, params.answer)
+        check_remember(inquiry, params.remember)
     except InvalidAnswer as wrong:
         raise invalid_answer(str(wrong)) from None
     asked.give(value)
-    said = {"withheld": True} if asked.private else typed(value)
+    if use.asking.router is not None:
+        use.asking.router.remember(asked, value, params.remember)
+    said: dict[str, object] = {"withheld": True} if asked.private else typed(value)
+    if params.remember is not UNSET:
+        said["remember"] = params.remember
     daemon.record("answer", caller, handle, by="client", question=asked.question.id, **said)
     return {}
 
 
-def _open(daemon: Daemon, session: str | None) -> Iterator[tuple[Handle, Asked, Inquiry]]:
+def _open(daemon: Daemon, session: str | None) -> Iterator[tuple[Use, Asked, Inquiry]]:
     for use in daemon.supervisor.uses(session):
         asked, router = use.asking.now, use.asking.router
         if asked is not None and router is not None:
-            yield use.handle, asked, router.describe(asked)
+            yield use, asked, router.describe(asked)

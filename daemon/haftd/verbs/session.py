@@ -45,6 +45,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
     uses = daemon.supervisor.uses(session)
 
     daemon.approvals.close(session)
+    daemon.remembered.close(session)
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label))
     daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])

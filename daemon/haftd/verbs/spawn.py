@@ -20,7 +20,7 @@ from haftd.inquiry.base import Origin
 from haftd.starting import Prepared
 from haftd.use import Use
 
-from .approved import gate_of
+from .approved import gate_of, what_runs
 from .base import Later, settled
 from .reading import answer, look, plan
 
@@ -71,6 +71,8 @@ def start(
         call_id=ready.call_id,
         context=context,
         questions=ready.tool.questions,
+        # What the daemon's own tools ask is another question each time, under the same id.
+        bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
     gate = gate_of(daemon, caller, ready, params, one_shot=one_shot)
     handle, use, is_new = daemon.starter.start(ready, origin, gate)

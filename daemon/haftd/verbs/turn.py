@@ -26,7 +26,7 @@ __all__ = ["turn_begin", "turn_end"]
 def turn_begin(daemon: Daemon, caller: Caller, params: Empty) -> TurnResult:
     """Begin a turn; what runs is not touched."""
     session = daemon.session_of(caller, params)
-    daemon.approvals.end_turn(session)
+    daemon.remembered.end_turn(session)
     return TurnResult(daemon.turns.begin(session))
 
 
@@ -35,7 +35,7 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
     or had its time."""
     session = daemon.session_of(caller, params)
     turn = daemon.turns.end(session)
-    daemon.approvals.end_turn(session)
+    daemon.remembered.end_turn(session)
     live = [one for one in daemon.registry.list(session) if not one.stopped]
     aborted: list[Use] = []
     awaited: list[Handle] = []
