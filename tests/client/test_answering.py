@@ -25,6 +25,7 @@ TOOLS = "".join(
         "text": {**asking("q", "Text"), "default": "Ada"},
         "select": asking("q", SELECT),
         "secret": asking("q", "Secret"),
+        "lasting": asking("q"),
     }.items()
 )
 TOOLS += tool("two", asking("first", "Text"), asking("second", "Text"), stateful=True)
@@ -106,9 +107,11 @@ def test_an_answer_is_of_the_type_that_is_asked_for(
 
 
 def test_an_answer_can_be_for_longer(desk: Desk) -> None:
-    inquiry = desk.spawn("bool", "lasting")
+    inquiry = desk.spawn("lasting", "first")
     assert desk.haft("answer", inquiry, "yes", "--remember", "session") == (0, "", "")
-    assert desk.client.call("spawn", tool="bool", id="lasts", wait="stopped")["state"] == "stopped"
+    assert (
+        desk.client.call("spawn", tool="lasting", id="next", wait="stopped")["state"] == "stopped"
+    )
     inquiry = desk.spawn("secret", "kept")
     status, _, err = desk.haft("answer", inquiry, "-", "--remember", "session", given="canary\n")
     assert status == 4 and "cannot be remembered" in err and "canary" not in err
