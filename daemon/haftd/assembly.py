@@ -52,6 +52,7 @@ from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import BUILTIN
+from haftd.tools.trust import Trust
 from haftd.verbs import spawning, table
 
 __all__ = ["Parts", "assemble", "rim_of"]
@@ -97,7 +98,12 @@ def assemble(
         open_max=parts.descriptors // _SHARE_OF_STOPPED,
     )
     _remember_lost(registry, parts.report)
-    catalogue = Catalogue(parts.paths.definitions, parts.settings.toolpack.enable, builtin=BUILTIN)
+    catalogue = Catalogue(
+        parts.paths.definitions,
+        parts.settings.toolpack.enable,
+        builtin=BUILTIN,
+        trust=Trust(parts.paths.trust),
+    )
     notices = Notices()
     turns = Turns()
     remembered = Remembered(turns.is_begun)
@@ -289,6 +295,7 @@ def _reloader(
             ]
         facts.problems = [*problems, *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
-        return (*facts.problems, *audit.problems, *cut_output(registry))
+        stores = (*audit.problems, *catalogue.store_problems)
+        return (*facts.problems, *stores, *cut_output(registry))
 
     return reload

@@ -70,6 +70,7 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     spool: str
     audit: str
+    trust: str
     config: str
     tools: str
     config_given: bool = False
@@ -199,6 +200,7 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
             state=state,
             spool=f"{state}/spool",
             audit=places.audit_log(env),
+            trust=places.trust_store(env),
             config=config,
             tools=places.tools_folder(config),
             config_given=options.config is not None,

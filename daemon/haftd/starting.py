@@ -123,10 +123,11 @@ class Starter:
 
     def prepare(self, session: str, params: SpawnParams) -> Prepared:
         """Find out all that can be wrong with a spawn before its id is taken; takes nothing."""
-        root = self.place.root if isinstance(params.root, UnsetType) else params.root
+        named = None if isinstance(params.root, UnsetType) else params.root
+        root = self.place.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
-        tool = self.catalogue.find(params.tool, root)
+        tool = self.catalogue.find(params.tool, named)
         args = arguments.check(tool, params.args)
         context = CallContext(
             root=root,

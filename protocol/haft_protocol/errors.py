@@ -38,7 +38,9 @@ __all__ = [
     "shutting_down",
     "spawn_failed",
     "tool_not_found",
+    "trust_refused",
     "unsupported_runtime",
+    "untrusted_tool",
 ]
 
 CODES: dict[str, int] = {
@@ -345,6 +347,23 @@ def shutting_down() -> RpcError:
     return RpcError(
         "shutting_down", "haftd is shutting down and starts nothing new; try again when it is back."
     )
+
+
+def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcError:
+    """A file of the root speaks of the tool, and nobody has trusted it as it is; nothing of it counts."""
+    state = "has changed since it was trusted" if changed else "is not trusted"
+    return RpcError(
+        "untrusted_root",
+        f"There is no tool {shown(tool)} as long as `{_cut(file, 200)}`, which speaks of it, {state}: "
+        f"a person has to look at what it would run, with `haft trust {_cut(root, 100)}`.",
+        file=file,
+        root=root,
+    )
+
+
+def trust_refused(root: str, why: str) -> RpcError:
+    """What is to be trusted cannot be; nothing has changed."""
+    return RpcError("untrusted_root", f"Nothing was trusted: {_end(why)}.", root=root)
 
 
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:

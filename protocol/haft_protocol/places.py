@@ -23,6 +23,7 @@ __all__ = [
     "socket_path",
     "state_folder",
     "tools_folder",
+    "trust_store",
 ]
 
 LONGEST_SOCKET_PATH = 107
@@ -105,6 +106,11 @@ def state_folder(env: Mapping[str, str]) -> str:
 def audit_log(env: Mapping[str, str]) -> str:
     """The audit log; what was before its present beginning is in the file of that name and `.1`."""
     return f"{state_folder(env)}/audit.jsonl"
+
+
+def trust_store(env: Mapping[str, str]) -> str:
+    """Which files of which roots are trusted."""
+    return f"{state_folder(env)}/trust.json"
 
 
 def _parent(path: str) -> str:

@@ -274,7 +274,7 @@ WHEN: dict[str, str] = {
     "not_approved": "a person said no, or nobody said anything in time; nothing was done",
     "handle_stopped": "the handle has ended",
     "limit_exceeded": "a limit was met",
-    "untrusted_root": "kept for later versions",
+    "untrusted_root": "a file of the root speaks of the tool, and nobody has trusted it as it is; or it cannot be trusted so",
     "invalid_answer": "the answer does not fit the question, which stays",
     "spawn_failed": "the tool could not be started; nothing of it runs, the id is free",
     "shutting_down": "the daemon is stopping and starts nothing new",
@@ -293,6 +293,7 @@ DATA: dict[str, str] = {
     "not_approved": "`tool`, `action`",
     "handle_stopped": "`id`, `state`: the [handle state](#the-handle-state)",
     "limit_exceeded": "`limit`, `value`",
+    "untrusted_root": "`root`, and `file` where one is meant",
     "spawn_failed": "`reason`: `program`, `interpreter`, `folder`, `permission`, `format`, `size`, `resources`, `record`, `aborted` or `internal`",
     "unsupported_runtime": "`tool`, `runtime`",
 }

@@ -17,19 +17,37 @@ from haft_protocol.approvals import PolicedAction
 
 from .definition import RunMode, Tool
 
-__all__ = ["PARAMETERS", "mode_of", "policy_of", "render"]
+__all__ = ["PARAMETERS", "mode_of", "policy_of", "render", "stricter"]
 
 PARAMETERS = ("json", "function_call", "off")
 """What `style.parameters` may say."""
 
+Run = RunMode | Mapping[str, RunMode] | None
+"""What a definition may say in `run`."""
+
 _LONGEST = 16_384
 _STARTS = {"spawn": "call", "call": "spawn"}
+_FREEST_FIRST: tuple[RunMode, ...] = ("unattended", "ask", "edit", "skip")
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
 def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
     """What is to happen before the action."""
-    run = tool.run
+    return _mode(tool.run, action)
+
+
+def stricter(own: Run, other: Run) -> Run:
+    """A policy of which no action is freer than in either of the two."""
+    if own is None or other is None or own == other:
+        return own if other is None else other
+    actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)
+    return {
+        action: max(_mode(own, action), _mode(other, action), key=_FREEST_FIRST.index)
+        for action in actions
+    }
+
+
+def _mode(run: Run, action: PolicedAction) -> RunMode:
     if run is None:
         return "unattended"
     if isinstance(run, str):

@@ -1,7 +1,9 @@
 """All tools there are, by name.
 
-Rules: what is wrong in one file never takes another tool away. Reading happens in `reload` and
-nowhere else; between two reads the catalogue does not change, and a read replaces it whole.
+Rules: what is wrong in one file never takes another tool away. The user's own are read in `reload` and
+nowhere else; between two reads they do not change, and a read replaces them whole. Those of a root are
+looked at again at each call that names the root and none of the user's tools: such a call is as it was
+before, whatever lies in the root.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from haft_protocol.dialects import exposed
-from haft_protocol.errors import tool_not_found
+from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, ToolInfo
 
 from .definition import Tool
 from .document import Document, Unreadable, problem, read
-from .listing import listing
 from .load import Layer, layers_of, tools_of
+from .offer import Offer
+from .rooted import Own, Rooted
+from .roots import canonical
+from .trust import Trust
 
 __all__ = ["TOOLPACK", "Catalogue"]
 
@@ -31,13 +35,16 @@ _Documents = list[Document]
 _Layers = list[Layer]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
+_MOST_ROOTS = 64
+"""Roots that are remembered; one that was not asked about for long is read again."""
+
 
 class Catalogue:
-    """The tools of the daemon's user.
+    """The tools of the daemon's user, and of the roots that they trust.
 
     `sources` are definition files, lowest first; a folder stands for its `*.toml` in name order. A
     file that is not there is passed over without a word: having none is usual. `builtin` names the
-    tools of the daemon's own that it serves, below all others.
+    tools of the daemon's own that it serves, below all others. Without `trust` no root has tools.
     """
 
     def __init__(
@@ -45,42 +52,78 @@ class Catalogue:
         sources: Sequence[Path] = (),
         toolpack: Sequence[str] = TOOLPACK,
         builtin: Iterable[str] = (),
+        trust: Trust | None = None,
     ) -> None:
         self._sources = tuple(sources)
         self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
-        self._tools: dict[str, Tool] = {}
-        self._shown: dict[str, str] = {}
-        self._listed: dict[tuple[Provider, Style | None], _Listed] = {}
+        self.own = Own(Offer({}))
+        self._trust = trust
+        self._roots: dict[str, Rooted] = {}
         self.problems: tuple[Problem, ...] = ()
         self.reload()
 
     def __len__(self) -> int:
-        return sum(tool.enable != "off" for tool in self._tools.values())
+        return len(self.own.offer)
+
+    @property
+    def store_problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the store of trust now."""
+        return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """The tool of that name, as the root's folder has it; raises `RpcError` (tool_not_found). The
-        name may be the one under which a provider was shown the tool.
-
-        Definitions of a root are not read by this version, so `root` makes no difference yet.
-        """
-        tool = self._tools.get(name) or self._tools.get(self._shown.get(name, ""))
+        """The tool of that name, the user's or of that root; raises `RpcError`: tool_not_found, or
+        untrusted_root where a file speaks of it that nobody has trusted. The name may be the one
+        under which a provider was shown the tool."""
+        tool = self.own.offer.get(name)
+        offer = self.own.offer
+        if tool is None and (rooted := self._rooted(root)) is not None:
+            offer = rooted.offer
+            tool = offer.get(name)
+            if tool is None and (waits := rooted.speaks_of(name)) is not None:
+                file, state = waits
+                raise untrusted_tool(name, rooted.root, file, changed=state == "changed")
         if tool is None or tool.enable == "off":
-            on = [known.name for known in self._tools.values() if known.enable != "off"]
-            raise tool_not_found(name, on)
+            raise tool_not_found(name, offer.callable())
         return tool
+
+    def known(self, name: str, root: str | None = None) -> Tool:
+        """The same for a call that may be about a handle: a tool of a root that was there before is
+        known still, though its file has changed. Only `find` says what may start."""
+        try:
+            return self.find(name, root)
+        except RpcError:
+            rooted = self._rooted(root)
+            tool = None if rooted is None else rooted.former(name)
+            if tool is None:
+                raise
+            return tool
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
         """The tools that can be called, with the generic schema."""
-        return self.listing("generic")[0]
+        return self.listing("generic", root=root)[0]
 
-    def listing(self, provider: Provider, style: Style | None = None) -> _Listed:
-        """The tools that can be called in the words of a provider, and what had to be left out."""
-        found = self._listed.get((provider, style))
-        if found is None:
-            found = listing(self._tools.values(), provider, style)
-            self._listed[provider, style] = found
-        return found
+    def listing(
+        self, provider: Provider, style: Style | None = None, root: str | None = None
+    ) -> _Listed:
+        """The tools that can be called in the words of a provider; what had to be left out, and what
+        of the root nobody has trusted."""
+        rooted = self._rooted(root)
+        offer = self.own.offer if rooted is None else rooted.offer
+        return offer.listing(provider, style)
+
+    def _rooted(self, root: str | None) -> Rooted | None:
+        """The root as it is now."""
+        if root is None or self._trust is None:
+            return None
+        path = canonical(root)
+        # Taken out and put back: the one that was asked about longest ago is the first.
+        rooted = self._roots.pop(path, None) or Rooted(path)
+        self._roots[path] = rooted
+        if len(self._roots) > _MOST_ROOTS:
+            del self._roots[next(iter(self._roots))]
+        rooted.look(self.own, self._trust.files(path))
+        return rooted
 
     def reload(
         self, sources: Sequence[Path] | None = None, toolpack: Sequence[str] | None = None
@@ -94,9 +137,8 @@ class Catalogue:
             layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
             layers.extend(layers_of(document, problems))
-        self._tools = tools_of(layers, problems)
-        self._shown = {shown: name for name, shown in exposed(["await", *self._tools]).items()}
-        self._listed = {}
+        shared = tuple(layer for layer in layers if layer.name == "*")
+        self.own = Own(Offer(tools_of(layers, problems)), shared)
         self.problems = tuple(problems)
         return len(self), self.problems
 

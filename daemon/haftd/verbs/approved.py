@@ -180,7 +180,7 @@ def _changed(
 
 def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
     try:
-        return dict(daemon.catalogue.find(handle.tool).style)
+        return dict(daemon.catalogue.known(handle.tool, handle.root).style)
     except RpcError:
         return {}  # its definition is gone since
 

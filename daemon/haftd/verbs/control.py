@@ -51,6 +51,7 @@ def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
             problems=(
                 *facts.problems,
                 *daemon.audit.problems,
+                *daemon.catalogue.store_problems,
                 *cut_output(daemon.registry),
             ),
             websocket=facts.websocket,

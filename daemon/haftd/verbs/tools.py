@@ -22,7 +22,8 @@ __all__ = ["tools_describe", "tools_list", "tools_reload"]
 def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> ToolsListResult:
     """List the tools by name, each with its JSON Schema in the provider's words."""
     style = None if isinstance(params.style, UnsetType) else params.style
-    return ToolsListResult(*daemon.catalogue.listing(params.provider, style))
+    root = None if isinstance(params.root, UnsetType) else params.root
+    return ToolsListResult(*daemon.catalogue.listing(params.provider, style, root))
 
 
 def tools_describe(

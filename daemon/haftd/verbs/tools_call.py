@@ -165,7 +165,7 @@ def _made(kind: type[P], tool: str, **fields: Any) -> P:
 
 def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
-    return daemon.catalogue.find(params.tool, root)
+    return daemon.catalogue.known(params.tool, root)
 
 
 def _spawn_of(params: ToolsCallParams, call: Call) -> SpawnParams:

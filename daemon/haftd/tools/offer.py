@@ -1,0 +1,52 @@
+"""Tools by name, as one caller is offered them.
+
+Rules: a value; what a listing cost is kept with it. A tool may be asked for by the name under which a
+provider was shown it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from haft_protocol.dialects import exposed
+from haft_protocol.methods import Problem, Provider, Style, ToolInfo
+
+from .definition import Tool
+from .listing import AWAIT, listing
+
+__all__ = ["Offer"]
+
+_Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
+
+
+class Offer:
+    """Some tools, and what is to be told beside each listing of them."""
+
+    def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
+        self.tools = tools
+        self._problems = problems
+        self._listed: dict[tuple[Provider, Style | None], _Listed] = {}
+
+    def __len__(self) -> int:
+        return sum(tool.enable != "off" for tool in self.tools.values())
+
+    @cached_property
+    def _own_names(self) -> dict[str, str]:
+        return {shown: name for name, shown in exposed([AWAIT.name, *self.tools]).items()}
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name, whether it can be called or not."""
+        return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
+
+    def callable(self) -> list[str]:
+        """The names of those that can be called."""
+        return [tool.name for tool in self.tools.values() if tool.enable != "off"]
+
+    def listing(self, provider: Provider, style: Style | None) -> _Listed:
+        """The tools that can be called in the words of a provider, and what had to be left out."""
+        found = self._listed.get((provider, style))
+        if found is None:
+            tools, problems = listing(self.tools.values(), provider, style)
+            found = self._listed[provider, style] = tools, (*self._problems, *problems)
+        return found

@@ -1,0 +1,177 @@
+"""The tools of one root: what its trusted files define, beside the user's own.
+
+Rules: a root only adds. A name that the user's own tools have, or those that come with the daemon,
+stays theirs, and the user's `'*'` lies under a root's tools: where it says `run`, no action gets freer
+by what a root says. Each file stands for itself, so that what was looked at is what runs, whatever
+becomes of the files beside it; of two that define one tool the first in name order does. What is
+read is the very bytes that were hashed. What is not trusted is not understood, only searched for a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from haft_protocol.methods import Problem
+
+from .approving import stricter
+from .definition import Tool
+from .document import Document, Unreadable, parse, problem
+from .load import Layer, layers_of, tools_of
+from .offer import Offer
+from .roots import Folder, Found, Refused
+from .trust import TrustedFile
+
+__all__ = ["Own", "Reading", "Rooted", "own_of", "state_of", "understand"]
+
+_MOST_DOTS = 64
+_MOST_FORMER = 256
+_NAME = "A-Za-z0-9_-"
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What is the user's: their tools, and what they say of all tools."""
+
+    offer: Offer
+    shared: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a file says. `said` is every definition of it as it is written, over the file's `'*'`."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    said: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def understand(found: Found, own: Own) -> Reading:
+    """Read a file's definitions. It may take as long as a file of that size can be made to take."""
+    try:
+        document = _document(found)
+    except Unreadable as wrong:
+        return Reading(problems=(problem(found.path, "", wrong.message, wrong.line),))
+    problems: list[Problem] = []
+    layers = list(layers_of(document, problems))
+    tools = tools_of((*own.shared, *layers), problems)
+    said: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        if layer.name != "*":
+            under = [one.values for one in layers if (one.name, one.form) == ("*", layer.form)]
+            for values in (*under, layer.values):
+                said.setdefault(layer.name, {}).update(values)
+    return Reading(
+        {name: _policed(tool, own.shared) for name, tool in tools.items()}, said, tuple(problems)
+    )
+
+
+def _document(found: Found) -> Document:
+    try:
+        text = found.data.decode()
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        # What reads TOML takes the square of such a key's length.
+        key = line.partition("=")[0] if "=" in line or line.lstrip()[:1] == "[" else ""
+        if key.count(".") > _MOST_DOTS:
+            raise Unreadable(f"it has a key of more than {_MOST_DOTS} parts", number)
+    return parse(text, found.path)
+
+
+def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:
+    said = {layer.form: layer.values["run"] for layer in shared if "run" in layer.values}
+    for run in said.values():
+        tool = replace(tool, run=stricter(tool.run, run))
+    return tool
+
+
+def own_of(reading: Reading, own: Own) -> tuple[dict[str, Tool], list[Problem]]:
+    """Those tools of a reading whose names are free; the others are named."""
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for name, tool in reading.tools.items():
+        theirs = own.offer.get(name)
+        if theirs is None:
+            tools[name] = tool
+            continue
+        whose = f"it is a tool of {theirs.file}"
+        message = f"the definition is not used: the name is taken, {whose}, and a root only adds"
+        problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
+    return tools, problems
+
+
+def state_of(found: Found, trusted: Mapping[str, TrustedFile]) -> str:
+    """Whether the file is `trusted`, `changed` since it was, or `new`."""
+    known = trusted.get(found.name)
+    if known is None:
+        return "new"
+    return "trusted" if known.digest == found.digest else "changed"
+
+
+class Rooted:
+    """One root as it was when it was last looked at."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.folder = Folder(root)
+        self.offer = Offer({})
+        self._untrusted: tuple[tuple[Found, str], ...] = ()
+        self._former: dict[str, Tool] = {}
+        self._made_of: tuple[object, ...] = ()
+
+    def look(self, own: Own, trusted: Mapping[str, TrustedFile]) -> None:
+        """Take in what has changed."""
+        found = self.folder.look()
+        made_of = (own, found, trusted)
+        if all(map(_same, made_of, self._made_of)) and self._made_of:
+            return
+        self._made_of = made_of
+        self._former = dict([*self._former.items(), *self.offer.tools.items()][-_MOST_FORMER:])
+        self._untrusted = tuple(
+            (one, state)
+            for one in found
+            if isinstance(one, Found) and (state := state_of(one, trusted)) != "trusted"
+        )
+        waiting = {one.name for one, _ in self._untrusted}
+        tools: dict[str, Tool] = {}
+        problems = [self._refused(one) for one in found if isinstance(one, Refused)]
+        problems += [self._waits(one, state) for one, state in self._untrusted]
+        for one in found:
+            if not isinstance(one, Found) or one.name in waiting:
+                continue
+            reading = understand(one, own)
+            usable, taken = own_of(reading, own)
+            problems += [*reading.problems, *taken]
+            for name, tool in usable.items():
+                if (first := tools.setdefault(name, tool)) is not tool:
+                    said = f"the definition is not used: {first.file} defines that tool as well"
+                    problems.append(problem(tool.file, f"tools.{name}", said, tool.line))
+        self.offer = Offer({**own.offer.tools, **tools}, tuple(problems))
+
+    def former(self, name: str) -> Tool | None:
+        """A tool that was there; a handle of it may be there still."""
+        return self._former.get(name)
+
+    def speaks_of(self, name: str) -> tuple[str, str] | None:
+        """The path of an untrusted file in which the name stands, and its state."""
+        word = re.compile(f"(?<![{_NAME}]){re.escape(name)}(?![{_NAME}])".encode())
+        for one, state in self._untrusted:
+            if word.search(one.data):
+                return one.path, state
+        return None
+
+    def _waits(self, one: Found, state: str) -> Problem:
+        since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
+        said = f"{since}; see what it would run, and trust it, with `haft trust {self.root}`"
+        return problem(one.path, "", said)
+
+    def _refused(self, one: Refused) -> Problem:
+        return problem(one.path, "", f"it is not read: {one.why}")
+
+
+def _same(one: object, other: object) -> bool:
+    # The texts of a store that was written again are equal, and seldom the same.
+    return one is other or (isinstance(one, Mapping) and one == other)

@@ -1,0 +1,204 @@
+"""Which files of which roots a person has looked at and trusts, kept in the state folder.
+
+Rules: trust is in a file's content: a digest, with the text for a later comparison. The store is read
+whole or not at all: one that is broken, or that others can write, trusts nothing and is named. It is
+written under a lock, beside its place, and put there by one rename, so whoever reads it, and whenever
+the power goes, finds the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from haft_protocol.methods import Problem
+
+__all__ = ["LARGEST_STORE", "Trust", "TrustFault", "TrustedFile", "TrustedRoot"]
+
+LARGEST_STORE = 16 * 1024 * 1024
+_NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
+
+
+class TrustFault(Exception):
+    """The store cannot be changed; the message is the end of a sentence."""
+
+
+class TrustedFile(msgspec.Struct, frozen=True):
+    """A file as it was trusted."""
+
+    digest: str
+    text: str
+
+    def __repr__(self) -> str:
+        return f"TrustedFile({self.digest[:12]}…)"
+
+
+class TrustedRoot(msgspec.Struct, frozen=True):
+    """The trusted files of a root by name, and when that was said, in seconds since the epoch."""
+
+    at: float
+    files: dict[str, TrustedFile]
+
+
+class _Store(msgspec.Struct, frozen=True):
+    version: Literal[1] = 1
+    roots: dict[str, TrustedRoot] = {}
+
+
+_DECODER = msgspec.json.Decoder(_Store)
+
+
+class Trust:
+    """The store at `path`, shared with any other daemon of the same state folder."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._seen: object = None
+        self._store = _Store()
+        self._why = ""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the store now."""
+        self._now()
+        if not self._why:
+            return ()
+        said = f"no root is trusted: {self._why}; `haft trust` begins a new one"
+        return (Problem(file=self._path, key="", message=said),)
+
+    def files(self, root: str) -> Mapping[str, TrustedFile]:
+        """The trusted files of a root by name."""
+        found = self._now().roots.get(root)
+        return _NOTHING if found is None else found.files
+
+    def roots(self) -> Mapping[str, TrustedRoot]:
+        """All there are."""
+        return self._now().roots
+
+    def grant(self, root: str, trusted: TrustedRoot) -> None:
+        """Trust these files of the root and no others; raises `TrustFault`."""
+        self._change(lambda roots: roots | {root: trusted})
+
+    def revoke(self, root: str) -> bool:
+        """Trust nothing of the root; returns whether something was. Raises `TrustFault`."""
+        was = False
+
+        def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
+            nonlocal was
+            was = root in roots
+            return {name: one for name, one in roots.items() if name != root}
+
+        self._change(without)
+        return was
+
+    def _now(self) -> _Store:
+        """The store as it is now; read only where it was written since."""
+        try:
+            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
+        except FileNotFoundError:
+            self._seen, self._store, self._why = None, _Store(), ""
+            return self._store
+        except OSError as error:
+            self._seen, self._store, self._why = None, _Store(), _said(error)
+            return self._store
+        # It is only ever replaced, so another one is another inode or another time.
+        seen = (
+            *(found.st_dev, found.st_ino, found.st_size, found.st_mode),
+            *(found.st_mtime_ns, found.st_ctime_ns),
+        )
+        if seen != self._seen:
+            self._store, self._why = self._read()
+            self._seen = seen
+        return self._store
+
+    def _read(self) -> tuple[_Store, str]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            fd = os.open(self._path, flags)
+        except OSError as error:
+            return _Store(), _said(error)
+        try:
+            with os.fdopen(fd, "rb") as file:
+                if why := _fault(os.fstat(fd)):
+                    return _Store(), why
+                return _DECODER.decode(file.read(LARGEST_STORE + 1)), ""
+        except OSError as error:
+            return _Store(), _said(error)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return _Store(), "it is no store of trust, or not of this version"
+
+    def _change(self, change: Callable[[dict[str, TrustedRoot]], dict[str, TrustedRoot]]) -> None:
+        try:
+            with self._locked():
+                self._seen = None
+                roots = change(self._now().roots)
+                data = msgspec.json.encode(_Store(roots=roots))
+                if len(data) > LARGEST_STORE:
+                    raise TrustFault(
+                        f"the store would be larger than {LARGEST_STORE} bytes; "
+                        "`haft trust --list` shows what is in it, `--revoke` takes a root out"
+                    )
+                if self._why:
+                    self._put_aside()
+                self._replace(data)
+        except OSError as error:
+            raise TrustFault(f"{self._path} cannot be written: {error.strerror}") from None
+
+    def _put_aside(self) -> None:
+        """Keep what is there and cannot be read; whoever wants it back finds it."""
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(self._path, f"{self._path}.bad")  # noqa: PTH105
+
+    def _replace(self, data: bytes) -> None:
+        new = f"{self._path}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)  # noqa: PTH108
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.replace(new, self._path)  # noqa: PTH105
+        folder = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # noqa: PTH120
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other daemons from writing; they have it for a moment, so nobody waits."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(f"{self._path}.lock", flags, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise TrustFault("another daemon is writing it just now; try again") from None
+        finally:
+            os.close(fd)
+
+
+def _fault(found: os.stat_result) -> str:
+    if not stat.S_ISREG(found.st_mode):
+        return "it is not a regular file"
+    if found.st_uid != os.geteuid():
+        return f"it belongs to the user with the number {found.st_uid}"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others can write to it"
+    if found.st_size > LARGEST_STORE:
+        return f"it is larger than {LARGEST_STORE} bytes"
+    return ""
+
+
+def _said(error: OSError) -> str:
+    why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+    return f"it cannot be read: {why}"

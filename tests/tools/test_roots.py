@@ -1,0 +1,183 @@
+"""What lies in a root: read as it is, bounded, refused by name where it cannot be believed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haftd.tools.roots import LARGEST, MOST, Folder, Found, Refused, canonical, digest_of
+
+LATER = time.time_ns() + 10**12
+
+
+def folder_of(root: Path) -> Path:
+    folder = root / ".haft" / "tools"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def settled(root: Path) -> Folder:
+    """One that takes what is there now for settled."""
+    return Folder(canonical(str(root)), lambda: LATER)
+
+
+def names(look: tuple[Found | Refused, ...]) -> dict[str, str]:
+    return {one.name: one.why if isinstance(one, Refused) else "" for one in look}
+
+
+def test_files_are_found_by_name_with_what_was_hashed(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    (folder / "b.toml").write_bytes(b"b")
+    (folder / "a.toml").write_bytes(b"a")
+    (folder / "c.txt").write_bytes(b"c")
+    look = settled(tmp_path).look()
+    assert [(one.name, one.data) for one in look if isinstance(one, Found)] == [
+        ("a.toml", b"a"),
+        ("b.toml", b"b"),
+    ]
+    assert all(isinstance(one, Found) and one.digest == digest_of(one.data) for one in look)
+
+
+@pytest.mark.parametrize("made", ["nothing", "a file", "a file inside", "gone"])
+def test_a_root_without_the_folder_has_nothing(tmp_path: Path, made: str) -> None:
+    root = tmp_path / "root"
+    if made == "a file":
+        root.write_text("x")
+    elif made == "a file inside":
+        root.mkdir()
+        (root / ".haft").write_text("x")
+    elif made == "nothing":
+        root.mkdir()
+    assert settled(root).look() == ()
+
+
+def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "root"
+    folder = folder_of(root)
+    (tmp_path / "outside.toml").write_text("x = 1")
+    (tmp_path / "rooted.toml").write_text("x = 1")
+    (root / "inside.toml").write_text("y = 1")
+    (folder / "dir.toml").mkdir()
+    os.mkfifo(folder / "fifo.toml")
+    (folder / "good.toml").write_text("z = 1")
+    (folder / "lost.toml").symlink_to(tmp_path / "nowhere")
+    (folder / "loop.toml").symlink_to("loop.toml")
+    (folder / "out.toml").symlink_to(tmp_path / "outside.toml")
+    (folder / "in.toml").symlink_to(root / "inside.toml")
+    (folder / "beside.toml").symlink_to("../../../rooted.toml")
+    (folder / "null.toml").symlink_to("/dev/null")
+    (folder / "open.toml").write_text("")
+    (folder / "open.toml").chmod(0o666)
+    (folder / "\u202etxt.toml").write_text("")
+    (folder / "large.toml").write_bytes(b"#" * (LARGEST + 1))
+    with (folder / "huge.toml").open("wb") as huge:
+        huge.truncate(100 * 1024 * 1024)
+    found = names(settled(root).look())
+    assert {name for name, why in found.items() if not why} == {"good.toml", "in.toml"}
+    assert "leads out of the root" in found["out.toml"]
+    assert "leads out of the root" in found["beside.toml"]
+    assert "leads nowhere" in found["lost.toml"] and "leads nowhere" in found["loop.toml"]
+    for name in ("dir.toml", "fifo.toml", "null.toml"):
+        assert found[name] == "it is no regular file"
+    assert "chmod o-w" in found["open.toml"]
+    assert "larger" in found["large.toml"] and "larger" in found["huge.toml"]
+    assert "not seen" in found["\\u202etxt.toml"]
+
+
+@pytest.mark.parametrize("link", [".haft", ".haft/tools"])
+def test_a_folder_that_is_a_link_out_of_the_root_gives_nothing(tmp_path: Path, link: str) -> None:
+    other = folder_of(tmp_path / "other")
+    (other / "a.toml").write_text("")
+    root = tmp_path / "root"
+    place = root / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "other" / link)
+    (one,) = settled(root).look()
+    assert isinstance(one, Refused) and "leads out" in one.why
+
+
+def test_a_root_with_a_name_that_begins_like_it_is_outside(tmp_path: Path) -> None:
+    other = folder_of(tmp_path / "root2")
+    (other / "a.toml").write_text("")
+    folder = folder_of(tmp_path / "root")
+    (folder / "a.toml").symlink_to(other / "a.toml")
+    (one,) = settled(tmp_path / "root").look()
+    assert isinstance(one, Refused)
+
+
+@pytest.mark.parametrize("ending", ["toml", "txt"])
+def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> None:
+    folder = folder_of(tmp_path)
+    (folder / "zero").write_bytes(b"")
+    for number in range(10_000):
+        os.link(folder / "zero", folder / f"{number}.{ending}")
+    began = time.process_time()
+    (one,) = settled(tmp_path).look()
+    assert time.process_time() - began < 0.5
+    assert isinstance(one, Refused) and str(MOST) in one.why
+
+
+def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    for number in range(20):
+        (folder / f"{number}.toml").write_bytes(b"#" * LARGEST)
+    (one,) = settled(tmp_path).look()
+    assert isinstance(one, Refused) and "larger" in one.why
+
+
+def test_nothing_is_read_again_that_has_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder_of(tmp_path) / "a.toml").write_text("a")
+    folder = settled(tmp_path)
+    first = folder.look()
+    monkeypatch.setattr("haftd.tools.roots.os.open", None)
+    assert folder.look() is first
+
+
+@pytest.mark.parametrize("clock", [lambda: LATER, time.time_ns])
+def test_every_change_is_seen(tmp_path: Path, clock: object) -> None:
+    """Of the same length too, right after a look, and with the times set back."""
+    file = folder_of(tmp_path) / "a.toml"
+    file.write_bytes(b"a = 1")
+    os.utime(file, ns=(1, 1))
+    folder = Folder(canonical(str(tmp_path)), clock)  # type: ignore[arg-type]
+    before = folder.look()
+    assert folder.look() is before
+    if clock is not time.time_ns:
+        # A change within one tick of the clock of times is for the other form.
+        time.sleep(0.02)
+    file.write_bytes(b"a = 2")
+    os.utime(file, ns=(1, 1))
+    (one,) = folder.look()
+    assert isinstance(one, Found) and one.data == b"a = 2"
+    file.unlink()
+    assert folder.look() == ()
+
+
+@given(st.lists(st.sampled_from(["write", "remove", "block", "look"]), max_size=12))
+def test_a_look_is_what_a_first_look_would_be(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str]
+) -> None:
+    root = tmp_path_factory.mktemp("root")
+    tools = folder_of(root)
+    folder = Folder(canonical(str(root)))
+    for number, step in enumerate(steps):
+        if step == "write":
+            (tools / "a.toml").write_bytes(b"%d" % (number % 3))
+        elif step == "remove":
+            (tools / "a.toml").unlink(missing_ok=True)
+        elif step == "block":
+            tools.parent.rename(root / ".was")
+            tools.parent.write_text("")
+            assert folder.look() == ()
+            tools.parent.unlink()
+            (root / ".was").rename(tools.parent)
+        assert folder.look() == Folder(canonical(str(root))).look()
