@@ -40,6 +40,7 @@ from haftd.inquiry.base import Backend
 from haftd.inquiry.client import ClientBackend
 from haftd.inquiry.command import CommandBackend
 from haftd.inquiry.desk import Desk
+from haftd.inquiry.llm.keys import NoKey, read_key
 from haftd.inquiry.static import StaticBackend
 from haftd.links import Links
 from haftd.runtimes.base import Call
@@ -146,7 +147,7 @@ def assemble(
         catalogue=catalogue,
         news=news,
         registry=registry,
-        desk=Desk(_backends(parts.settings, links, sessions, command), answered, remembered),
+        desk=Desk(_backends(parts, links, sessions, command), answered, remembered),
         journal=parts.journal,
         runtimes={
             "stdio": ProcessRuntime(),
@@ -163,7 +164,7 @@ def assemble(
         containment="processes" if parts.base is None else "cgroup",
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,
-        problems=[*parts.problems, *catalogue.problems],
+        problems=[*parts.problems, *_missing_key(parts), *catalogue.problems],
     )
 
     def settled(call: Call, confirmed: bool) -> None:
@@ -210,15 +211,38 @@ def _members(sessions: Sessions, name: str) -> list[Caller]:
 
 
 def _backends(
-    settings: Settings, links: Links, sessions: Sessions, command: Callable[[], Backend]
+    parts: Parts, links: Links, sessions: Sessions, command: Callable[[], Backend]
 ) -> list[Backend]:
     """Who answers questions, in the configured order."""
+    settings = parts.settings
+
+    def model() -> Backend:
+        # It brings an HTTP client along: only who asks a model pays for that.
+        from haftd.inquiry.llm.backend import LlmBackend
+
+        if settings.inquiry.llm is None:
+            raise AssertionError("the settings leave the backend out where it has no section")
+        return LlmBackend(settings.inquiry.llm, parts.environ)
+
     made: dict[str, Callable[[], Backend]] = {
         "client": lambda: ClientBackend(links, lambda name: _members(sessions, name)),
         "command": command,
+        "llm": model,
         "static": lambda: StaticBackend(settings.inquiry.static),
     }
     return [made[name]() for name in settings.inquiry.backends]
+
+
+def _missing_key(parts: Parts) -> list[Problem]:
+    """What is wrong with the key of the model that answers questions; it is read anew when needed."""
+    inquiry = parts.settings.inquiry
+    if inquiry.llm is None or "llm" not in inquiry.backends:
+        return []
+    try:
+        read_key(inquiry.llm, parts.environ)
+    except NoKey as no:
+        return [Problem(file=parts.paths.config, key="inquiry.llm", message=str(no))]
+    return []
 
 
 def rim_of(daemon: Daemon) -> Rim:
@@ -293,7 +317,7 @@ def _reloader(
                 for name in settings.__struct_fields__
                 if name != "toolpack" and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        facts.problems = [*problems, *catalogue.problems]
+        facts.problems = [*problems, *_missing_key(parts), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
         return (*facts.problems, *stores, *cut_output(registry))

@@ -8,9 +8,8 @@ Nothing is read from the process's own environment: it comes in. Section 11.
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,12 +18,13 @@ import msgspec
 from haft_protocol import places
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
-from haft_protocol.questions import Answer
 
+from .answering import INQUIRY, InquiryCommand, InquirySettings, LlmSettings, check_backends
 from .loopback import is_loopback
 from .tools.catalogue import TOOLPACK
 from .tools.document import Document, Unreadable, read
-from .tools.fields import Wrong, read_size
+from .tools.fields import Wrong
+from .values import Reader, number, size, texts, unknown
 
 __all__ = [
     "EXIT_CONFIG",
@@ -32,6 +32,7 @@ __all__ = [
     "DaemonSettings",
     "InquiryCommand",
     "InquirySettings",
+    "LlmSettings",
     "LogLevel",
     "McpServer",
     "Options",
@@ -132,23 +133,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     start: Literal["lazy", "eager"] = "lazy"
 
 
-class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.command]`: the program that answers, and for how many seconds it may think."""
-
-    argv: tuple[str, ...]
-    timeout_s: float = 600.0
-
-
-class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry]`: who answers questions, in order."""
-
-    backends: tuple[str, ...] = ("client",)
-    command: InquiryCommand | None = None
-    """For the backend `command`."""
-    static: Mapping[str, Mapping[str, Answer]] = {}
-    """Answers by tool and question, for the backend `static`."""
-
-
 class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[toolpack]`: which of the tools that come with the daemon are on."""
 
@@ -238,39 +222,6 @@ def _files(paths: Paths) -> list[Path]:
         return [Path(paths.config)]
 
 
-def _number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
-    def read_number(value: object) -> Any:
-        right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if right and low <= value <= high:  # type: ignore[operator]
-            return value
-        kind = "a whole number" if whole else "a number"
-        raise Wrong((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
-
-    return read_number
-
-
-def _bytes(low: int, high: int) -> Callable[[object], int]:
-    def read_bytes(value: object) -> int:
-        size = read_size(value)
-        if low <= size <= high:
-            return size
-        raise Wrong((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
-
-    return read_bytes
-
-
-def _texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    def read_texts(value: object) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise Wrong((), "it must be a list of texts")
-        for item in value:
-            if allowed and item not in allowed:
-                raise Wrong((), f"{shown(item)} is not one of {', '.join(allowed)}")
-        return tuple(value)
-
-    return read_texts
-
-
 def _cgroup(value: object) -> str:
     if isinstance(value, str) and (value in ("auto", "off") or value.startswith("/")):
         return value
@@ -287,72 +238,44 @@ _HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+"
 
 
 def _hosts(value: object) -> tuple[str, ...]:
-    names = _texts()(value)
+    names = texts()(value)
     for name in names:
         if not _HOST_NAME.fullmatch(name):
             raise Wrong((), f"{shown(name)} is not the name of a host")
     return names
 
 
-def _inquiry_command(value: object) -> InquiryCommand:
-    if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of `argv` and `timeout_s`")
-    if unknown := sorted(set(value) - {"argv", "timeout_s"}):
-        raise Wrong((), _unknown(unknown[0], ("argv", "timeout_s"), "key"))
-    argv = _texts()(value.get("argv"))
-    if not argv:
-        raise Wrong((), "`argv` names no program")
-    given = value.get("timeout_s", InquiryCommand(argv=argv).timeout_s)
-    return InquiryCommand(argv=argv, timeout_s=_number(0.01, 86_400, whole=False)(given))
-
-
-def _answers(value: object) -> dict[str, dict[str, Answer]]:
-    if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of tools")
-    for tool, answers in value.items():
-        if not isinstance(answers, dict):
-            raise Wrong((tool,), "it must be a table of questions and answers")
-        for question, answer in answers.items():
-            if not isinstance(answer, bool | int | float | str):
-                raise Wrong((tool, question), "an answer is a text, a number, true or false")
-    return value
-
-
 _MANY = 1_000_000
-_KEYS: dict[str, dict[str, Callable[[object], Any]]] = {
+_KEYS: dict[str, dict[str, Reader]] = {
     "daemon": {
-        "max_message": _bytes(1024, 1024 * _MIB),
-        "max_nesting": _number(4, 512),
-        "max_batch": _number(1, _MANY),
-        "max_connections": _number(1, _MANY),
-        "max_in_flight": _number(1, _MANY),
-        "max_handles_session": _number(1, _MANY),
-        "max_handles": _number(1, _MANY),
-        "max_queued": _bytes(64 * 1024, 1024 * _MIB),
-        "retain_stopped_s": _number(0, 31_536_000, whole=False),
-        "retain_stopped_max": _number(0, _MANY),
-        "abort_grace_ms": _number(0, 600_000),
-        "approval_timeout_s": _number(0, 31_536_000, whole=False),
-        "secret_env": _texts(),
+        "max_message": size(1024, 1024 * _MIB),
+        "max_nesting": number(4, 512),
+        "max_batch": number(1, _MANY),
+        "max_connections": number(1, _MANY),
+        "max_in_flight": number(1, _MANY),
+        "max_handles_session": number(1, _MANY),
+        "max_handles": number(1, _MANY),
+        "max_queued": size(64 * 1024, 1024 * _MIB),
+        "retain_stopped_s": number(0, 31_536_000, whole=False),
+        "retain_stopped_max": number(0, _MANY),
+        "abort_grace_ms": number(0, 600_000),
+        "approval_timeout_s": number(0, 31_536_000, whole=False),
+        "secret_env": texts(),
         "cgroup": _cgroup,
     },
     "spool": {
-        "memory": _bytes(4096, 1024 * _MIB),
-        "disk": _bytes(0, 2**50),
-        "total": _bytes(0, 2**60),
+        "memory": size(4096, 1024 * _MIB),
+        "disk": size(0, 2**50),
+        "total": size(0, 2**60),
     },
     "websocket": {
-        "port": _number(0, 65535),
+        "port": number(0, 65535),
         "host": _host,
-        "origins": _texts(),
+        "origins": texts(),
         "hosts": _hosts,
     },
-    "inquiry": {
-        "backends": _texts("client", "command", "static"),
-        "command": _inquiry_command,
-        "static": _answers,
-    },
-    "toolpack": {"enable": _texts(*TOOLPACK)},
+    "inquiry": INQUIRY,
+    "toolpack": {"enable": texts(*TOOLPACK)},
 }
 _ELSEWHERE = ("tools", "conversation", "mcp")
 
@@ -368,15 +291,9 @@ def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, di
             found.append((section, _values(document, section, values, problems)))
         elif section not in _ELSEWHERE and not foreign:
             problems.append(
-                document.problem((section,), _unknown(section, (*_KEYS, *_ELSEWHERE), "section"))
+                document.problem((section,), unknown(section, (*_KEYS, *_ELSEWHERE), "section"))
             )
     return found
-
-
-def _unknown(name: str, known: Sequence[str], what: str) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"there is no such {what}{hint}"
 
 
 def _values(
@@ -389,7 +306,7 @@ def _values(
     found: dict[str, Any] = {}
     for key, value in values.items():
         if key not in readers:
-            problems.append(document.problem((section, key), _unknown(key, tuple(readers), "key")))
+            problems.append(document.problem((section, key), unknown(key, tuple(readers), "key")))
             continue
         try:
             found[key] = readers[key](value)
@@ -421,20 +338,6 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     return found
 
 
-def _inquiry(said: InquirySettings, file: str, problems: list[Problem]) -> InquirySettings:
-    if "command" not in said.backends or said.command is not None:
-        return said
-    problems.append(
-        Problem(
-            file=file,
-            key="inquiry.backends",
-            message="`command` is left out: there is no `[inquiry.command]` with an `argv`",
-        )
-    )
-    kept = tuple(name for name in said.backends if name != "command")
-    return msgspec.structs.replace(said, backends=kept)
-
-
 def _settings(found: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
     websocket = dict(found.get("websocket", {}))
     off = websocket.pop("off", False)
@@ -443,6 +346,6 @@ def _settings(found: dict[str, dict[str, Any]], file: str, problems: list[Proble
         spool=SpoolSettings(**found.get("spool", {})),
         websocket=WebSocketSettings(**websocket) if "port" in websocket and not off else None,
         mcp=found.get("mcp", {}),
-        inquiry=_inquiry(InquirySettings(**found.get("inquiry", {})), file, problems),
+        inquiry=check_backends(InquirySettings(**found.get("inquiry", {})), file, problems),
         toolpack=ToolpackSettings(**found.get("toolpack", {})),
     )

@@ -1,0 +1,121 @@
+"""Anthropic's messages.
+
+After https://platform.claude.com/docs/en/api/messages,
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`, which
+takes the place of the older forced tool), and .../agents-and-tools/tool-use/implement-tool-use: all
+results of a turn's calls stand in the one message behind it, before any text. The messages are the API's
+own; one with the role `system` at their head is what the API calls `system`. The tools stay, and
+`tool_choice` forbids their use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from haftd.answering import LlmSettings
+
+from .conversation import Message, OpenCall
+from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig
+
+__all__ = ["Anthropic"]
+
+_VERSION = "2023-06-01"
+_TOKENS = 4096
+"""The API wants a bound."""
+
+
+class Anthropic(Provider):
+    """The provider `anthropic`."""
+
+    dialect = "anthropic"
+
+    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+        """See `provider`."""
+        last, answered = len(messages) - 1, set()
+        if last >= 0 and _results(messages[last]):
+            answered = {block.get("tool_use_id") for block in _results(messages[last])}
+            last -= 1
+        if last < 0 or messages[last].get("role") != "assistant":
+            return []
+        return [
+            OpenCall(block["id"], str(block.get("name", "")))
+            for block in _blocks(messages[last], "tool_use")
+            if isinstance(block.get("id"), str) and block["id"] not in answered
+        ]
+
+    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+        """See `provider`."""
+        said = exchange.conversation
+        system, messages = _told(said.system, list(said.messages))
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "max_tokens": settings.max_tokens or _TOKENS,
+            "messages": _joined(messages, exchange),
+            "output_config": {"format": {"type": "json_schema", "schema": exchange.schema}},
+        }
+        if system := system or settings.system:
+            body["system"] = system
+        if said.tools:
+            body |= {"tools": list(said.tools), "tool_choice": {"type": "none"}}
+        headers = {"anthropic-version": _VERSION}
+        if key is not None:
+            headers["x-api-key"] = key
+        return Request("/v1/messages", headers, body)
+
+    def read(self, body: Any) -> Reply | None:
+        """See `provider`."""
+        content = dig(body, "content")
+        if not isinstance(content, list):
+            return None
+        match dig(body, "stop_reason"):
+            case "refusal":
+                return Refused()
+            case "max_tokens" | "model_context_window_exceeded":
+                return Cut()
+        texts = [dig(block, "text") for block in content if dig(block, "type") == "text"]
+        return Said("".join(text for text in texts if isinstance(text, str)))
+
+
+def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if dig(block, "type") == kind]
+
+
+def _results(message: Message) -> list[dict[str, Any]]:
+    return _blocks(message, "tool_result") if message.get("role") == "user" else []
+
+
+def _told(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
+    """What the model is told, and the messages without it."""
+    told = []
+    while messages and messages[0].get("role") == "system":
+        told.append(messages.pop(0).get("content"))
+    texts = [text for text in told if isinstance(text, str)]
+    return system or "\n\n".join(texts), messages
+
+
+def _joined(messages: list[Message], exchange: Exchange) -> list[Message]:
+    """The conversation with the replies and the turns behind it."""
+    added: list[dict[str, Any]] = [
+        {"type": "tool_result", "tool_use_id": call.id, "content": text}
+        for call, text in exchange.replies
+    ]
+    if added and _results(messages[-1]):
+        last = messages.pop()
+        results = _results(last)
+        rest = [block for block in last["content"] if block not in results]
+        messages.append({**last, "content": [*results, *added, *rest]})
+    elif added:
+        messages.append({"role": "user", "content": added})
+    for turn in exchange.turns:
+        block = {"type": "text", "text": turn.text}
+        last = messages[-1] if messages else {}
+        if turn.role == "user" and last.get("role") == "user" and added:
+            # A text of its own message would part the results from the question.
+            messages[-1] = {**last, "content": [*last["content"], block]}
+            added = []
+        else:
+            messages.append({"role": turn.role, "content": [block]})
+    return messages

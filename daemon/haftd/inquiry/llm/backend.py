@@ -1,0 +1,143 @@
+"""The backend `llm`: asks a model, with the conversation that the call belongs to.
+
+Rules: never a secret, never what is for a person. A context that is no conversation, and a definition
+that means another provider, decline; what cannot be mended by asking somebody else (no key, a server
+that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to the model with what
+was wrong, `AGAIN` times, and has declined then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+import trio
+
+from haft_protocol.dialects import Inexpressible
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import InvalidAnswer
+from haftd.answering import LlmSettings, read_model_settings
+from haftd.tools.fields import Wrong
+
+from ..base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way
+from . import words
+from .anthropic import Anthropic
+from .conversation import Conversation, NoConversation, find_paused, read_context
+from .google import Google
+from .keys import NoKey, read_key
+from .ollama import Ollama
+from .openai import OpenAI
+from .provider import Cut, Exchange, Provider, Refused, Said, Turn, fit
+from .sending import Sender
+
+__all__ = ["LlmBackend"]
+
+_MOST_AT_ONCE = 16
+_PROVIDERS: dict[str, Provider] = {
+    "openai": OpenAI(),
+    "anthropic": Anthropic(),
+    "google": Google(),
+    "ollama": Ollama(),
+}
+
+log = structlog.get_logger("haftd.inquiry")
+
+
+class LlmBackend(Backend):
+    """The backend `llm`. `environ` is the daemon's, where a key may be."""
+
+    name = "llm"
+    takes_secrets = False
+
+    def __init__(
+        self, settings: LlmSettings, environ: Mapping[str, str], sender: Sender | None = None
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._provider = _PROVIDERS[settings.provider]
+        self._sender = sender or Sender()
+        self._turns = trio.Semaphore(_MOST_AT_ONCE)
+
+    async def ask(self, way: Way) -> Outcome:
+        """See `base`."""
+        inquiry = way.inquiry
+        if inquiry.is_secret or inquiry.is_for_a_person:
+            return Declined("it is for a person")
+        table = _table(inquiry)
+        if (
+            table is None
+            or table.get("provider", self._settings.provider) != self._settings.provider
+        ):
+            return Declined("the definition means somebody else")
+        try:
+            settings = read_model_settings(table, self._settings)
+            exchange = self._exchange(way, read_context(inquiry.context))
+            key = read_key(settings, self._environ)
+        except Wrong as wrong:
+            place = ".".join(str(step) for step in wrong.path)
+            raise InquiryFailed(
+                f"`target.assistant.{place}` in the tool's definition is wrong: {wrong.message}"
+            ) from None
+        except NoConversation as no:
+            return Declined(str(no))
+        except Inexpressible as no:
+            return Declined(f"the choice cannot be put to the provider: {no}")
+        except NoKey as no:
+            raise InquiryFailed(f"the model cannot be asked: {no}") from None
+        async with self._turns:
+            return await self._ask(inquiry, settings, key, exchange)
+
+    def _exchange(self, way: Way, conversation: Conversation) -> Exchange:
+        inquiry = way.inquiry
+        calls = self._provider.open_calls(conversation.messages)
+        asks = find_paused(calls, inquiry.call_id, way.tool)
+        pause = words.paused(inquiry.question)
+        return Exchange(
+            conversation,
+            tuple((call, pause if call is asks else words.ELSEWHERE) for call in calls),
+            (Turn("user", words.ask(inquiry, way.tool)),),
+            fit(inquiry.schema, self._provider.dialect),
+        )
+
+    async def _ask(
+        self, inquiry: Inquiry, settings: LlmSettings, key: str | None, exchange: Exchange
+    ) -> Outcome:
+        turns = exchange.turns
+        for _ in range(1 + AGAIN):
+            now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
+            request = self._provider.request(settings, key, now)
+            reply = self._provider.read(await self._sender.send(request, settings))
+            match reply:
+                case None:
+                    raise InquiryFailed(
+                        "the model's server answered in a form that is not"
+                        f" {settings.provider}'s: look at `inquiry.llm.url`"
+                    )
+                case Refused():
+                    raise InquiryFailed(f"the model {settings.model} refused to answer")
+                case Cut():
+                    raise InquiryFailed(
+                        f"the answer of the model {settings.model} was cut before its end: raise"
+                        " `max_tokens`"
+                    )
+                case Said(text):
+                    try:
+                        answer = words.read_text(inquiry, text)
+                    except InvalidAnswer as wrong:
+                        said = (Turn("assistant", text),) if text.strip() else ()
+                        turns = (*turns, *said, Turn("user", words.correct(inquiry, wrong)))
+                        continue
+            who = {"by": "llm", "provider": settings.provider, "model": settings.model}
+            return Answered(answer, who)
+        return Declined("what the model said was no answer to the question")
+
+
+def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
+    """What the definition says for whoever asks a model; None where it means nobody of the kind."""
+    target = inquiry.target
+    if not isinstance(target, dict):
+        return {}
+    table = target.get("assistant", {})
+    if not isinstance(table, dict) or ("user" in target and "assistant" not in target):
+        return None
+    return table

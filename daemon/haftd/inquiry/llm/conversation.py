@@ -1,0 +1,85 @@
+"""The conversation that a question belongs to, as its `tools/call` gave it in `context`.
+
+Rules: pure. A message is handed on as it came, so that what the provider has cached of it counts; what
+it means is the provider's matter. Taken are a list of messages, or an object with `messages` (for
+Google also `contents`), `system` (`systemInstruction`) and `tools`, which is what a request body has;
+what else it has is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import UNSET
+
+from haft_protocol.dialects import exposed
+
+__all__ = ["Conversation", "Message", "NoConversation", "OpenCall", "find_paused", "read_context"]
+
+Message = dict[str, Any]
+
+_MESSAGES = ("messages", "contents")
+_SYSTEM = ("system", "systemInstruction", "system_instruction")
+
+
+class NoConversation(ValueError):
+    """The context is none; the message says what it would be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What was said, what the model was told before, and the tools that it had; as they came."""
+
+    messages: tuple[Message, ...] = field(default=(), repr=False)
+    system: Any = field(default=None, repr=False)
+    tools: tuple[Any, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call of the model's last turn that has no reply yet; not every provider gives it an id."""
+
+    id: str | None
+    name: str
+
+
+def read_context(context: object) -> Conversation:
+    """The conversation in a `context`, an empty one where there is none; raises `NoConversation`."""
+    if context is UNSET or context is None:
+        return Conversation()
+    if isinstance(context, list):
+        return Conversation(_messages(context))
+    if not isinstance(context, dict) or not any(key in context for key in _MESSAGES):
+        raise NoConversation("the call's context is no list of messages and has no `messages`")
+    tools = context.get("tools") or ()
+    if not isinstance(tools, Sequence) or isinstance(tools, str):
+        raise NoConversation("`tools` of the call's context is no list")
+    return Conversation(
+        _messages(_first(context, _MESSAGES)), _first(context, _SYSTEM), tuple(tools)
+    )
+
+
+def _first(context: dict[str, Any], keys: Iterable[str]) -> Any:
+    return next((context[key] for key in keys if context.get(key)), None)
+
+
+def _messages(value: object) -> tuple[Message, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise NoConversation("the messages of the call's context are no list of objects")
+    return tuple(value)
+
+
+def find_paused(calls: Sequence[OpenCall], call_id: str, tool: str) -> OpenCall | None:
+    """Which of the open calls it is that asks: by its id, else by its name, else the only one."""
+    for call in calls:
+        if call.id == call_id:
+            return call
+    names = {tool, *exposed([tool]).values()}
+    named = [call for call in calls if call.name in names]
+    if named:
+        return named[0]
+    return calls[0] if len(calls) == 1 else None

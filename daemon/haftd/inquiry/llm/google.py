@@ -1,0 +1,135 @@
+"""Google's `generateContent`.
+
+After https://ai.google.dev/api/generate-content (`responseSchema`, `promptFeedback`, `finishReason`) and
+https://ai.google.dev/gemini-api/docs/function-calling: each call of a turn has one response, all in the
+content behind it. A content is `{role, parts}`; `{role, content}` with a text is written so. The tools
+are left out: most models refuse them beside an answer in JSON. What is no text in a choice
+is one in the schema, as the API has it, and is read back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from haftd.answering import LlmSettings
+
+from .conversation import Message, OpenCall
+from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig
+
+__all__ = ["Google"]
+
+_ENDED = (None, "STOP", "FINISH_REASON_UNSPECIFIED")
+_ODD = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
+"""Ends without an answer that another try may mend."""
+
+
+class Google(Provider):
+    """The provider `google`."""
+
+    dialect = "google"
+
+    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+        """See `provider`."""
+        last = len(messages) - 1
+        answered: Counter[tuple[object, object]] = Counter()
+        if last >= 0 and (given := _found(messages[last], "functionResponse", "function_response")):
+            answered.update((one.get("id"), one.get("name")) for one in given)
+            last -= 1
+        if last < 0 or messages[last].get("role") != "model":
+            return []
+        calls = []
+        for one in _found(messages[last], "functionCall", "function_call"):
+            mark = (one.get("id"), one.get("name"))
+            if answered[mark] > 0:
+                answered[mark] -= 1
+            else:
+                calls.append(OpenCall(one.get("id"), str(one.get("name", ""))))
+        return calls
+
+    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+        """See `provider`."""
+        said = exchange.conversation
+        system, contents = _told(said.system, said.messages)
+        config: dict[str, Any] = {
+            "responseMimeType": "application/json",
+            "responseSchema": exchange.schema,
+        }
+        if settings.max_tokens is not None:
+            config["maxOutputTokens"] = settings.max_tokens
+        body: dict[str, Any] = {
+            "contents": _joined(contents, exchange),
+            "generationConfig": config,
+        }
+        if system := system or _instruction(settings.system):
+            body["systemInstruction"] = system
+        model = quote(settings.model.removeprefix("models/"), safe="")
+        headers = {} if key is None else {"x-goog-api-key": key}
+        return Request(f"/models/{model}:generateContent", headers, body)
+
+    def read(self, body: Any) -> Reply | None:
+        """See `provider`."""
+        if dig(body, "promptFeedback", "blockReason"):
+            return Refused()
+        candidate = dig(body, "candidates", 0)
+        if not isinstance(candidate, dict):
+            return None
+        reason = candidate.get("finishReason")
+        if reason == "MAX_TOKENS":
+            return Cut()
+        if reason in _ODD:
+            return Said("")
+        if reason not in _ENDED:
+            return Refused()
+        parts = dig(candidate, "content", "parts") or []
+        texts = [dig(part, "text") for part in parts if not dig(part, "thought")]
+        return Said("".join(text for text in texts if isinstance(text, str)))
+
+
+def _found(content: Message, *names: str) -> list[dict[str, Any]]:
+    """The calls or responses among the parts of a content; both spellings are the API's."""
+    parts = content.get("parts")
+    found = [dig(part, name) for part in parts or () for name in names]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def _instruction(text: Any) -> Any:
+    return {"parts": [{"text": text}]} if isinstance(text, str) and text else text
+
+
+def _told(system: Any, messages: Sequence[Message]) -> tuple[Any, list[Message]]:
+    """What the model is told, and the contents."""
+    texts = [one["content"] for one in messages if _is_plain(one) and one["role"] == "system"]
+    contents = [_content(one) for one in messages if not _is_plain(one) or one["role"] != "system"]
+    return _instruction(system or "\n\n".join(texts)), contents
+
+
+def _is_plain(message: Message) -> bool:
+    return isinstance(message.get("content"), str) and isinstance(message.get("role"), str)
+
+
+def _content(message: Message) -> Message:
+    if not _is_plain(message):
+        return message
+    role = "user" if message["role"] == "user" else "model"
+    return {"role": role, "parts": [{"text": message["content"]}]}
+
+
+def _joined(contents: list[Message], exchange: Exchange) -> list[Message]:
+    added = []
+    for call, text in exchange.replies:
+        response: dict[str, Any] = {"name": call.name, "response": {"output": text}}
+        if call.id is not None:
+            response["id"] = call.id
+        added.append({"functionResponse": response})
+    if added and _found(contents[-1], "functionResponse", "function_response"):
+        last = contents[-1]
+        contents[-1] = {**last, "parts": [*last["parts"], *added]}
+    elif added:
+        contents.append({"role": "user", "parts": added})
+    for turn in exchange.turns:
+        role = "user" if turn.role == "user" else "model"
+        contents.append({"role": role, "parts": [{"text": turn.text}]})
+    return contents

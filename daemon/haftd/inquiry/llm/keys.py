@@ -1,0 +1,60 @@
+"""The key of a provider: out of the daemon's environment, or a file that only its user can read.
+
+Rules: it is read when a question is asked and kept nowhere. A file belongs to the daemon's user and is
+open to nobody else. A message says what is wrong with the place, never what stood there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+
+from haftd.answering import LlmSettings
+
+__all__ = ["NoKey", "read_key"]
+
+_MOST = 64 * 1024
+_KEY = re.compile(r"[\x21-\x7e]{1,8192}")
+
+
+class NoKey(Exception):
+    """The key cannot be had; the message says why and what to do."""
+
+
+def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
+    """The key, or None where there is to be none; raises `NoKey`."""
+    if settings.key_file is not None:
+        place, key = settings.key_file, _from_file(settings.key_file)
+    elif settings.key_env is not None:
+        place, key = settings.key_env, environ.get(settings.key_env, "").strip()
+        if not key:
+            raise NoKey(
+                f"the daemon's environment has no {place}: set it where the daemon starts, or use"
+                " `key_file`"
+            )
+    else:
+        return None
+    if not _KEY.fullmatch(key):
+        raise NoKey(f"what is in {place} is no key: it must be one word of plain characters")
+    return key
+
+
+def _from_file(path: str) -> str:
+    try:
+        # A pipe would block, a terminal become ours.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISREG(found.st_mode):
+            raise NoKey(f"the key file {path} is no file")
+        if found.st_uid != os.geteuid():
+            raise NoKey(f"the key file {path} belongs to user {found.st_uid}, it must be yours")
+        if mode & 0o077:
+            raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
+        data = file.read(_MOST)
+    return data.decode("ascii", "replace").strip()

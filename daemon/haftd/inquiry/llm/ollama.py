@@ -1,0 +1,94 @@
+"""Ollama's `/api/chat`.
+
+After https://docs.ollama.com/api/chat, https://docs.ollama.com/capabilities/structured-outputs and
+https://docs.ollama.com/capabilities/tool-calling (`tool_name`). A message is `{role, content}` and is
+never changed. The tools are left out: a model that has some may call one instead of keeping to
+`format`, and nothing of the API forbids it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from haftd.answering import LlmSettings
+
+from .conversation import Message, OpenCall
+from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig
+
+__all__ = ["Ollama"]
+
+
+class Ollama(Provider):
+    """The provider `ollama`."""
+
+    dialect = "ollama"
+
+    def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
+        """See `provider`."""
+        answered: Counter[object] = Counter()
+        for message in reversed(messages):
+            if message.get("role") == "tool":
+                answered[message.get("tool_call_id") or message.get("tool_name")] += 1
+                continue
+            return [call for call in _calls(message) if not _is_answered(call, answered)]
+        return []
+
+    def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
+        """See `provider`."""
+        said = exchange.conversation
+        body: dict[str, Any] = {
+            "model": settings.model,
+            "messages": [
+                *_told(settings, exchange),
+                *said.messages,
+                *(_reply(call, text) for call, text in exchange.replies),
+                *({"role": turn.role, "content": turn.text} for turn in exchange.turns),
+            ],
+            "format": exchange.schema,
+            "stream": False,
+        }
+        if settings.max_tokens is not None:
+            body["options"] = {"num_predict": settings.max_tokens}
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        return Request("/api/chat", headers, body)
+
+    def read(self, body: Any) -> Reply | None:
+        """See `provider`."""
+        message = dig(body, "message")
+        if not isinstance(message, dict):
+            return None
+        if dig(body, "done_reason") == "length":
+            return Cut()
+        text = message.get("content")
+        return Said(text if isinstance(text, str) else "")
+
+
+def _calls(message: Message) -> list[OpenCall]:
+    found = []
+    for call in message.get("tool_calls") or ():
+        name, mark = dig(call, "function", "name"), dig(call, "id")
+        if isinstance(name, str):
+            found.append(OpenCall(mark if isinstance(mark, str) else None, name))
+    return found
+
+
+def _is_answered(call: OpenCall, answered: Counter[object]) -> bool:
+    for mark in (call.id, call.name):
+        if mark is not None and answered[mark] > 0:
+            answered[mark] -= 1
+            return True
+    return False
+
+
+def _reply(call: OpenCall, text: str) -> Message:
+    reply = {"role": "tool", "tool_name": call.name, "content": text}
+    return reply if call.id is None else {**reply, "tool_call_id": call.id}
+
+
+def _told(settings: LlmSettings, exchange: Exchange) -> list[Message]:
+    said = exchange.conversation
+    has_own = bool(said.messages) and said.messages[0].get("role") == "system"
+    system = said.system or ("" if has_own else settings.system)
+    return [{"role": "system", "content": system}] if system else []

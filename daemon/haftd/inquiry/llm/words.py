@@ -1,0 +1,93 @@
+"""What a model is told and asked, and how its text is read as an answer.
+
+Rules: pure. Whoever does not hold its model to the schema still says it in words, so the form of the
+answer stands in the question, too. What was wrong with an answer is said without the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from haft_protocol.inquiries import Inquiry, read_reply
+from haft_protocol.questions import Answer, Boolean, InvalidAnswer, Question, Select
+
+__all__ = ["ELSEWHERE", "ask", "correct", "paused", "read_text"]
+
+ELSEWHERE = "Still running."
+"""The reply for another call of the same turn."""
+
+_MOST_READ = 1 << 20
+_FENCE = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+def paused(question: Question) -> str:
+    """The reply for the call that asks."""
+    return f"Tool paused: {question.text}"
+
+
+def ask(inquiry: Inquiry, tool: str) -> str:
+    """The question as the model gets it."""
+    question = inquiry.question
+    parts = [f"The tool {tool} requires additional input."]
+    if question.pre_amble:
+        parts.append(question.pre_amble)
+    parts.append(question.text)
+    if question.default is not None:
+        parts.append(f"The tool offers {_json(question.default)} as its default.")
+    parts.append("Provide your answer based on the conversation context.")
+    parts.append(_form(inquiry))
+    return "\n\n".join(parts)
+
+
+def correct(inquiry: Inquiry, wrong: InvalidAnswer) -> str:
+    """What to say to a wrong answer."""
+    return f"That is no answer: {wrong}.\n\n{_form(inquiry)}"
+
+
+def _form(inquiry: Inquiry) -> str:
+    match inquiry.question.answer_type:
+        case Boolean():
+            what = "true or false"
+        case Select(options=options):
+            what = f"one of {', '.join(map(_json, options))}"
+        case _:
+            what = "a text"
+    return (
+        f'Reply with one JSON object and nothing else: "inquiry_id" is'
+        f' {_json(inquiry.inquiry_id)}, "answer" is {what}.'
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def read_text(inquiry: Inquiry, text: str) -> Answer:
+    """The answer in a model's text; raises `InvalidAnswer`."""
+    text = text.strip()
+    if found := _FENCE.match(text):
+        text = found[1]
+    if not text or len(text) > _MOST_READ:
+        raise InvalidAnswer("it is no JSON object")
+    try:
+        reply = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        raise InvalidAnswer("it is no JSON object") from None
+    if not isinstance(reply, dict) or not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
+        raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
+    return read_reply(inquiry, {**reply, "answer": _option(inquiry.question, reply["answer"])})
+
+
+def _option(question: Question, answer: Any) -> Any:
+    """The option that a text stands for, where a provider takes texts only."""
+    if not isinstance(question.answer_type, Select) or not isinstance(answer, str):
+        return answer
+    options = question.answer_type.options
+    if answer in options:
+        return answer
+    return next(
+        (one for one in options if not isinstance(one, str) and _json(one) == answer), answer
+    )
