@@ -86,13 +86,14 @@ class Router(Protocol):
 class Asking:
     """What is asked on behalf of `handle`, and what waits to be asked."""
 
-    __slots__ = ("_count", "_handle", "_queue", "router")
+    __slots__ = ("_count", "_handle", "_is_over", "_queue", "router")
 
     def __init__(self, handle: Handle, router: Router | None = None) -> None:
         self._handle = handle
         self.router = router
         self._queue: deque[Asked] = deque()
         self._count = 0
+        self._is_over = False
 
     def number(self) -> int:
         """A number for a question, given once."""
@@ -113,7 +114,7 @@ class Asking:
         """Ask when it is its turn, and return the answer; cancelled, it is asked no more.
 
         Raises `Void` when the handle ends, or has ended, and `NoAnswer`."""
-        if self._handle.stopped:
+        if self._is_over or self._handle.stopped:
             raise Void
         if self.router is not None and (known := self.router.known(question)) is not None:
             return known[0]
@@ -154,7 +155,8 @@ class Asking:
             self._queue[0].turn.set()
 
     def end(self) -> None:
-        """The handle has ended: all that is asked is void."""
+        """The use has ended: all that is asked is void."""
+        self._is_over = True
         while self._queue:
             asked = self._queue.popleft()
             asked.void = True

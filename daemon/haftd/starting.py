@@ -33,11 +33,12 @@ from haftd.host.mark import Mark
 from haftd.host.record import Record
 from haftd.inquiry.base import Origin
 from haftd.inquiry.desk import Desk
+from haftd.reviewing import Review, Reviewing
 from haftd.runtimes.base import Call, Runtime
 from haftd.settings import Settings
 from haftd.supervisor import Supervisor
 from haftd.tools import arguments
-from haftd.tools.approving import policy_of
+from haftd.tools.approving import mode_of, policy_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import Askpass, build, call_value, path_of
@@ -139,14 +140,21 @@ class Starter:
         invocation = resolve(tool, args, context)
         if not tool.is_builtin and ("pty" if invocation.terminal else "stdio") not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
+        if invocation.terminal and mode_of(tool, "result") != "unattended":
+            why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
+            raise unsupported_runtime(tool.name, "pty", why)
         return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
 
     def start(
-        self, ready: Prepared, origin: Origin, gate: Gate | None = None
+        self,
+        ready: Prepared,
+        origin: Origin,
+        gate: Gate | None = None,
+        review: Review | None = None,
     ) -> tuple[Handle, Use | None, bool]:
-        """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions. A `call_id` that made a
-        handle before gives that one, with the use that is left of it, and starts nothing. Raises
-        `RpcError`, and then nothing was taken."""
+        """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions,
+        `review` for its result. A `call_id` that made a handle before gives that one, with the use
+        that is left of it, and starts nothing. Raises `RpcError`, and then nothing was taken."""
         admitted = self.registry.admit(
             trio.current_time(),
             session=ready.session,
@@ -171,7 +179,8 @@ class Starter:
             raise
         inquirer = self.desk.inquirer(handle, origin)
         entry = None if gate is None else self._entry(handle, ready, call, gate)
-        use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry)
+        reviewing = None if review is None else Reviewing(handle, self.make_spool(), review)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry, reviewing)
         return handle, use, True
 
     def _runtime(self, call: Call) -> Runtime:

@@ -22,6 +22,7 @@ from haft_protocol.states import EndedBy
 from haftd.asking import Router
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
+from haftd.reviewing import Reviewing
 from haftd.runtimes.base import (
     Call,
     Ended,
@@ -66,14 +67,18 @@ class Supervisor:
         call: Call,
         router: Router | None = None,
         entry: Entry | None = None,
+        reviewing: Reviewing | None = None,
     ) -> Use:
         """Schedule the tool's task; nothing of it has run when this returns. `router` finds whoever
-        answers its questions; `entry` is waited for before it runs."""
-        use = Use(handle, self._grace_s, router, entry)
+        answers its questions; `entry` is waited for before it runs; `reviewing` holds its end back
+        until somebody has seen it."""
+        use = Use(handle, self._grace_s, router, entry, reviewing)
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.held = True
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
+        if reviewing is not None:
+            self._nursery.start_soon(reviewing.run, lambda: use.ender)
         return use
 
     def use_of(self, handle: Handle) -> Use | None:
@@ -108,7 +113,7 @@ class Supervisor:
 
     async def _cancel_in_turn(self, use: Use) -> None:
         await self._take_turn()
-        use.scope.cancel()
+        use.cancel()
 
     async def abort(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
         """End a use; returns when nothing of it is left."""
@@ -146,10 +151,10 @@ class Supervisor:
                 except StartFailed as failed:
                     self._refuse(use, failed.message, failed.reason)
                 except ToolFailed as failed:
-                    if not handle.stopped:
+                    if not use.has_ended:
                         use.ended(Ended(failure=failed))
                 else:
-                    if not handle.stopped:
+                    if not use.has_ended:
                         use.ended(Ended(code=0 if result is None else None, result=result))
         except Exception:
             incident = secrets.token_hex(4)
@@ -157,13 +162,18 @@ class Supervisor:
             problem = fault(incident)
             if not use.begun.is_set():
                 self._refuse(use, problem, "internal")
-            elif not handle.stopped:
+            elif not use.has_ended:
                 use.ended(Ended(failure=ToolFailed(problem)))
-        if use.is_held_back and not handle.stopped:
+        if use.is_held_back and not use.has_ended:
             self._keep_out(use, _unstarted(use.ender))
-        if not handle.stopped:
+        if not use.has_ended:
             use.ended(Ended(natural=use.ender is None))
         use.begin()
+        if use.reviewing is not None:
+            use.reviewing.complete()
+            if not use.reviewing.has_ended:
+                use.reviewing.cancel()
+            await use.reviewing.done.wait()
         handle.held = False
         del self._uses[handle]
         self._marks.pop(call.mark, None)

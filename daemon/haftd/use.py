@@ -24,6 +24,8 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.asking import Asking, NoAnswer, Router, Void
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
+from haftd.core.sealed import Ending
+from haftd.reviewing import Reviewing
 from haftd.runtimes.base import (
     Call,
     Ended,
@@ -71,6 +73,7 @@ class Use:
         "grace_s",
         "grip",
         "handle",
+        "reviewing",
         "scope",
         "written_to",
     )
@@ -81,8 +84,10 @@ class Use:
         grace_s: float,
         router: Router | None = None,
         entry: Entry | None = None,
+        reviewing: Reviewing | None = None,
     ) -> None:
         self.handle = handle
+        self.reviewing = reviewing
         self._entry = entry
         self.asking = Asking(handle, router)
         self.grace_s = grace_s
@@ -100,6 +105,17 @@ class Use:
     def is_held_back(self) -> bool:
         """Whether it waits to be let in."""
         return self._entry is not None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its end has come, told or not."""
+        return self.handle.stopped or (self.reviewing is not None and self.reviewing.has_ended)
+
+    def cancel(self) -> None:
+        """End what runs, and what waits for a word about its result."""
+        self.scope.cancel()
+        if self.reviewing is not None:
+            self.reviewing.cancel()
 
     async def enter(self) -> tuple[Runtime, Call] | None:
         """Wait until it may run; what runs now, where that was not known before."""
@@ -138,7 +154,10 @@ class Use:
 
     def emit(self, data: bytes) -> None:
         """See `runtimes.base.Port`."""
-        self.handle.emit(data, trio.current_time())
+        if self.reviewing is not None:
+            self.reviewing.emit(data)
+        else:
+            self.handle.emit(data, trio.current_time())
 
     def written(self, number: int) -> None:
         """See `runtimes.base.Port`."""
@@ -153,17 +172,20 @@ class Use:
         elif end.signal is not None:
             exit_ = Exit(signal=end.signal)
         by, failure = self._verdict(end)
-        self.handle.end(
-            trio.current_time(),
+        ending = Ending(
+            by=by,
             result=end.result if failure is None else None,
             failure=failure,
             raw=end.result is None and end.failure is None,
             exit=exit_,
-            by=by,
             limit=end.limit,
-            complete=end.output_complete,
             unconfirmed=end.unconfirmed,
         )
+        now = trio.current_time()
+        if self.reviewing is None or not self.reviewing.hold(ending, now):
+            self.handle.end_as(ending, now, complete=end.output_complete)
+        elif end.output_complete:
+            self.reviewing.complete()
         self.asking.end()
 
     def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
@@ -181,6 +203,8 @@ class Use:
 
     def completed(self) -> None:
         """See `runtimes.base.Port`."""
+        if self.reviewing is not None:
+            self.reviewing.complete()
         self.handle.complete(trio.current_time())
 
     async def ask(self, question: Question) -> Any:

@@ -27,7 +27,7 @@ __all__ = [
 ASK_APPROVAL = "approval/ask"
 """The request that a client with the capability `approval` gets."""
 
-PolicedAction = Literal["spawn", "call", "fetch", "apply", "abort"]
+PolicedAction = Literal["spawn", "call", "fetch", "apply", "abort", "result"]
 Decision = Literal["allow", "deny", "skip", "edit"]
 Remember = Literal["turn", "session"]
 Reason = Annotated[str, Meta(max_length=1024)]
@@ -40,7 +40,8 @@ class BadDecision(ValueError):
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """An action that waits for a person's word. `rendered` is for the person's eyes. With the `mode`
     `edit` the person is to be given the arguments to change. `refused` is there when the same client
-    has decided before in a way that cannot be."""
+    has decided before in a way that cannot be. The action `result` is to hand out what the tool came
+    to: its one argument is `text`, and `failed`, `bytes` and `omitted` are there."""
 
     approval_id: str
     session: str
@@ -51,6 +52,9 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     rendered: str
     mode: Literal["ask", "edit"]
     refused: str | UnsetType = UNSET
+    failed: bool | UnsetType = UNSET
+    bytes: int | UnsetType = UNSET
+    omitted: int | UnsetType = UNSET
 
     def __repr__(self) -> str:
         return f"Approval({self.approval_id}, {self.tool}, {self.action}, …)"

@@ -293,10 +293,14 @@ def not_authorized(why: str) -> RpcError:
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:
-    """Nobody has allowed the action, or somebody has said no; nothing was done."""
+    """Nobody has allowed the action, or somebody has said no; nothing was done. What was not approved
+    as a `result` has run, and nothing of what it came to is told."""
+    what = f"Tool {shown(tool)} was not approved for {shown(action)}"
+    if action == "result":
+        what = f"Tool {shown(tool)} has run, and its result was withheld"
     return RpcError(
         "not_approved",
-        f"Tool {shown(tool)} was not approved for {shown(action)}: {_end(why)}.",
+        f"{what}: {_end(why)}.",
         tool=tool,
         action=action,
     )

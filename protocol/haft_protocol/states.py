@@ -22,6 +22,7 @@ __all__ = [
     "LeftBehind",
     "Notice",
     "Pending",
+    "Review",
     "Running",
     "Screen",
     "Stopped",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 By = Literal["exit", "abort", "turn_end", "disconnect", "shutdown", "limit", "lost"]
+Review = Literal["held", "waits", "allowed", "edited", "denied", "skipped", "dropped"]
 Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
 
 
@@ -117,6 +119,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     waited: Waited | UnsetType = UNSET
     screen: Screen | UnsetType = UNSET
     skipped: str | UnsetType = UNSET
+    review: Review | UnsetType = UNSET
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):

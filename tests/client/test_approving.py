@@ -13,6 +13,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -23,6 +24,14 @@ source = "local"
 command = ["echo", "{{ tool.arguments.text }}"]
 parameters.text = { type = "string", required = true }
 run = "ask"
+
+[tools.looked_at]
+source = "local"
+command = ["sh", "-c", 'printf "%s" "$1"; exit "$2"', "sh", "{{ tool.arguments.text }}", "{{ tool.arguments.status }}"]
+output = "raw"
+parameters.text = { type = "string", required = true }
+parameters.status = { type = "integer", default = 0 }
+result = "ask"
 """
 
 
@@ -127,3 +136,34 @@ def test_a_person_at_a_terminal_is_shown_what_it_is(desk: Desk, typed: str, done
     else:
         with pytest.raises(Refused):
             desk.wire.finish(number)
+
+
+def test_a_result_is_decided_the_same_way(desk: Desk) -> None:
+    def call(text: str, status: int = 0) -> int:
+        arguments = {"text": text, "status": status}
+        number = desk.wire.start(
+            "tools/call", session="work", tool="looked_at", arguments=arguments
+        )
+        until(lambda: desk.wire.call("approvals/list", session="work")["approvals"], "a result")
+        return number
+
+    def id() -> str:
+        (one,) = json.loads(desk.haft("--json", "approvals")[1])["approvals"]
+        assert one["action"] == "result"
+        return str(one["approval_id"])
+
+    number = call("x")
+    assert desk.haft("approve", id(), "--edit", '{"text": "y"}')[0] == 0
+    assert desk.wire.finish(number)["result"] == "y"
+    number = call("x")
+    assert desk.haft("approve", id(), "--deny")[0] == 0
+    with pytest.raises(Refused, match="withheld"):
+        desk.wire.finish(number)
+    number = call("a\u202eb", 3)
+    person = desk.terminal("approve", id())
+    person.expect_exact("(it has failed)")
+    person.expect_exact("exited with code 3")
+    person.expect_exact("a\\u202eb")
+    person.sendline("s")
+    person.expect(pexpect.EOF)
+    assert "was not handed out" in desk.wire.finish(number)["result"]

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.approving import Host, Join, records
 from tests.faults.harness import until
 from tests.running import RunningDaemon
-from tests.wire import Refused, Wire
+from tests.wire import Refused
 
 _RUN = """
 source = "local"
@@ -46,71 +47,6 @@ TOOLS = "".join(
 _sessions = itertools.count()
 
 
-class Host(Wire):
-    """A connection in a session, that can be asked to approve, or cannot."""
-
-    def __init__(self, daemon: RunningDaemon, name: str, session: str, *, able: bool) -> None:
-        super().__init__(daemon.socket)
-        self.session = session
-        self.call(
-            "initialize",
-            client={"name": name},
-            protocol=1,
-            session=session,
-            capabilities={"approval": able},
-        )
-
-    def __enter__(self) -> Host:
-        return self
-
-    def asked(self) -> Any:
-        return self.told("approval/ask")
-
-    def say(self, request: Any, decision: str, **more: Any) -> None:
-        self.result(request, {"decision": decision, **more})
-
-    def result(self, request: Any, result: object) -> None:
-        self.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
-
-    def refuse(self, request: Any, code: int) -> None:
-        error = {"code": code, "message": "no"}
-        self.send({"jsonrpc": "2.0", "id": request["id"], "error": error})
-
-    def is_asked_nothing(self) -> bool:
-        for _ in range(3):
-            self.call("handles/list")
-        return not any("method" in message for message in self._kept)
-
-    def spawn(self, tool: str, id: str = "h", **more: Any) -> int:
-        args = more.pop("args", {"text": "hello"})
-        return self.start("spawn", tool=tool, id=id, args=args, **{"wait": "output"} | more)
-
-    def waiting(self) -> list[Any]:
-        found: list[Any] = self.call("approvals/list")["approvals"]
-        return found
-
-    def one_waiting(self) -> Any:
-        """The one approval that waits, as soon as it does."""
-        until(lambda: len(self.waiting()) == 1, "an approval that waits")
-        return self.waiting()[0]
-
-    def decide(self, approval: Any, decision: str, **more: Any) -> Any:
-        return self.call(
-            "approvals/decide", approval_id=approval["approval_id"], decision=decision, **more
-        )
-
-    def states(self) -> dict[str, str]:
-        return {one["id"]: one["state"] for one in self.call("handles/list")["handles"]}
-
-    def refused(self, number: int) -> Refused:
-        with pytest.raises(Refused) as caught:
-            self.finish(number)
-        return caught.value
-
-
-Join = Callable[..., Host]
-
-
 @pytest.fixture(scope="module")
 def asker() -> Iterator[RunningDaemon]:
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
@@ -139,14 +75,6 @@ def join(asker: RunningDaemon) -> Iterator[Join]:
         one.close()
     with Host(asker, "last", session, able=False) as last:
         last.call("session/close")
-
-
-def records(daemon: RunningDaemon, session: str) -> list[dict[str, Any]]:
-    lines = (daemon.state / "haft" / "audit.jsonl").read_text().splitlines()
-    found = (json.loads(line) for line in lines)
-    return [
-        one for one in found if one.get("session") == session and one["event"] != "session/close"
-    ]
 
 
 # ── every decision ───────────────────────────────────────────────────────────────────────────────

@@ -57,14 +57,31 @@ def test_what_is_too_long_to_be_shown_says_so() -> None:
 
 
 def test_what_a_definition_says_in_vain_is_named() -> None:
-    text = '[tools.x]\ncommand = "true"\nresult = "ask"\nstyle.parameters = { program = "x" }\n'
+    text = '[tools.x]\ncommand = "true"\nstyle.parameters = { program = "x" }\n'
     tools, problems = read(text)
     assert "x" in tools
     assert {one.key: one.message for one in problems} == {
-        "tools.x.result": "it has no effect: this version hands results on without asking",
         "tools.x.style.parameters": "arguments are shown as JSON; it can be one of json, "
         "function_call, off",
     }
+
+
+def test_a_result_is_reviewed_as_its_own_word_says() -> None:
+    for word in ("ask", "edit", "skip", "unattended"):
+        tools, problems = read(
+            f'[tools.x]\ncommand = "true"\nrun = {{ default = "edit" }}\nresult = "{word}"\n'
+        )
+        assert problems == [] and mode_of(tools["x"], "result") == word
+    tools, _ = read('[tools.x]\ncommand = "true"\nrun = { default = "edit" }\n')
+    assert mode_of(tools["x"], "result") == "unattended"
+
+
+def test_a_terminal_has_no_result_to_review() -> None:
+    text = '[tools.x]\ncommand = "true"\nruntime = "pty"\nresult = "{}"\n'
+    tools, problems = read(text.format("ask"))
+    assert tools == {} and [one.key for one in problems] == ["tools.x.result"]
+    tools, problems = read(text.format("unattended"))
+    assert problems == [] and "x" in tools
 
 
 def test_a_table_names_actions_and_modes_only() -> None:

@@ -166,6 +166,9 @@ def test_a_name_that_is_taken_stays_the_users(desk: Desk, trusted: bool) -> None
             {"spawn": "ask", "apply": "ask", "fetch": "unattended", "abort": "edit"},
         ),
         ("", 'run = "edit"', {"spawn": "edit"}),
+        ('result = "ask"', 'result = "unattended"', {"result": "ask", "spawn": "unattended"}),
+        ('result = "ask"', "", {"result": "ask"}),
+        ("", 'result = "skip"', {"result": "skip"}),
     ],
 )
 def test_no_action_gets_freer_than_the_user_says_of_all_tools(

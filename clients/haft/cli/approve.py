@@ -27,6 +27,7 @@ examples:
   haft approve 3f9a1c07 --allow --remember session
   haft approve 3f9a1c07 --deny --reason "not on a Friday"
   haft approve 3f9a1c07 --edit '{"path": "/tmp/x"}'
+  haft approve 3f9a1c07 --edit '{"text": "the result that is handed out"}'
 """
 
 _ANSWERS = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny", "s": "skip", "skip": "skip"}
@@ -37,14 +38,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID")
     decision = parser.add_mutually_exclusive_group()
     for name, what in (
-        ("allow", "it is done"),
+        ("allow", "it is done; a result is handed out"),
         ("deny", "it is not done, and the call fails"),
         ("skip", "it is not done, and that is no failure"),
     ):
         decision.add_argument(
             f"--{name}", action="store_const", const=name, dest="decision", help=what
         )
-    decision.add_argument("--edit", metavar="JSON", help="it is done with these arguments")
+    decision.add_argument(
+        "--edit", metavar="JSON", help="it is done with these arguments, of a result its `text`"
+    )
     parser.add_argument(
         "--remember",
         choices=("turn", "session"),
@@ -94,7 +97,8 @@ def _read(one: Approval) -> str:
     """Show it and read a decision; nothing but a clear word counts."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError("say --allow, --deny, --skip or --edit")
-    show.line(f"{one.tool}: {one.action} {one.session}/{one.id}", "bold")
+    failed = " (it has failed)" if one.failed is True else ""
+    show.line(f"{one.tool}: {one.action} {one.session}/{one.id}{failed}", "bold")
     for line in one.rendered.splitlines():
         show.line(show.plain(line, 4000))
     show.line("allow it? [y]es, [n]o, [s]kip", "bold")

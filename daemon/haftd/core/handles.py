@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
+from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
 
 from .lifecycle import Event, State, step
+from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 from .views import show
@@ -66,8 +68,10 @@ class Handle:
         "question_shown",
         "raw",
         "read_at",
+        "refusal",
         "rendering",
         "result",
+        "review",
         "root",
         "seen",
         "session",
@@ -135,6 +139,10 @@ class Handle:
         self.seen = 0
         """The end of the output when it was last looked at in whatever view."""
         self.mark = 0
+        self.review: Review | None = None
+        """Where the review of its result is, None where that is handed out without one."""
+        self.refusal: RpcError | None = None
+        """The error of a call to its end whose result was not approved."""
         self.read_at: float | None = None
         """When the end was first read."""
         self.end_shown = False
@@ -274,6 +282,20 @@ class Handle:
         if self.on_news is not None:
             self.on_news(self)
         self.wake()
+
+    def end_as(self, ending: Ending, now: float, *, complete: bool) -> None:
+        """See `end`."""
+        self.end(
+            now,
+            by=ending.by,
+            complete=complete,
+            result=ending.result,
+            failure=ending.failure,
+            raw=ending.raw,
+            exit=ending.exit,
+            limit=ending.limit,
+            unconfirmed=ending.unconfirmed,
+        )
 
     def complete(self, now: float) -> None:
         """No more output will come; the last text of this handle is now what it stays."""

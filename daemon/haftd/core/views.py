@@ -71,6 +71,7 @@ def show(
     if not peek and cursor is None and view == "delta":
         handle.mark = piece.cursor
     elapsed = int((now - handle.born) * 1000)
+    review = UNSET if handle.review is None else handle.review
     if state is State.RUNNING:
         return Running(
             id=handle.id,
@@ -82,6 +83,7 @@ def show(
             omitted=piece.omitted,
             waited=waited,
             screen=screen,
+            review=review,
             content=piece.text,
             input_wanted=input_wanted,
         )
@@ -99,6 +101,7 @@ def show(
             omitted=piece.omitted,
             waited=waited,
             screen=screen,
+            review=review,
             content=piece.text,
             question=handle.question,
         )
@@ -112,6 +115,7 @@ def show(
         omitted=piece.omitted,
         waited=waited,
         screen=screen,
+        review=review,
         content=piece.text,
     )
 
@@ -194,6 +198,7 @@ def _stopped(
         omitted=omitted,
         waited=waited,
         screen=screen,
+        review=UNSET if handle.review is None else handle.review,
         ended_by=handle.ended_by,
         result=result,
         error=error if error is not None else UNSET,

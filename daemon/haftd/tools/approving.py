@@ -1,4 +1,4 @@
-"""Which actions of a tool wait for a person's word, and how their arguments are shown to the person.
+"""Which actions of a tool wait for a person's word, and how what they are about is shown to the person.
 
 Rules: pure. Without a word in the definition everything is unattended. `run` as one mode is for what
 starts the tool, `spawn` and one-shot `call`; a table says it by action, its `default` for every
@@ -17,7 +17,7 @@ from haft_protocol.approvals import PolicedAction
 
 from .definition import RunMode, Tool
 
-__all__ = ["PARAMETERS", "mode_of", "policy_of", "render", "stricter"]
+__all__ = ["PARAMETERS", "mode_of", "policy_of", "render", "seen", "stricter", "stricter_mode"]
 
 PARAMETERS = ("json", "function_call", "off")
 """What `style.parameters` may say."""
@@ -32,7 +32,9 @@ _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
 
 
 def mode_of(tool: Tool, action: PolicedAction) -> RunMode:
-    """What is to happen before the action."""
+    """What is to happen before the action; `result` is the handing out of what it came to."""
+    if action == "result":
+        return tool.result or "unattended"
     return _mode(tool.run, action)
 
 
@@ -41,10 +43,12 @@ def stricter(own: Run, other: Run) -> Run:
     if own is None or other is None or own == other:
         return own if other is None else other
     actions: tuple[PolicedAction, ...] = ("spawn", "call", *_ON_HANDLES)
-    return {
-        action: max(_mode(own, action), _mode(other, action), key=_FREEST_FIRST.index)
-        for action in actions
-    }
+    return {action: stricter_mode(_mode(own, action), _mode(other, action)) for action in actions}
+
+
+def stricter_mode(own: RunMode, other: RunMode) -> RunMode:
+    """The one of two that is less free."""
+    return max(own, other, key=_FREEST_FIRST.index)
 
 
 def _mode(run: Run, action: PolicedAction) -> RunMode:
@@ -69,18 +73,19 @@ def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) ->
         return ""
     if wanted == "function_call":
         listed = ", ".join(f"{key}={_json(value)}" for key, value in arguments.items())
-        return _seen(f"{name}({listed})")
-    return _seen(_json(dict(arguments), indent=2))
+        return seen(f"{name}({listed})")
+    return seen(_json(dict(arguments), indent=2))
 
 
 def _json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _seen(text: str) -> str:
-    """Nothing is left that is not seen or changes the order of what is; long ones are cut."""
-    left = len(text) - _LONGEST
-    text = text[:_LONGEST]
+def seen(text: str, most: int = _LONGEST) -> str:
+    """Nothing is left that is not seen or changes the order of what is; past `most` characters it is
+    cut."""
+    left = len(text) - most
+    text = text[:most]
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     return text if left <= 0 else f"{text}\n… {left} more characters are not shown"

@@ -1,8 +1,8 @@
 """A tool's definition, read and checked: what the other files of this room work on.
 
 Rules: frozen; nothing here touches a file or a process. What other rooms act on is kept as it was
-written: `approving` reads `run` and `style`, the inquiries `questions`, calls `size_threshold`, turns
-`on_turn_end`; nobody acts on `options`, `access` and `result`. Sections 5, 6, 10 and 11.
+written: `approving` reads `run`, `result` and `style`, the inquiries `questions`, calls
+`size_threshold`, turns `on_turn_end`; nobody acts on `options` and `access`. Sections 5, 6, 10 and 11.
 """
 
 from __future__ import annotations

@@ -374,6 +374,8 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     values.setdefault("output", "raw" if plain else "outcome")
     if values["output"] != "raw" and values.get("runtime", "stdio") == "pty":
         raise _wrong("what a terminal shows is always raw", "output")
+    if values.get("result", "unattended") != "unattended" and values.get("runtime") == "pty":
+        raise _wrong("what a terminal shows is seen as it goes, so no result is reviewed", "result")
     values["stateful"] = stateful
     values["parameters_given"] = "parameters" in values
     kept = {key: read[key] for key in _KEPT if key in read}
@@ -385,8 +387,6 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """What should be said about a tool that is kept all the same."""
-    if read.get("result", "unattended") != "unattended":
-        yield ("result",), "it has no effect: this version hands results on without asking"
     if "parameters" in tool.style and tool.style["parameters"] not in PARAMETERS:
         known = ", ".join(PARAMETERS)
         yield ("style", "parameters"), f"arguments are shown as JSON; it can be one of {known}"

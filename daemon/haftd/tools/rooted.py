@@ -16,7 +16,7 @@ from typing import Any
 
 from haft_protocol.methods import Problem
 
-from .approving import stricter
+from .approving import mode_of, stricter, stricter_mode
 from .definition import Tool
 from .document import Document, Unreadable, parse, problem
 from .load import Layer, layers_of, tools_of
@@ -85,6 +85,9 @@ def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:
     said = {layer.form: layer.values["run"] for layer in shared if "run" in layer.values}
     for run in said.values():
         tool = replace(tool, run=stricter(tool.run, run))
+    results = {one.form: one.values["result"] for one in shared if "result" in one.values}
+    for result in results.values():
+        tool = replace(tool, result=stricter_mode(mode_of(tool, "result"), result))
     return tool
 
 

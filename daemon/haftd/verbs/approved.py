@@ -1,4 +1,5 @@
-"""Doing what a tool's policy says to ask about first: the one place that every verb goes through.
+"""Doing what a tool's policy says to ask about first, and handing out what it says to look at first:
+the one place that every verb goes through.
 
 Rules: what is unattended costs nothing and is done at once. A start waits as a handle that is
 `pending`; an action on a handle waits beside the handle, and is then done to that very use. What
@@ -24,20 +25,25 @@ from haft_protocol.states import HandleState
 from haftd.approvals import Request
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.sealed import Shown, Word
 from haftd.daemon import Daemon
+from haftd.reviewing import Review
 from haftd.starting import Gate, Prepared
-from haftd.tools.approving import mode_of, render
+from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
 from haftd.use import Skipped
 
 from .base import Later, settled
 
-__all__ = ["WITHHELD", "approved", "gate_of", "what_runs"]
+__all__ = ["WITHHELD", "approved", "gate_of", "review_of", "what_runs"]
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
 WITHHELD = {"withheld": True}
 """What is shown in place of an input that nobody is to see."""
+
+_MOST_OF_A_RESULT = 32_768
+"""Characters of a result that are rendered."""
 
 _FIXED = ("id", "session", "root")
 
@@ -87,6 +93,47 @@ def gate_of(
         return ready if verdict.edited is None else verdict.edited
 
     return gate
+
+
+def review_of(daemon: Daemon, caller: Caller, tool: Tool) -> Review | None:
+    """What a result has to pass before it is handed out; None where it has to pass nothing."""
+    mode = mode_of(tool, "result")
+    if mode == "unattended":
+        return None
+
+    async def review(handle: Handle, shown: Shown) -> Word:
+        if mode == "skip":
+            return Word("skip", said=_not_handed_out(tool.name, "its definition says so"))
+        failure = "" if shown.failure is None else f"{shown.failure}\n"
+        request = Request(
+            caller=caller,
+            handle=handle,
+            action="result",
+            approval=Approval(
+                approval_id=daemon.approvals.new_id(),
+                session=handle.session,
+                tool=tool.name,
+                action="result",
+                id=handle.id,
+                arguments={"text": shown.text},
+                # Its length is bounded already, and an escape makes a character longer.
+                rendered=seen(f"{failure}{shown.text}", most=_MOST_OF_A_RESULT),
+                mode=mode,
+                failed=shown.failed,
+                bytes=shown.bytes,
+                omitted=shown.omitted,
+            ),
+            check=lambda arguments: _replacing(tool.name, arguments),
+            bound_to=what_runs(tool),
+        )
+        verdict = await daemon.approvals.seek(request)
+        if verdict.decision == "skip":
+            return Word("skip", said=_not_handed_out(tool.name, verdict.reason))
+        if verdict.edited is not None:
+            return Word("edit", text=verdict.edited)
+        return Word("allow")
+
+    return review
 
 
 def approved(
@@ -178,6 +225,20 @@ def _changed(
     return changed
 
 
+def _replacing(tool: str, arguments: dict[str, Any]) -> str:
+    """The text that stands in place of a result."""
+    text = arguments.get("text")
+    if not isinstance(text, str):
+        problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
+        if "text" in arguments:
+            problem["message"] = "it must be a text, the one that is handed out"
+        raise invalid_arguments(tool, [problem])
+    if unknown := sorted(set(arguments) - {"text"}):
+        message = "a result has a `text` and nothing else"
+        raise invalid_arguments(tool, [{"path": name, "message": message} for name in unknown])
+    return text
+
+
 def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
     try:
         return dict(daemon.catalogue.known(handle.tool, handle.root).style)
@@ -193,6 +254,11 @@ def what_runs(tool: Tool) -> tuple[object, ...]:
 
 def _not_run(tool: str, why: str) -> str:
     return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
+
+
+def _not_handed_out(tool: str, why: str) -> str:
+    said = f"`{tool}` has run, and its result was not handed out"
+    return said + (f": {why.rstrip('.')}." if why else ".")
 
 
 def _passed_over(handle: Handle, why: str) -> HandleState:

@@ -233,6 +233,9 @@ def _run(
                 daemon.supervisor.end(use, EndedBy("abort", caller.label))
                 daemon.record("abort", caller, handle)
             raise
-        return look(daemon, as_spawn, handle)
+        state = look(daemon, as_spawn, handle)
+        if handle.refusal is not None:
+            raise handle.refusal
+        return state
 
     return Later(ended)
