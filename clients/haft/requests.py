@@ -125,6 +125,9 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
         return None
     if method == "await":
         return _seconds(params.get("timeout_secs"), 1.0, None)
+    if method == "turn/end":
+        # For the question of what becomes of what runs, and again for what is waited for.
+        return 2 * _seconds(params.get("timeout_ms"), 1000.0, 60.0)
     if method in ("session/close", "daemon/shutdown"):
         return 60.0
     return 0.0

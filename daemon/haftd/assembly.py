@@ -42,6 +42,7 @@ from haftd.inquiry.command import CommandBackend
 from haftd.inquiry.desk import Desk
 from haftd.inquiry.llm.keys import NoKey, read_key
 from haftd.inquiry.static import StaticBackend
+from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BuiltinRuntime
@@ -132,6 +133,7 @@ def assemble(
             lambda call, confirmed: starter.settled(call, confirmed),
         )
 
+    desk = Desk(_backends(parts, links, sessions, command), answered, remembered)
     starter = Starter(
         place=Place(
             environ=parts.environ,
@@ -147,7 +149,7 @@ def assemble(
         catalogue=catalogue,
         news=news,
         registry=registry,
-        desk=Desk(_backends(parts, links, sessions, command), answered, remembered),
+        desk=desk,
         journal=parts.journal,
         runtimes={
             "stdio": ProcessRuntime(),
@@ -199,6 +201,7 @@ def assemble(
         notices=notices,
         subscriptions=subscriptions,
         turns=turns,
+        turn_ends=TurnEnds(handles, desk),
         remembered=remembered,
         reload=_reloader(parts, catalogue, facts, audit, registry),
         stir=stir,

@@ -33,6 +33,7 @@ from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.turns import Turns
 from haftd.errands import Errands
+from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
 from haftd.settings import Settings
 from haftd.starting import Starter
@@ -78,6 +79,7 @@ class Daemon:
     notices: Notices
     subscriptions: Subscriptions
     turns: Turns
+    turn_ends: TurnEnds
     remembered: Remembered
     reload: Callable[[], tuple[Problem, ...]]
     """Read configuration and definitions again; returns all problems there are now."""

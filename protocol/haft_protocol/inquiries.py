@@ -17,8 +17,10 @@ from .questions import (
     Answer,
     AnswerType,
     Boolean,
+    Form,
     InvalidAnswer,
     Question,
+    Scalar,
     Secret,
     Select,
     check_answer,
@@ -33,6 +35,7 @@ __all__ = [
     "read_lasting",
     "read_reply",
     "schema",
+    "turn_end_id",
 ]
 
 ASK = "inquiry/ask"
@@ -44,15 +47,16 @@ Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A question on its way. `target` is `caller` where the definition says nothing, `assistant`,
     `user` (a person, and nobody else), or the definition's own table. `schema` is that of the
-    answer. `context` is what the caller gave with its `tools/call`."""
+    answer. `context` is what the caller gave with its `tools/call`. What the daemon itself asks, at the
+    end of a turn, has no `handle` and no `call_id`."""
 
     session: str
-    handle: str
-    call_id: str
     inquiry_id: str
     question: Question
     schema: dict[str, Any]
     target: Target
+    handle: str | UnsetType = UNSET
+    call_id: str | UnsetType = UNSET
     context: Any = UNSET
 
     @property
@@ -68,14 +72,20 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def can_be_remembered(self) -> bool:
         """Whether an answer may count for longer than this once: not a secret, and not what a model
-        is asked, which has to think each time."""
-        return self.target in ("caller", "user") and not self.is_secret
+        is asked, which has to think each time, nor what no tool asks."""
+        is_for_a_person = self.target in ("caller", "user")
+        return is_for_a_person and not self.is_secret and self.handle is not UNSET
 
 
 class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     answer: Any
     inquiry_id: str | UnsetType = UNSET
     remember: Remember | UnsetType = UNSET
+
+
+def turn_end_id(session: str, number: int) -> str:
+    """The id of what is asked at the end of a turn."""
+    return f"turn_end.{session}.{number}"
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
@@ -85,21 +95,41 @@ def inquiry_id(tool: str, call_id: str) -> str:
 
 def schema(inquiry: str, answer_type: AnswerType) -> dict[str, Any]:
     """The JSON Schema of an answer, as structured output takes it."""
-    match answer_type:
-        case Boolean():
-            answer: dict[str, Any] = {"type": "boolean"}
-        case Select(options=options):
-            answer = {"enum": list(options)}
-            if all(isinstance(option, str) for option in options):
-                answer = {"type": "string", **answer}
-        case _:
-            answer = {"type": "string"}
     return {
         "type": "object",
-        "properties": {"inquiry_id": {"type": "string", "const": inquiry}, "answer": answer},
+        "properties": {
+            "inquiry_id": {"type": "string", "const": inquiry},
+            "answer": _answer(answer_type),
+        },
         "required": ["inquiry_id", "answer"],
         "additionalProperties": False,
     }
+
+
+def _answer(answer_type: AnswerType) -> dict[str, Any]:
+    match answer_type:
+        case Boolean():
+            return {"type": "boolean"}
+        case Select(options=options):
+            return _one_of(options)
+        case Form(fields=fields):
+            return {
+                "type": "object",
+                "properties": {
+                    name: _one_of(choice.options)
+                    | ({"description": choice.text} if choice.text else {})
+                    for name, choice in fields.items()
+                },
+                "required": list(fields),
+                "additionalProperties": False,
+            }
+    return {"type": "string"}
+
+
+def _one_of(options: tuple[Scalar, ...]) -> dict[str, Any]:
+    if all(isinstance(option, str) for option in options):
+        return {"type": "string", "enum": list(options)}
+    return {"enum": list(options)}
 
 
 def read_reply(inquiry: Inquiry, reply: object) -> Answer:
@@ -123,6 +153,8 @@ def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
     """Raise `InvalidAnswer` where an answer cannot be remembered and is to be."""
     if remember is not UNSET and not inquiry.can_be_remembered:
         what = "a secret" if inquiry.is_secret else "what a model is asked"
+        if inquiry.handle is UNSET:
+            what = "for this once"
         raise InvalidAnswer(
             f"the answer to question {inquiry.question.id!r} cannot be remembered, as it is {what}; "
             "leave `remember` out"

@@ -51,6 +51,7 @@ __all__ = [
     "HandlesListResult",
     "InitializeParams",
     "InitializeResult",
+    "Inquired",
     "InquiriesAnswerParams",
     "InquiriesListParams",
     "InquiriesListResult",
@@ -83,6 +84,7 @@ __all__ = [
     "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
+    "TurnDecision",
     "TurnEndParams",
     "TurnEndResult",
     "TurnPolicy",
@@ -120,7 +122,8 @@ Offset = Annotated[int, Meta(ge=0)]
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 Style = Literal["oneof", "flat"]
-TurnPolicy = Literal["abort", "await", "keep"]
+TurnPolicy = Literal["abort", "await", "keep", "inquire"]
+TurnDecision = Literal["wait", "abort", "keep"]
 View = Literal["delta", "all", "tail", "screen", "raw", "paint"]
 """`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
 `paint`: those that draw a terminal's present screen on an empty one, in base64."""
@@ -411,17 +414,30 @@ class TurnResult(msgspec.Struct, frozen=True):
 
 
 class TurnEndParams(Params, frozen=True, kw_only=True):
-    """End a turn: what still runs in the session is aborted, awaited or kept, as each tool says."""
+    """End a turn: what still runs in the session is aborted, awaited, kept or asked about, as each
+    tool says. `target` is who is meant to answer, `context` is handed to whoever does."""
 
     policy: TurnPolicy | UnsetType = UNSET
     timeout_ms: Milliseconds = 60_000
+    target: Literal["caller", "assistant", "user"] = "caller"
+    context: Any = None
 
 
-class TurnEndResult(msgspec.Struct, frozen=True):
+class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was decided of a handle that was asked about; `stopped` where it has stopped before. `why`
+    is there where nobody has decided."""
+
+    id: str
+    decided: Literal["wait", "abort", "keep", "stopped"]
+    why: str = ""
+
+
+class TurnEndResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The states of those that ran when the turn ended; that they are here does not count as read."""
 
     turn: int
     handles: tuple[HandleState, ...]
+    inquired: tuple[Inquired, ...] = ()
 
 
 class InquiriesListParams(

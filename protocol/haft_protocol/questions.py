@@ -7,6 +7,7 @@ Follows sections 3 and 6 of the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,8 +16,11 @@ __all__ = [
     "Answer",
     "AnswerType",
     "Boolean",
+    "Choice",
+    "Form",
     "InvalidAnswer",
     "Question",
+    "Scalar",
     "Secret",
     "Select",
     "Text",
@@ -24,7 +28,8 @@ __all__ = [
     "read_question",
 ]
 
-Answer = bool | int | float | str | None
+Scalar = bool | int | float | str | None
+Answer = Scalar | dict[str, Scalar]
 
 
 class Boolean(msgspec.Struct, frozen=True, tag="boolean"):
@@ -42,10 +47,23 @@ class Secret(msgspec.Struct, frozen=True, tag="secret"):
 class Select(msgspec.Struct, frozen=True, tag="select"):
     """One of the options, which are scalars and compared as JSON values (1 is not true)."""
 
-    options: tuple[Answer, ...]
+    options: tuple[Scalar, ...]
 
 
-AnswerType = Boolean | Text | Secret | Select
+class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of the options for one thing; `text` says what it is about."""
+
+    options: tuple[Scalar, ...]
+    text: str = ""
+
+
+class Form(msgspec.Struct, frozen=True, tag="form"):
+    """A choice for each of several things, all in one answer: an object with these names."""
+
+    fields: dict[str, Choice]
+
+
+AnswerType = Boolean | Text | Secret | Select | Form
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -62,6 +80,9 @@ class InvalidAnswer(ValueError):
     """The answer does not fit the question; the message says what would."""
 
 
+_MOST_WRONG = 8
+"""Fields of a form whose answers are named as wrong."""
+
 _OLD_NAMES: dict[str, AnswerType] = {"Boolean": Boolean(), "Text": Text(), "Secret": Secret()}
 
 
@@ -72,8 +93,15 @@ def _read_answer_type(form: object) -> AnswerType:
         case {"Select": {"options": list(options)}}:
             form = {"type": "select", "options": options}
     answer_type: AnswerType = msgspec.convert(form, AnswerType)
-    if isinstance(answer_type, Select) and not answer_type.options:
-        raise msgspec.ValidationError("a question to select from has no `options`")
+    match answer_type:
+        case Select(options=()):
+            raise msgspec.ValidationError("a question to select from has no `options`")
+        case Form(fields=fields) if not fields:
+            raise msgspec.ValidationError("a form has no `fields`")
+        case Form(fields=fields):
+            for name, choice in fields.items():
+                if not choice.options:
+                    raise msgspec.ValidationError(f"the field {name!r} of a form has no `options`")
     return answer_type
 
 
@@ -90,8 +118,12 @@ def read_question(form: object) -> Question:
     )
 
 
-def _same(one: Answer, other: Answer) -> bool:
+def _same(one: Scalar, other: Scalar) -> bool:
     return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _is_one_of(value: object, options: tuple[Scalar, ...]) -> bool:
+    return isinstance(value, Scalar) and any(_same(value, option) for option in options)
 
 
 def check_answer(question: Question, value: object) -> Answer:
@@ -106,7 +138,32 @@ def check_answer(question: Question, value: object) -> Answer:
                 return value
             raise InvalidAnswer(f"question {question.id!r} takes a text")
         case Select(options=options):
-            if isinstance(value, Answer) and any(_same(value, option) for option in options):
+            if isinstance(value, Scalar) and _is_one_of(value, options):
                 return value
-            shown = msgspec.json.encode(list(options)).decode()
-            raise InvalidAnswer(f"question {question.id!r} takes one of {shown[:500]}")
+            raise InvalidAnswer(f"question {question.id!r} takes one of {_listed(options)}")
+        case Form(fields=fields):
+            return _check_form(question.id, fields, value)
+
+
+def _check_form(id: str, fields: dict[str, Choice], value: object) -> Answer:
+    if not isinstance(value, dict):
+        raise InvalidAnswer(
+            f"question {id!r} takes an object with a choice for each of {_listed(fields)}"
+        )
+    wrong = []
+    if missing := [name for name in fields if name not in value]:
+        wrong.append(f"nothing is said of {_listed(missing)}")
+    if unknown := [name for name in value if name not in fields]:
+        wrong.append(f"there is no {_listed(unknown)} in it")
+    wrong += [
+        f"`{name}` takes one of {_listed(choice.options)}"
+        for name, choice in fields.items()
+        if name in value and not _is_one_of(value[name], choice.options)
+    ][:_MOST_WRONG]
+    if wrong:
+        raise InvalidAnswer(f"question {id!r}: {'; '.join(wrong)}")
+    return {name: value[name] for name in fields}
+
+
+def _listed(values: Iterable[object]) -> str:
+    return msgspec.json.encode(list(values)).decode()[:500]

@@ -64,7 +64,7 @@ async def test_questions_are_answered_side_by_side(place: RunningDaemon) -> None
     results: list[dict[str, Any]] = []
 
     async def answer(inquiry: Inquiry) -> object:
-        asked.append(inquiry.call_id)
+        asked.append(str(inquiry.call_id))
         if len(asked) == 2:
             both_are_asked.set()
         await both_are_asked.wait()

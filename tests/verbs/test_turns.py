@@ -12,7 +12,6 @@ import pytest
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.verbs.conftest import Room
-from tests.wire import Refused
 
 TOOLS = "\n".join(
     f"""
@@ -29,7 +28,6 @@ parameters.sh = {{ type = "string", required = true }}
         "waits": 'on_turn_end = "await"',
         "stays": 'on_turn_end = "keep"',
         "leaves": 'on_turn_end = "keep"\non_disconnect = "abort"',
-        "inquires": 'on_turn_end = "inquire"',
     }.items()
 )
 
@@ -130,14 +128,3 @@ def test_with_the_last_connection_of_a_session_goes_what_says_so(
 def connections(watcher: Any, session: str) -> int:
     rows = watcher.call("session/list")["sessions"]
     return sum(one["connections"] for one in rows if one["session"] == session)
-
-
-def test_a_policy_that_is_not_served_is_refused(room: Room) -> None:
-    (problem,) = room.call("daemon/status")["problems"]
-    assert problem["key"] == "tools.inquires.on_turn_end" and "not served" in problem["message"]
-    with pytest.raises(Refused) as refused:
-        room.call("turn/end", policy="inquire")
-    assert refused.value.code == -32602
-    with pytest.raises(Refused) as refused:
-        start(room, "inquires", "i")
-    assert refused.value.code == -32003

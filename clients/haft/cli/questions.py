@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 import msgspec
+from msgspec import UnsetType
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import InquiriesListResult
@@ -54,6 +55,6 @@ def _row(inquiry: Inquiry) -> tuple[str, str, str, str]:
     return (
         show.plain(inquiry.inquiry_id, 120),
         inquiry.session,
-        inquiry.handle,
+        "" if isinstance(inquiry.handle, UnsetType) else inquiry.handle,
         f"{text} {show.takes(question.answer_type)}",
     )

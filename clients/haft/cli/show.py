@@ -15,7 +15,7 @@ from typing import TextIO
 import msgspec
 from msgspec import UnsetType
 
-from haft_protocol.questions import Boolean, Secret, Select
+from haft_protocol.questions import Boolean, Choice, Form, Secret, Select
 from haft_protocol.states import HandleState, Pending, Running, Screen, Stopped, Waiting
 
 __all__ = [
@@ -232,9 +232,15 @@ def takes(kind: object) -> str:
             return "[yes/no]"
         case Select(options=options):
             return f"[{' | '.join(plain(str(o), 60) for o in options)}]"
+        case Form(fields=fields):
+            return f"[{' '.join(f'{plain(n, 64)}={_offered(c)}' for n, c in fields.items())}]"
         case Secret():
             return "[a secret]"
     return "[text]"
+
+
+def _offered(choice: Choice) -> str:
+    return "|".join(plain(str(option), 60) for option in choice.options)
 
 
 def _colour(state: HandleState) -> str:

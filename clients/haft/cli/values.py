@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from haft_protocol.questions import Boolean, Question, Select
+from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Select
 
 from .options import UsageError
 
@@ -104,14 +104,30 @@ def read_answer(text: str, question: Question) -> Any:
             raise UsageError(f"the question takes yes or no: {question.text}")
         return word in _YES
     if isinstance(kind, Select):
-        for option in kind.options:
-            if text == (
-                option if isinstance(option, str) else msgspec.json.encode(option).decode()
-            ):
-                return option
-        offered = ", ".join(str(option) for option in kind.options)
-        raise UsageError(f"the question takes one of {offered}")
-    return text
+        return _chosen(text, kind.options, "the question")
+    return _filled(text, kind.fields) if isinstance(kind, Form) else text
+
+
+def _chosen(text: str, options: tuple[Scalar, ...], what: str) -> Scalar:
+    for option in options:
+        if text == (option if isinstance(option, str) else msgspec.json.encode(option).decode()):
+            return option
+    raise UsageError(f"{what} takes one of {', '.join(str(option) for option in options)}")
+
+
+def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
+    """Read `name=choice …`, or one choice for all; what is not named is for the daemon to say."""
+    if "=" not in text:
+        return {name: _chosen(text.strip(), one.options, name) for name, one in fields.items()}
+    found: dict[str, Scalar] = {}
+    for pair in text.split():
+        name, is_pair, choice = pair.partition("=")
+        if not is_pair or name not in fields:
+            raise UsageError(
+                f"the question takes name=choice for {', '.join(fields)}, not {pair!r}"
+            )
+        found[name] = _chosen(choice, fields[name].options, name)
+    return found
 
 
 def _unicode(text: str) -> str:

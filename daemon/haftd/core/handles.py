@@ -151,7 +151,7 @@ class Handle:
         """How many questions it has asked."""
         self.question_shown = 0
         """The last of them that a reader was shown."""
-        self.on_turn_end: Literal["abort", "await", "keep"] = "abort"
+        self.on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
         """What becomes of it when the turn ends, as its tool says."""
         self.on_disconnect: Literal["keep", "abort"] = "keep"
         """And when the last connection of the session is gone."""

@@ -13,7 +13,7 @@ A backend is one coroutine, `async def ask(way)`. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +61,8 @@ class Way:
     origin: Origin
     tool: str
     tried: set[object] = field(default_factory=set)
+    renew: Callable[[], Inquiry] | None = None
+    """What is asked as of now, where that changes while it is asked."""
     arrivals: int = 0
     """Who had arrived when it was last asked; the client backend's own."""
 

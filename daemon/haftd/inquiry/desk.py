@@ -59,6 +59,8 @@ class Desk:
                 if found is not None:
                     return found
             hopes = await self._changed(way)
+            if way.renew is not None:
+                way.inquiry = way.renew()
 
     async def _try(self, backend: Backend, way: Way) -> Answered | None:
         question = way.inquiry.question
@@ -107,6 +109,10 @@ class Desk:
             question=question.id,
             **said,
         )
+
+    def record_of_session(self, session: str, question: str, answer: Any, **who: object) -> None:
+        """The same for what no tool has asked."""
+        self._record(**who, session=session, question=question, answer=answer)
 
 
 class Inquirer:

@@ -105,7 +105,7 @@ class Tool:
     cols: int | str = 80
     limits: Mapping[str, float | str] = field(default_factory=dict)
     enable: Literal["on", "off", "explicit"] = "on"
-    on_turn_end: Literal["abort", "await", "keep"] | None = None
+    on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
     on_disconnect: Literal["keep", "abort"] = "keep"
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)

@@ -312,12 +312,6 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     return found
 
 
-def _read_turn_end(value: object) -> str:
-    if value == "inquire":
-        raise _wrong("`inquire` is not served by this version; it must be abort, await or keep")
-    return _one_of("abort", "await", "keep")(value)
-
-
 def _any(value: object) -> Any:
     return value
 
@@ -333,7 +327,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "stateful": _flag,
     "actions": _read_actions,
     "output": _one_of("raw", "outcome", "events"),
-    "on_turn_end": _read_turn_end,
+    "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
     "on_disconnect": _one_of("keep", "abort"),
     "size_threshold": read_size,
     "env": _read_env,

@@ -7,10 +7,11 @@ come, first served: who is being asked the same hears that it is no longer wante
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import inquiry_gone, invalid_answer, question_gone
+from haft_protocol.errors import inquiry_gone, invalid_answer, question_gone, shown
 from haft_protocol.inquiries import Inquiry, check_remember
 from haft_protocol.methods import (
     InquiriesAnswerParams,
@@ -22,6 +23,7 @@ from haftd.asking import Asked
 from haftd.audit import typed
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.inquiry.turnend import TurnEnd
 from haftd.use import Use
 
 __all__ = ["inquiries_answer", "inquiries_list"]
@@ -30,10 +32,12 @@ __all__ = ["inquiries_answer", "inquiries_list"]
 def inquiries_list(
     daemon: Daemon, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List what is asked in the session, or in all, oldest handle first."""
+    """List what is asked in the session, or in all, oldest handle first, then of ends of turns."""
     name = daemon.session_of(caller, params)
-    found = _open(daemon, None if name == "*" else name)
-    return InquiriesListResult(tuple(inquiry for _, _, inquiry in found))
+    session = None if name == "*" else name
+    found = [inquiry for _, _, inquiry in _open(daemon, session)]
+    found += [one.describe() for one in daemon.turn_ends.open(session)]
+    return InquiriesListResult(tuple(found))
 
 
 def inquiries_answer(
@@ -42,26 +46,54 @@ def inquiries_answer(
     """Answer it. Raises `invalid_answer` where it is not asked, or not any more, or the answer does
     not fit; then it is still open."""
     session = daemon.session_of(caller, params)
-    wanted = params.question
-    found = [one for one in _open(daemon, session) if one[2].inquiry_id == params.inquiry_id]
-    if not found:
-        raise inquiry_gone(params.inquiry_id, session)
-    use, asked, inquiry = found[0]
-    handle = use.handle
-    if not isinstance(wanted, UnsetType) and wanted != asked.question.id:
-        raise question_gone(handle.id, wanted)
     try:
-        value = check_answer(asked.question, params.answer)
-        check_remember(inquiry, params.remember)
+        for end in daemon.turn_ends.open(session):
+            if end.id == params.inquiry_id:
+                return _answer_turn_end(daemon, caller, params, end)
+        for use, asked, inquiry in _open(daemon, session):
+            if inquiry.inquiry_id == params.inquiry_id:
+                return _answer_tool(daemon, caller, params, use, asked, inquiry)
     except InvalidAnswer as wrong:
         raise invalid_answer(str(wrong)) from None
+    raise inquiry_gone(params.inquiry_id, session)
+
+
+def _answer_tool(
+    daemon: Daemon,
+    caller: Caller,
+    params: InquiriesAnswerParams,
+    use: Use,
+    asked: Asked,
+    inquiry: Inquiry,
+) -> dict[str, object]:
+    wanted = params.question
+    if not isinstance(wanted, UnsetType) and wanted != asked.question.id:
+        raise question_gone(use.handle.id, wanted)
+    value = check_answer(asked.question, params.answer)
+    check_remember(inquiry, params.remember)
     asked.give(value)
     if use.asking.router is not None:
         use.asking.router.remember(asked, value, params.remember)
     said: dict[str, object] = {"withheld": True} if asked.private else typed(value)
     if params.remember is not UNSET:
         said["remember"] = params.remember
-    daemon.record("answer", caller, handle, by="client", question=asked.question.id, **said)
+    daemon.record("answer", caller, use.handle, by="client", question=asked.question.id, **said)
+    return {}
+
+
+def _answer_turn_end(
+    daemon: Daemon, caller: Caller, params: InquiriesAnswerParams, end: TurnEnd
+) -> dict[str, object]:
+    inquiry = end.describe()
+    wanted = params.question
+    if not isinstance(wanted, UnsetType) and wanted != inquiry.question.id:
+        raise InvalidAnswer(f"it does not ask {shown(wanted)}")
+    check_remember(inquiry, params.remember)
+    value = end.read(params.answer)
+    said: dict[str, Any] = typed(value)
+    # What it was asked about is recorded before what comes of it.
+    daemon.record("answer", caller, by="client", session=end.session, question=end.id, **said)
+    end.give(value)
     return {}
 
 

@@ -46,6 +46,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
 
     daemon.approvals.close(session)
     daemon.remembered.close(session)
+    daemon.turn_ends.close(session)
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label))
     daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import structlog
 import trio
+from msgspec import UnsetType
 
 from haft_protocol.dialects import Inexpressible
 from haft_protocol.inquiries import Inquiry
@@ -90,7 +91,9 @@ class LlmBackend(Backend):
     def _exchange(self, way: Way, conversation: Conversation) -> Exchange:
         inquiry = way.inquiry
         calls = self._provider.open_calls(conversation.messages)
-        asks = find_paused(calls, inquiry.call_id, way.tool)
+        # At a turn's end no call asks: those that are open go on meanwhile.
+        call_id = inquiry.call_id
+        asks = None if isinstance(call_id, UnsetType) else find_paused(calls, call_id, way.tool)
         pause = words.paused(inquiry.question)
         return Exchange(
             conversation,

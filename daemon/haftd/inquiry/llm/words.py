@@ -10,9 +10,10 @@ import re
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from haft_protocol.inquiries import Inquiry, read_reply
-from haft_protocol.questions import Answer, Boolean, InvalidAnswer, Question, Select
+from haft_protocol.questions import Answer, Boolean, Form, InvalidAnswer, Question, Scalar, Select
 
 __all__ = ["ELSEWHERE", "ask", "correct", "paused", "read_text"]
 
@@ -31,7 +32,7 @@ def paused(question: Question) -> str:
 def ask(inquiry: Inquiry, tool: str) -> str:
     """The question as the model gets it."""
     question = inquiry.question
-    parts = [f"The tool {tool} requires additional input."]
+    parts = [] if inquiry.handle is UNSET else [f"The tool {tool} requires additional input."]
     if question.pre_amble:
         parts.append(question.pre_amble)
     parts.append(question.text)
@@ -52,13 +53,20 @@ def _form(inquiry: Inquiry) -> str:
         case Boolean():
             what = "true or false"
         case Select(options=options):
-            what = f"one of {', '.join(map(_json, options))}"
+            what = _choice(options)
+        case Form(fields=fields):
+            each = (f"{_json(name)}: {_choice(one.options)}" for name, one in fields.items())
+            what = f"an object with {'; '.join(each)}"
         case _:
             what = "a text"
     return (
         f'Reply with one JSON object and nothing else: "inquiry_id" is'
         f' {_json(inquiry.inquiry_id)}, "answer" is {what}.'
     )
+
+
+def _choice(options: tuple[Scalar, ...]) -> str:
+    return f"one of {', '.join(map(_json, options))}"
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,374 @@
+"""A turn's end that asks: what becomes of each open handle, by whoever answers, once, within a bound."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.inquiring import Client
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+TOOLS = "".join(
+    f"""
+[tools.{name}]
+source = "local"
+stateful = true
+output = "raw"
+command = ["sh", "-c", "{{{{ tool.arguments.sh }}}}"]
+parameters.sh = {{ type = "string", required = true }}
+on_turn_end = "{policy}"
+"""
+    for name, policy in {"asked": "inquire", "stays": "keep", "ends": "abort"}.items()
+)
+SLEEPS = "echo up; exec sleep 300"
+_sessions = itertools.count()
+Join = Callable[..., Client]
+
+
+@pytest.fixture(scope="module")
+def asker() -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+    yield one
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def join(asker: RunningDaemon) -> Iterator[Join]:
+    session = f"t{next(_sessions)}"
+    clients: list[Client] = []
+
+    def make(name: str = "host", *, able: bool = True, other: str = "") -> Client:
+        clients.append(Client(asker, name, session + other, able=able))
+        return clients[-1]
+
+    yield make
+    for one in clients:
+        one.close()
+    with Client(asker, session=session) as last:
+        for row in last.call("session/list")["sessions"]:
+            last.call("session/close", session=row["session"])
+
+
+def start(client: Client, id: str, sh: str = SLEEPS, tool: str = "asked") -> None:
+    client.call("spawn", tool=tool, id=id, args={"sh": sh}, wait="none", view="tail", max_bytes=0)
+
+
+def decided(result: dict[str, Any]) -> dict[str, str]:
+    return {one["id"]: one["decided"] for one in result["inquired"]}
+
+
+def states(result: dict[str, Any]) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in result["handles"]}
+
+
+def listed(client: Client) -> list[dict[str, Any]]:
+    """What is asked in the session, once something is."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        found[:] = client.call("inquiries/list")["inquiries"]
+        return bool(found)
+
+    until(look, "nothing is asked")
+    return found
+
+
+def test_one_question_asks_of_each_and_each_is_treated_as_it_says(join: Join) -> None:
+    """The documents' own example: at the turn's end, which of the open handles to wait for."""
+    host = join()
+    start(host, "wait", "read x; echo $x")
+    start(host, "abort")
+    start(host, "keep", "echo one; echo two; exec sleep 300")
+    start(host, "stays", tool="stays")
+    start(host, "ends", tool="ends")
+    host.call("fetch", id="keep", wait="pattern", pattern="two", cursor=0)
+    number = host.start("turn/end", context={"messages": []})
+    asked = host.asked()
+    params = asked["params"]
+    session = params["session"]
+    assert params["inquiry_id"].startswith(f"turn_end.{session}.")
+    assert params["target"] == "caller" and params["context"] == {"messages": []}
+    assert "handle" not in params and "call_id" not in params
+    question = params["question"]
+    assert question["id"] == "turn_end" and "3 programs still run" in question["text"]
+    assert (
+        "keep: asked, running for 0 s, last output 0 s ago\n  | one\n  | two"
+        in (question["pre_amble"])
+    )
+    fields = question["answer_type"]["fields"]
+    assert list(fields) == ["wait", "abort", "keep"]
+    assert fields["wait"]["options"] == ["wait", "abort", "keep"]
+    answer = params["schema"]["properties"]["answer"]
+    assert answer["required"] == ["wait", "abort", "keep"]
+    assert answer["properties"]["abort"]["enum"] == ["wait", "abort", "keep"]
+    host.reply(asked, {"wait": "wait", "abort": "abort", "keep": "keep"})
+    host.call("apply", id="wait", input={"line": "done"}, wait="none", view="tail", max_bytes=0)
+    result = host.finish(number)
+    assert decided(result) == {"wait": "wait", "abort": "abort", "keep": "keep"}
+    assert states(result) == {
+        "wait": "stopped",
+        "abort": "stopped",
+        "keep": "running",
+        "stays": "running",
+        "ends": "stopped",
+    }
+    ended = {one["id"]: one.get("ended_by", {}).get("by") for one in result["handles"]}
+    assert ended["abort"] == ended["ends"] == "turn_end" and ended["wait"] == "exit"
+    assert host.call("inquiries/list")["inquiries"] == []
+
+
+def test_the_policy_of_the_call_asks_of_all(join: Join) -> None:
+    host = join()
+    start(host, "a", tool="stays")
+    start(host, "b", tool="ends")
+    number = host.start("turn/end", policy="inquire", target="assistant")
+    asked = host.asked()
+    assert asked["params"]["target"] == "assistant"
+    host.reply(asked, {"a": "abort", "b": "keep"})
+    assert states(host.finish(number)) == {"a": "stopped", "b": "running"}
+
+
+def test_a_turn_that_leaves_nothing_to_ask_asks_nobody(join: Join) -> None:
+    host = join()
+    result = host.call("turn/end", policy="inquire")
+    assert result["handles"] == [] and "inquired" not in result and host.is_asked_nothing()
+
+
+def test_a_thin_client_pulls_it_and_what_is_wrong_is_named(
+    asker: RunningDaemon, join: Join
+) -> None:
+    host, thin = join(able=False), join("thin", able=False)
+    start(host, "a")
+    start(host, "b")
+    number = host.start("turn/end")
+    (inquiry,) = listed(thin)
+    given = {"inquiry_id": inquiry["inquiry_id"], "question": "turn_end"}
+    for answer, why in (
+        ("abort", "an object with a choice for each"),
+        ({"a": "abort"}, r'nothing is said of \["b"\]'),
+        ({"a": "abort", "b": "stay"}, "`b` takes one of"),
+        ({"a": "abort", "b": "keep", "c": "keep"}, r'no \["c"\]'),
+    ):
+        with pytest.raises(Refused, match=f"-32011.*{why}"):
+            thin.call("inquiries/answer", answer=answer, **given)
+    with pytest.raises(Refused, match=r"-32011.*cannot be remembered"):
+        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, remember="turn", **given)
+    thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **given)
+    assert states(host.finish(number)) == {"a": "stopped", "b": "running"}
+    with pytest.raises(Refused, match=r"-32011.*Nothing is asked now"):
+        thin.call("inquiries/answer", answer={"a": "abort", "b": "keep"}, **given)
+    lines = (asker.state / "haft" / "audit.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    mine = [one for one in records if one.get("session") == inquiry["session"]]
+    (answered,) = [one for one in mine if one["event"] == "answer"]
+    assert answered["input"] == {"a": "abort", "b": "keep"}
+    assert answered["question"] == inquiry["inquiry_id"]
+    ends = [one["handles"] for one in mine if one["event"] == "turn/end"]
+    assert ends == [[], ["a"]]
+
+
+def test_a_person_answers_it_on_the_command_line(asker: RunningDaemon, join: Join) -> None:
+    import subprocess
+    import sys
+
+    def haft(*words: str) -> str:
+        line = [sys.executable, "-m", "haft", *words]
+        return subprocess.run(
+            line, env=asker.env, capture_output=True, text=True, check=True
+        ).stdout
+
+    host = join(able=False)
+    start(host, "a")
+    start(host, "b")
+    number = host.start("turn/end")
+    (inquiry,) = listed(join("other", able=False))
+    assert "[a=wait|abort|keep b=wait|abort|keep]" in haft("questions")
+    haft("answer", inquiry["inquiry_id"], "a=keep b=abort")
+    assert states(host.finish(number)) == {"a": "running", "b": "stopped"}
+    number = host.start("turn/end")
+    (inquiry,) = listed(join("third", able=False))
+    haft("answer", inquiry["inquiry_id"], "abort")
+    assert states(host.finish(number)) == {"a": "stopped"}
+
+
+def test_what_nobody_decides_in_time_is_aborted_and_a_late_word_is_refused(join: Join) -> None:
+    host = join()
+    start(host, "a")
+    number = host.start("turn/end", timeout_ms=100)
+    asked = host.asked()
+    result = host.finish(number)
+    assert result["inquired"] == [
+        {"id": "a", "decided": "abort", "why": "nobody has answered within 0.1 s"}
+    ]
+    assert result["handles"][0]["ended_by"]["by"] == "turn_end"
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    with pytest.raises(Refused, match=r"-32011.*Nothing is asked now"):
+        inquiry = asked["params"]["inquiry_id"]
+        host.call("inquiries/answer", inquiry_id=inquiry, answer={"a": "keep"})
+    host.reply(asked, {"a": "keep"})
+    host.call("ping")
+
+
+def test_a_client_that_has_no_answer_fails_the_inquiry(join: Join) -> None:
+    host = join()
+    start(host, "a")
+    number = host.start("turn/end")
+    host.refuse(host.asked(), -32000, "no idea")
+    (one,) = host.finish(number)["inquired"]
+    assert one["decided"] == "abort" and "no idea" in one["why"]
+
+
+def test_when_who_answers_is_killed_the_next_is_asked(join: Join) -> None:
+    host, other = join(), join("other")
+    start(host, "a")
+    number = host.start("turn/end")
+    host.asked()
+    host.close()
+    asked = other.asked()
+    other.reply(asked, {"a": "abort"})
+    assert number and other.call("fetch", id="a", wait="stopped")["ended_by"]["by"] == "turn_end"
+
+
+def test_who_comes_later_is_asked_about_what_is_left(join: Join) -> None:
+    """All that can answer have gone: the question waits, and its handles hold on."""
+    host, thin = join(), join("thin", able=False)
+    start(host, "a", "read x")
+    start(host, "b")
+    host.start("turn/end")
+    host.asked()
+    host.close()
+    thin.call("apply", id="a", input={"line": "x"}, wait="stopped")
+    late = join("late")
+    asked = late.asked()
+    assert list(asked["params"]["question"]["answer_type"]["fields"]) == ["b"]
+    late.reply(asked, {"b": "abort"})
+    assert thin.call("fetch", id="b", wait="stopped")["ended_by"]["by"] == "turn_end"
+
+
+def test_a_handle_that_stops_drops_out_and_the_last_one_withdraws_it(join: Join) -> None:
+    host, thin = join(), join("thin", able=False)
+    start(host, "a", "read x")
+    start(host, "b")
+    number = host.start("turn/end")
+    asked = host.asked()
+    thin.call("apply", id="a", input={"line": "x"}, wait="stopped")
+    (inquiry,) = thin.call("inquiries/list")["inquiries"]
+    assert list(inquiry["question"]["answer_type"]["fields"]) == ["b"]
+    # An answer to what was asked at first is as good.
+    host.reply(asked, {"a": "abort", "b": "keep"})
+    assert decided(host.finish(number)) == {"a": "stopped", "b": "keep"}
+    number = host.start("turn/end")
+    asked = host.asked()
+    thin.call("abort", id="b")
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    result = host.finish(number)
+    assert decided(result) == {"b": "stopped"}
+    assert result["handles"][0]["ended_by"]["by"] == "abort"
+
+
+def test_what_is_waited_for_in_vain_is_kept(join: Join) -> None:
+    host = join()
+    start(host, "a")
+    number = host.start("turn/end", timeout_ms=300)
+    host.reply(host.asked(), {"a": "wait"})
+    began = time.monotonic()
+    result = host.finish(number)
+    assert decided(result) == {"a": "wait"} and states(result) == {"a": "running"}
+    assert time.monotonic() - began > 0.25
+
+
+def test_another_turns_end_asks_only_of_what_is_not_asked_about(join: Join) -> None:
+    host, other = join(), join("other")
+    start(host, "a")
+    first = host.start("turn/end")
+    asked = host.asked()
+    start(host, "b")
+    second = other.start("turn/end")
+    more = other.asked()
+    assert list(more["params"]["question"]["answer_type"]["fields"]) == ["b"]
+    other.reply(more, {"b": "keep"})
+    host.reply(asked, {"a": "keep"})
+    assert decided(host.finish(first)) == {"a": "keep"}
+    assert decided(other.finish(second)) == {"a": "keep", "b": "keep"}
+    # One that aborts leaves nothing to ask.
+    first = host.start("turn/end")
+    asked = host.asked()
+    assert states(other.call("turn/end", policy="abort")) == {"a": "stopped", "b": "stopped"}
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    assert decided(host.finish(first)) == {"a": "stopped", "b": "stopped"}
+
+
+def test_a_session_that_is_closed_is_asked_nothing(join: Join) -> None:
+    host, other = join(), join("other")
+    start(host, "a")
+    number = host.start("turn/end")
+    asked = host.asked()
+    other.call("session/close")
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    assert decided(host.finish(number)) == {"a": "stopped"}
+    assert host.call("inquiries/list")["inquiries"] == []
+
+
+def test_sessions_end_their_turns_side_by_side(join: Join) -> None:
+    hosts = [join(f"h{n}", other=f".{n}") for n in range(4)]
+    for host in hosts:
+        start(host, "same")
+    numbers = [host.start("turn/end") for host in hosts]
+    questions = [host.asked() for host in hosts]
+    assert len({one["params"]["inquiry_id"] for one in questions}) == 4
+    choices = ["keep", "abort", "keep", "abort"]
+    for host, asked, choice in reversed(list(zip(hosts, questions, choices, strict=True))):
+        host.reply(asked, {"same": choice})
+    for host, number, choice in zip(hosts, numbers, choices, strict=True):
+        assert decided(host.finish(number)) == {"same": choice}
+
+
+def test_the_most_handles_that_there_may_be_are_one_question(join: Join) -> None:
+    """Of handles without processes, which cost less."""
+    host = join(able=False)
+    for n in range(256):
+        args = {"question": "?", "type": "boolean"}
+        host.start("spawn", tool="ask_user", id=f"h{n}", args=args, wait="none")
+    number = host.start("turn/end", policy="inquire")
+    thin = join("thin", able=False)
+    until(
+        lambda: any("handle" not in one for one in thin.call("inquiries/list")["inquiries"]),
+        "nothing is asked",
+    )
+    (inquiry,) = [one for one in thin.call("inquiries/list")["inquiries"] if "handle" not in one]
+    fields = inquiry["question"]["answer_type"]["fields"]
+    assert len(fields) == 256 and len(json.dumps(inquiry)) < 120_000
+    answer = dict.fromkeys(fields, "abort") | {"h7": "keep"}
+    thin.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=answer)
+    result = host.finish(number)
+    assert decided(result) == answer
+    assert [id for id, state in states(result).items() if state != "stopped"] == ["h7"]
+
+
+def test_the_daemon_stops_although_it_asks(asker: RunningDaemon) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with Client(one) as host:
+        start(host, "a")
+        host.start("turn/end")
+        host.asked()
+        assert one.stop() == 0
+    shutil.rmtree(folder, ignore_errors=True)
