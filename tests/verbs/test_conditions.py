@@ -94,15 +94,23 @@ def play(*steps: Step, over: bool = False, **more: float) -> tuple[Waited | None
 
 def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
     reason, after, _ = play(Step(9, READS))
-    assert reason == "input" and after == pytest.approx(0.001)
+    assert reason == "input" and after == pytest.approx(0.00015)
 
 
 def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
     reason, _, script = play(Step(99, BUSY))
     assert reason is None
     pauses = [late - early for early, late in zip(script.looks, script.looks[1:], strict=False)]
-    assert pauses[:8] == pytest.approx([0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.25])
-    assert pauses[8:] == pytest.approx([0.25] * len(pauses[8:]))
+    assert pauses[:10] == pytest.approx([0.00015 * 2**n for n in range(1, 11)])
+    assert pauses[10:] == pytest.approx([0.25] * len(pauses[10:]))
+
+
+def test_what_prints_on_and_on_is_looked_at_less() -> None:
+    """A prompt comes in a few pieces; what comes in many is not looked at between any two."""
+    few = [Step(0.0002, BUSY, prints=True)] * 3
+    many = [Step(0.0002, BUSY, prints=True)] * 100
+    assert len(play(*few, Step(9, READS))[2].looks) == 4
+    assert len(play(*few, Step(0.05, BUSY), *many, Step(9, READS))[2].looks) < 25
 
 
 def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:

@@ -15,12 +15,16 @@ from haft_protocol.methods import Wait
 from haft_protocol.states import Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
+from haftd.runtimes.base import Wanted
 from haftd.use import Use
 
 __all__ = ["Condition", "Reading", "condition_of"]
 
-_SETTLED_S = 0.001
+_SETTLED_S = 0.00015
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
+_FEW_PIECES = 8
+_MANY_SETTLED_S = 0.001
+"""And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
 _LONGEST_PAUSE_S = 0.25
 _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
@@ -75,6 +79,11 @@ class Condition:
     def look_again(self) -> float:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
+    def found(self) -> Wanted | None:
+        """What the program was found to wait for, if the call may answer for that and nothing has
+        happened since."""
+        return None
+
 
 @dataclass(slots=True)
 class _Evidence:
@@ -109,7 +118,9 @@ class _InputCondition(Condition):
     _pause: float = _SETTLED_S
     _due: float = 0.0
     _activity: float = -1.0
+    _pieces: int = 0
     _evidence: _Evidence | None = None
+    _found: Wanted | None = None
 
     def check(self) -> Waited | None:
         if self.handle.stopped or self.use is None:
@@ -118,14 +129,17 @@ class _InputCondition(Condition):
             return "input"
         now = trio.current_time()
         if self._activity != self.handle.last_activity:
+            is_dense = self.handle.last_activity - self._activity < _MANY_SETTLED_S
+            self._pieces = self._pieces + 1 if is_dense else 0
             self._activity = self.handle.last_activity
             self._evidence = None
-            self._pause = _SETTLED_S
+            self._pause = _SETTLED_S if self._pieces <= _FEW_PIECES else _MANY_SETTLED_S
             self._due = self._activity + self._pause
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
         wanted = self.use.wanted()
         if wanted.state == "reads":
+            self._found = wanted
             return self._believe(wanted.within_ms, now)
         self._evidence = None
         if wanted.state == "unknown" and self.is_quiet():
@@ -150,6 +164,9 @@ class _InputCondition(Condition):
         pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _SETTLED_S) if is_new else _BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
+
+    def found(self) -> Wanted | None:
+        return self._found if self._activity == self.handle.last_activity else None
 
     def look_again(self) -> float:
         return self._due if self.handle.state is State.RUNNING else inf

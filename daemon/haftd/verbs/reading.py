@@ -21,6 +21,7 @@ from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
 from haftd.core.text import last_line
 from haftd.daemon import Daemon
+from haftd.runtimes.base import Wanted
 from haftd.use import Use
 
 from .base import Later
@@ -77,8 +78,10 @@ def look(
     params: FetchParams | SpawnParams,
     handle: Handle,
     waited: Waited | UnsetType = UNSET,
+    wanted: Wanted | None = None,
 ) -> HandleState:
-    """Show the handle as the call asked for; moves the read mark when the view is `delta`."""
+    """Show the handle as the call asked for; moves the read mark when the view is `delta`. `wanted` is
+    what the call has just found the program to wait for, if it has."""
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
@@ -105,12 +108,12 @@ def look(
         waited=waited,
         screen=screen,
         painted=painted,
-        input_wanted=_input_wanted(daemon, handle, waited),
+        input_wanted=_input_wanted(daemon, handle, waited, wanted),
     )
 
 
 def _input_wanted(
-    daemon: Daemon, handle: Handle, waited: Waited | UnsetType
+    daemon: Daemon, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
     """What the program reads. Asked at each look for a terminal; on a pipe it is said where the
     call waited for it, and no call that did not pays for it."""
@@ -119,7 +122,7 @@ def _input_wanted(
         return UNSET
     if not handle.terminal:
         return InputWanted("line", _prompt(handle, use)) if waited == "input" else UNSET
-    wanted = use.wanted()
+    wanted = wanted or use.wanted()
     if wanted.kind is None or wanted.state == "busy":
         return None
     return InputWanted(wanted.kind, _prompt(handle, use), wanted.state == "reads")
@@ -172,10 +175,13 @@ def answer(
     if reason is None and reading.timeout_s == 0:
         reason = "deadline"
     if reason is not None:
-        return look(daemon, params, handle, reason if reading.announced else UNSET)
+        found = condition.found() if reason == "input" else None
+        return look(daemon, params, handle, reason if reading.announced else UNSET, found)
 
     async def wait_and_look() -> HandleState:
-        return look(daemon, params, handle, await _wait(condition, deadline))
+        reason = await _wait(condition, deadline)
+        found = condition.found() if reason == "input" else None
+        return look(daemon, params, handle, reason, found)
 
     return Later(wait_and_look)
 

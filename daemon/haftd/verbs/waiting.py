@@ -12,6 +12,7 @@ from typing import TypeVar
 import trio
 
 from haftd.core.handles import Handle
+from haftd.host import alarm
 
 __all__ = ["until"]
 
@@ -35,20 +36,28 @@ async def until(
         return found
     bell = trio.Event()
     timer = trio.CancelScope()
+    over = False
 
     def due() -> float:
         return deadline if look_again is None else min(deadline, look_again())
 
     def ring() -> None:
         nonlocal found
-        if found is not None:
+        if found is not None or over:
             return
         found = holds()
         if found is not None:
             bell.set()
-        elif look_again is not None and (sooner := due()) < timer.deadline:
+        elif look_again is not None:
+            when = due()
             # Later it may come to lie with every change; a timer that is early finds that out.
-            timer.deadline = sooner
+            timer.deadline = min(timer.deadline, when)
+            be_rung_at(when)
+
+    def be_rung_at(when: float) -> None:
+        left = when - trio.current_time()
+        if left < alarm.COARSE_S:
+            alarm.ring_in(left, ring)
 
     watched = tuple(handles)
     for handle in watched:
@@ -56,6 +65,7 @@ async def until(
     try:
         while True:
             timer = trio.CancelScope(deadline=due())
+            be_rung_at(timer.deadline)
             with timer:
                 await bell.wait()
             if found is None:
@@ -63,5 +73,6 @@ async def until(
             if found is not None or trio.current_time() >= deadline:
                 return found
     finally:
+        over = True
         for handle in watched:
             handle.unlisten(ring)
