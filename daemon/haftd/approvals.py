@@ -13,7 +13,7 @@ no log and in no record.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -59,6 +59,8 @@ class Request(Generic[T]):
     approval: Approval
     check: Callable[[dict[str, Any]], T]
     bound_to: Hashable = None
+    render: Callable[[], Awaitable[str]] | None = None
+    """What makes `rendered`, where that has to be waited for; nobody is asked before."""
 
     @property
     def about(self) -> tuple[str, str, str]:
@@ -78,10 +80,12 @@ class Verdict(Generic[T]):
 
 
 class _Open(Generic[T]):
-    __slots__ = ("refusal", "request", "settled", "verdict")
+    __slots__ = ("approval", "is_shown", "refusal", "request", "settled", "verdict")
 
     def __init__(self, request: Request[T]) -> None:
         self.request = request
+        self.approval = request.approval
+        self.is_shown = request.render is None
         self.settled = trio.Event()
         self.verdict: Verdict[T] | None = None
         self.refusal: RpcError | None = None
@@ -92,8 +96,8 @@ class _Open(Generic[T]):
 
 
 class Approvals:
-    """What waits. `remembered` holds the words that count for longer; `members` names the connections of a session, in order;
-    `record` writes each decision into the audit log."""
+    """What waits. `remembered` holds the words that count for longer; `members` names the connections
+    of a session, in order; `record` writes each decision into the audit log."""
 
     def __init__(
         self,
@@ -147,9 +151,9 @@ class Approvals:
     def waiting(self, session: str | None = None) -> list[Approval]:
         """What waits in a session, or in all, the longest first."""
         return [
-            one.request.approval
+            one.approval
             for one in self._open.values()
-            if session in (None, one.request.approval.session) and not one.settled.is_set()
+            if session in (None, one.approval.session) and one.is_shown and not one.settled.is_set()
         ]
 
     def decide(self, session: str, approval_id: str, decided: Decided, by: Caller) -> bool:
@@ -211,6 +215,13 @@ class Approvals:
         )
 
     async def _push(self, one: _Open[T]) -> None:
+        if one.request.render is not None:
+            try:
+                rendered = await one.request.render()
+                one.approval = msgspec.structs.replace(one.approval, rendered=rendered)
+            except Exception:
+                log.exception("an approval could not be shown", handle=one.request.handle.id)
+            one.is_shown = True
         try:
             await self._ask_around(one)
         except Exception:
@@ -232,7 +243,7 @@ class Approvals:
             tried.add(link)
 
     async def _ask(self, link: Link, one: _Open[T]) -> None:
-        approval = one.request.approval
+        approval = one.approval
         for _ in range(1 + AGAIN):
             try:
                 reply = await link.ask(ASK_APPROVAL, approval)

@@ -8,7 +8,7 @@ import pytest
 
 from haft_protocol.approvals import PolicedAction
 from haftd.tools.approving import mode_of, policy_of, render
-from haftd.tools.definition import Tool
+from haftd.tools.definition import Command, Each, Tool
 from tests.tools.making import read
 
 ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")
@@ -48,7 +48,7 @@ def test_arguments_are_shown_whole_and_nothing_hides_in_them() -> None:
     shown = render({"parameters": "function_call"}, "t", given)
     assert shown == 't(a="x\\u202ey\\u200b\\u001b[2J", b=[1, null])'
     assert render({"parameters": "off"}, "t", given) == ""
-    assert render({"parameters": {"program": "x"}}, "t", given) == render({}, "t", given)
+    assert render({"parameters": Command(("x",))}, "t", given) == render({}, "t", given)
 
 
 def test_what_is_too_long_to_be_shown_says_so() -> None:
@@ -56,14 +56,42 @@ def test_what_is_too_long_to_be_shown_says_so() -> None:
     assert len(shown) < 17_000 and shown.endswith("… 3623 more characters are not shown")
 
 
-def test_what_a_definition_says_in_vain_is_named() -> None:
-    text = '[tools.x]\ncommand = "true"\nstyle.parameters = { program = "x" }\n'
-    tools, problems = read(text)
-    assert "x" in tools
-    assert {one.key: one.message for one in problems} == {
-        "tools.x.style.parameters": "arguments are shown as JSON; it can be one of json, "
-        "function_call, off",
-    }
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ('"json"', "json"),
+        ('"off"', "off"),
+        ('"show --as {{ tool.name }}"', Command(("show", "--as", "{{ tool.name }}"))),
+        ('["show", { each = "tool.arguments.x" }]', Command(("show", Each("tool.arguments.x")))),
+        ('{ program = "show", args = ["-v"] }', Command(("show", "-v"))),
+        ('{ program = "show | sort", shell = true }', Command(("show | sort",), "sh")),
+    ],
+)
+def test_arguments_are_shown_by_a_word_or_a_command(written: str, read_as: object) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\n')
+    assert problems == [] and tools["x"].style["parameters"] == read_as
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("3", "style.parameters"),
+        ('""', "style.parameters"),
+        ('{ args = ["x"] }', "style.parameters.program"),
+        ('{ program = "x", wat = 1 }', "style.parameters.wat"),
+        ('["x", "{{ tool. }}"]', "style.parameters.1"),
+    ],
+)
+def test_a_style_that_cannot_be_is_named(written: str, key: str) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\n')
+    assert tools == {} and [one.key for one in problems] == [f"tools.x.{key}"]
+
+
+def test_a_style_is_replaced_and_not_mixed() -> None:
+    text = '[tools."*".style]\nother = 1\nparameters = { program = "show", args = ["-v"] }\n'
+    tools, problems = read(f'{text}[tools.x]\ncommand = "true"\nstyle.parameters.program = "s"\n')
+    assert problems == []
+    assert tools["x"].style == {"other": 1, "parameters": Command(("s",))}
 
 
 def test_a_result_is_reviewed_as_its_own_word_says() -> None:

@@ -20,7 +20,7 @@ from .definition import RunMode, Tool
 __all__ = ["PARAMETERS", "mode_of", "policy_of", "render", "seen", "stricter", "stricter_mode"]
 
 PARAMETERS = ("json", "function_call", "off")
-"""What `style.parameters` may say."""
+"""What `style.parameters` may say, besides a command."""
 
 Run = RunMode | Mapping[str, RunMode] | None
 """What a definition may say in `run`."""
@@ -67,7 +67,8 @@ def policy_of(tool: Tool) -> dict[str, RunMode]:
 
 
 def render(style: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> str:
-    """The arguments for a person to read, as the definition's `style.parameters` says."""
+    """The arguments for a person to read, as the definition's `style.parameters` says; as JSON where
+    it names a command, which somebody else has to run."""
     wanted = style.get("parameters")
     if wanted == "off":
         return ""

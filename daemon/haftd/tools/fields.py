@@ -19,6 +19,7 @@ from .definition import ACTIONS, Command, Each, QuestionPolicy, Tool
 from .parameters import Wrong, read_parameters
 
 __all__ = [
+    "FLAT",
     "NAME",
     "READERS",
     "RESERVED",
@@ -45,6 +46,9 @@ SHARED = frozenset(
     }
 )
 WHOLE = frozenset({"command"})
+"""Fields that a later layer replaces as a whole."""
+FLAT = frozenset({"style"})
+"""Tables of which a later layer replaces each field as a whole."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIZE = re.compile(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
@@ -312,6 +316,20 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     return found
 
 
+def _read_style(value: object) -> dict[str, Any]:
+    style = dict(_table(value))
+    if "parameters" in style and style["parameters"] not in PARAMETERS:
+        try:
+            style["parameters"] = _read_command(style["parameters"])
+        except Wrong as wrong:
+            known = ", ".join(PARAMETERS)
+            message = (
+                wrong.message if wrong.path else f"it is {known}, or a command: {wrong.message}"
+            )
+            raise _wrong(message, "parameters", *wrong.path) from None
+    return style
+
+
 def _any(value: object) -> Any:
     return value
 
@@ -341,7 +359,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "questions": _read_questions,
     "options": _table,
     "access": _table,
-    "style": _table,
+    "style": _read_style,
     "format": _any,
     "cancellation_response": _any,
 }
@@ -381,9 +399,6 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
     """What should be said about a tool that is kept all the same."""
-    if "parameters" in tool.style and tool.style["parameters"] not in PARAMETERS:
-        known = ", ".join(PARAMETERS)
-        yield ("style", "parameters"), f"arguments are shown as JSON; it can be one of {known}"
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
     if tool.enable != "off" and (why := tool.unserved):

@@ -130,7 +130,10 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     said_by: dict[str, Layer] = {}
     for layer in (*under, *own):
         for key, value in layer.values.items():
-            values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
+            if key in fields.FLAT:
+                values[key] = {**values.get(key, {}), **value}
+            else:
+                values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
             said_by[key] = layer
     last = own[-1]
     try:

@@ -34,6 +34,7 @@ from haftd.tools.definition import Tool
 from haftd.use import Skipped
 
 from .base import Later, settled
+from .rendering import renderer
 
 __all__ = ["WITHHELD", "approved", "gate_of", "review_of", "what_runs"]
 
@@ -86,6 +87,7 @@ def gate_of(
             ),
             check=check,
             bound_to=what_runs(tool),
+            render=renderer(daemon, ready),
         )
         verdict = await daemon.approvals.seek(request)
         if verdict.decision == "skip":

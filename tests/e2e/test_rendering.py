@@ -1,0 +1,183 @@
+"""Arguments that a program shows to the person who approves: what it prints, or why it is not that."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.approving import Host, Join, records
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+
+_TOOL = """
+[tools.{name}]
+source = "local"
+stateful = true
+command = ["echo", "{{{{ tool.arguments.text }}}}"]
+parameters.text = {{ type = "string", required = true }}
+parameters.times = {{ type = "integer", default = 1 }}
+run = "{run}"
+style.parameters = {style}
+"""
+_SCRIPTS = {
+    "template": ["echo", "{{ context.action }} {{ tool.name }}: {{ tool.arguments.text }} {{ tool.arguments.times }}"],
+    "context": ["sh", "-c", 'printf %s "$HAFT_CALL"'],
+    "outcome": ["echo", '{"type": "success", "content": "as it should be read"}'],
+    "hostile": ["printf", r"a\342\200\256b\033[2J\001\tc\n\nd\n"],
+    "long": ["sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' y"],
+    "floods": ["sh", "-c", "exec yes"],
+    "fails": ["sh", "-c", "echo shown; echo why >&2; exit 3"],
+    "says_so": ["echo", '{"type": "error", "message": "no\\u202e idea", "trace": [], "transient": false}'],
+    "asks": ["echo", '{"type": "needs_input", "question": {"id": "q", "text": "?", "answer_type": {"type": "boolean"}}}'],
+    "silent": ["true"],
+    "sleeps": ["sleep", "60"],
+    "missing": ["/no/such/program"],
+}  # fmt: skip
+
+
+def definition(name: str, style: object, run: str = "ask") -> str:
+    written = style if isinstance(style, str) else json.dumps(style)
+    return _TOOL.format(name=name, run=run, style=written)
+
+
+TOOLS = "".join(
+    [
+        *(definition(name, argv) for name, argv in _SCRIPTS.items()),
+        definition("piped", '{ program = "echo {{ tool.arguments.text }} | tr a-z A-Z", shell = true }'),
+        definition("free", ["sh", "-c", "touch ran"], run = "unattended"),
+        definition("counted", ["sh", "-c", "echo shown >> $0; cat $0", "{{ context.root }}/shown"]),
+    ]
+)  # fmt: skip
+JSON = '{\n  "text": "hello",\n  "times": 1\n}'
+_sessions = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def asker() -> Iterator[RunningDaemon]:
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    one = RunningDaemon(folder)
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+    yield one
+    one.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def join(asker: RunningDaemon) -> Iterator[Join]:
+    session = f"s{next(_sessions)}"
+    hosts: list[Host] = []
+
+    def make(name: str = "host", *, able: bool = True) -> Host:
+        hosts.append(Host(asker, name, session, able=able))
+        return hosts[-1]
+
+    yield make
+    for one in hosts:
+        one.close()
+    with Host(asker, "last", session, able=False) as last:
+        last.call("session/close")
+
+
+def shown_by(host: Host, tool: str) -> str:
+    """What the person is shown; it is denied then."""
+    spawned = host.spawn(tool)
+    asked = host.asked()
+    assert asked["params"]["arguments"] == {"text": "hello", "times": 1}
+    host.say(asked, "deny")
+    assert host.refused(spawned).code == -32007
+    return str(asked["params"]["rendered"])
+
+
+@pytest.mark.parametrize(
+    ("tool", "rendered"),
+    [
+        ("template", "format_arguments template: hello 1"),
+        ("outcome", "as it should be read"),
+        ("hostile", "a\\u202eb\\x1b[2J\\x01\\tc\n\nd"),
+        ("piped", "HELLO"),
+    ],
+)
+def test_what_the_program_prints_is_shown(join: Join, tool: str, rendered: str) -> None:
+    assert shown_by(join(), tool) == rendered
+
+
+def test_the_program_is_told_what_a_call_is(join: Join) -> None:
+    told = json.loads(shown_by(join(), "context"))
+    assert told["context"]["action"] == "format_arguments"
+    assert told["tool"]["arguments"] == {"text": "hello", "times": 1}
+
+
+def test_what_is_too_long_is_cut(join: Join) -> None:
+    shown = shown_by(join(), "long")
+    assert len(shown) < 17_000 and shown.endswith("983616 more characters are not shown")
+
+
+@pytest.mark.parametrize(
+    ("tool", "why"),
+    [
+        ("fails", "ended with exit code 3"),
+        ("says_so", "has failed: no\\u202e idea"),
+        ("asks", "asks a question, and nobody answers it"),
+        ("silent", "printed nothing"),
+        ("floods", "the arguments"),
+        ("missing", "cannot be run: "),
+    ],
+)
+def test_what_cannot_be_shown_by_it_is_asked_anyway(join: Join, tool: str, why: str) -> None:
+    head, _, rest = shown_by(join(), tool).partition("\n")
+    assert head.startswith("The program that shows the arguments ") and why in head
+    assert head.endswith("; they are shown as JSON.") and rest == JSON
+
+
+def test_a_program_that_takes_too_long_holds_nobody_up(asker: RunningDaemon, join: Join) -> None:
+    host, other = join(able=False), join("other", able=False)
+    spawned = host.spawn("sleeps")
+    assert other.call("ping") == {"pong": True} and other.waiting() == []
+    assert host.states() == {"h": "pending"}
+    found = host.one_waiting()
+    head, _, rest = found["rendered"].partition("\n")
+    assert "did not end within 3 s" in head and rest == JSON
+    host.decide(found, "allow")
+    assert host.finish(spawned)["state"] in ("running", "stopped")
+    assert [one["event"] for one in records(asker, host.session)] == ["approval", "spawn"]
+
+
+def test_who_gives_up_meanwhile_ends_the_program_too(join: Join) -> None:
+    host = join()
+    number = host.spawn("sleeps")
+    assert host.states() == {"h": "pending"}
+    host.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+    assert host.refused(number).code == -32800
+    until(lambda: host.states() == {}, "the program's end")
+    assert host.is_asked_nothing()
+
+
+def test_nothing_is_run_where_nobody_is_asked(join: Join, tmp_path: Path) -> None:
+    host = join()
+    host.finish(host.spawn("free", root=str(tmp_path)))
+    assert not (tmp_path / "ran").exists()
+    spawned = host.spawn("counted", root=str(tmp_path))
+    asked = host.asked()
+    assert asked["params"]["rendered"] == "shown"
+    host.say(asked, "allow", remember="session")
+    host.finish(spawned)
+    host.finish(host.spawn("counted", "again", root=str(tmp_path)))
+    assert (tmp_path / "shown").read_text() == "shown\n"
+
+
+def test_it_is_shown_to_who_is_not_asked_too(join: Join) -> None:
+    host = join(able=False)
+    called = host.start("tools/call", tool="template", arguments={"text": "x"})
+    found = host.one_waiting()
+    assert found["rendered"] == "format_arguments template: x 1" and found["action"] == "call"
+    host.decide(found, "edit", arguments={"text": "y"})
+    assert host.finish(called)["result"] == "y\n"
