@@ -192,6 +192,7 @@ class _App:
         with contextlib.suppress(OSError):
             journal.compact()
         journal.close()
+        opening.remove_saved(paths)
         log.info("stopped", by=self.asked_by)
         self.notifier.close()
         return 0

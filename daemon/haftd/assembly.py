@@ -6,8 +6,6 @@ here, what only a start can change is named as a problem.
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -36,6 +34,7 @@ from haftd.errands import Errands
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report
+from haftd.host.spoolfolder import SpoolFolder
 from haftd.inquiry.base import Backend
 from haftd.inquiry.client import ClientBackend
 from haftd.inquiry.command import CommandBackend
@@ -288,19 +287,12 @@ def _remember_lost(registry: Registry, report: Report) -> None:
 
 def _spools(paths: Paths, settings: Settings, make_room: Callable[[], bool]) -> Callable[[], Spool]:
     budget = Budget(settings.spool.total)
-
-    def open_file() -> int:
-        # Without a name: it is gone with its descriptor, also after a crash.
-        flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
-        try:
-            return os.open(paths.spool, flags, 0o600)
-        except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or not make_room():
-                raise
-        return os.open(paths.spool, flags, 0o600)
+    folder = SpoolFolder(Path(paths.spool), home_of(Path(paths.runtime.folder)), make_room)
 
     def make() -> Spool:
-        return Spool(settings.spool.memory, settings.spool.disk, open_file, budget)
+        spool = Spool(settings.spool.memory, settings.spool.disk, folder.open, budget)
+        spool.folder = folder
+        return spool
 
     return make
 

@@ -22,6 +22,7 @@ from haftd.host.cgroup import find_base
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report, recover
+from haftd.host.spoolfolder import sweep
 from haftd.settings import EXIT_CONFIG, Paths, Settings, WebSocketSettings
 from haftd.tools import loginpath
 from haftd.transports.token import ensure_token
@@ -36,6 +37,7 @@ __all__ = [
     "environment",
     "private_folders",
     "raise_descriptor_limit",
+    "remove_saved",
     "unix_listener",
     "websocket_listener",
 ]
@@ -109,7 +111,13 @@ def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journ
     for stale in Path(paths.state, "calls").iterdir():
         with contextlib.suppress(OSError):
             stale.unlink()
+    remove_saved(paths)
     return journal, report
+
+
+def remove_saved(paths: Paths) -> None:
+    """Remove the files of results that no handle has any more."""
+    sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 
 async def environment() -> dict[str, str]:

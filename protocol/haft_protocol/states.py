@@ -100,12 +100,14 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str | UnsetType = UNSET
 
 
-class Truncated(msgspec.Struct, frozen=True):
-    """A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one."""
+class Truncated(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one,
+    but for the `omitted` bytes of the output that nobody has any more."""
 
     bytes: int
     kept: int
     path: str | None
+    omitted: int = 0
 
 
 class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="state"):

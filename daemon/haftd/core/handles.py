@@ -17,6 +17,7 @@ from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
 
 from .lifecycle import Event, State, step
+from .saved import Saved, save
 from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
@@ -310,6 +311,14 @@ class Handle:
         """Input was written to it."""
         self.last_activity = now
         self.wake()
+
+    def save(self) -> Saved | None:
+        """Save all that it printed, or the result that was made of it, for whom it is too long; None
+        while more may come."""
+        if not self.stopped or not self.output_complete:
+            return None
+        by_itself = self.ended_by is None or self.ended_by.by == "exit"
+        return save(self.spool, None if self.raw or not by_itself else self.result)
 
     # --- who waits --------------------------------------------------------------------------
 

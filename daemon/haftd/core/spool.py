@@ -16,6 +16,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .saved import Folder, Saved
 
 __all__ = ["Budget", "Spool"]
 
@@ -79,7 +83,9 @@ class Spool:
         "budget",
         "end",
         "faults",
+        "folder",
         "head",
+        "saved",
     )
 
     def __init__(
@@ -91,6 +97,10 @@ class Spool:
         """How often the disk failed."""
         self.head = b""
         """The first bytes of the stream, once the kept stretch no longer begins with them."""
+        self.folder: Folder | None = None
+        """Where all of it can be saved under a name."""
+        self.saved: Saved | None = None
+        """The file in which it was; it goes with the spool."""
         self._memory = memory
         self._capacity = disk if open_file is not None else 0
         self._open_file = open_file
@@ -191,6 +201,20 @@ class Spool:
         """Whether it holds a descriptor."""
         return self._fd >= 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its file has everything that was ever appended, from its first byte on."""
+        return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
+
+    def name_file(self, link: Callable[[int], str]) -> str:
+        """Have `link` give a name to the file, whose descriptor it takes."""
+        return link(self._fd)
+
+    def lend(self) -> int:
+        """Leave the disk that was taken to whoever gave the file a name; returns how much that is."""
+        granted, self._granted = self._granted, 0
+        return granted
+
     def shrink(self) -> None:
         """Go on without a file, as a settled spool may: of more than stays in memory then, the
         beginning and the newest part are kept."""
@@ -215,6 +239,10 @@ class Spool:
         self._disk_start = self._memory_start = self.end
         self.head = b""
         self._release()
+        if self.saved is not None:
+            self.saved.folder.unlink(self.saved.path)
+            self.budget.give(self.saved.disk)
+            self.saved = None
 
     # --- memory -----------------------------------------------------------------------------
 

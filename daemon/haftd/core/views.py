@@ -168,21 +168,22 @@ def _stopped(
     if handle.raw or handle.ended_by.by != "exit":
         piece = _text(handle, view, cursor, max_bytes, final=handle.output_complete)
         position, omitted = piece.cursor, piece.omitted
+        if omitted:
+            whole = position - _asked_from(handle, view, cursor)
+            truncated = _truncated(handle, whole, whole - omitted, peek=peek)
         if error is None:
             result = piece.text
-            if omitted:
-                asked = _asked_from(handle, view, cursor)
-                whole = position - asked
-                truncated = Truncated(bytes=whole, kept=whole - omitted, path=None)
         else:
             content = piece.text
     elif error is None:
         assert handle.result is not None, "without a failure there is a result"
         result, total, kept = cut_text(handle.result, max_bytes)
         if kept < total:
-            truncated = Truncated(bytes=total, kept=kept, path=None)
+            truncated = _truncated(handle, total, kept, peek=peek)
     if encoded is not None:
         # Beside the result: a reader of bytes takes both.
+        if error is not None:
+            truncated = UNSET
         content, position, omitted = encoded.text, encoded.cursor, encoded.omitted
     if not peek and handle.read_at is None:
         handle.read_at = now
@@ -211,6 +212,14 @@ def _stopped(
         unconfirmed=handle.unconfirmed or UNSET,
         truncated=truncated,
     )
+
+
+def _truncated(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncated:
+    """Say how much was cut, and where all of it is."""
+    saved = None if peek else handle.save()
+    if saved is None:
+        return Truncated(bytes=whole, kept=kept, path=None)
+    return Truncated(bytes=whole, kept=kept, path=saved.path, omitted=saved.omitted)
 
 
 def _asked_from(handle: Handle, view: str, cursor: int | None) -> int:

@@ -1,0 +1,62 @@
+"""The folder of spools: files without a name, and names for those that somebody is to read.
+
+Rules: a file is 0600 in a folder that is 0700. Without a name it is gone with its descriptor, also
+after a crash. One that was given a name carries the home of its daemon in it: several daemons may
+share the folder, and each sweeps up after itself alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["SpoolFolder", "sweep"]
+
+
+class SpoolFolder:
+    """Opens files in `path`. `make_room` closes some descriptors when there are no more; it returns
+    whether it did."""
+
+    def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
+        self._path = path
+        self._home = home
+        self._make_room = make_room
+
+    def open(self) -> int:
+        """Open a file without a name; raises OSError."""
+        flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+        try:
+            return os.open(self._path, flags, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._make_room():
+                raise
+        return os.open(self._path, flags, 0o600)
+
+    def link(self, fd: int) -> str:
+        """Give a file without a name one, and return its path; raises OSError."""
+        path = self._path / f"{self._home}.{secrets.token_hex(8)}"
+        # With a folder beside it, Python has the kernel follow the link; without, it links the link.
+        folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.link(f"/proc/self/fd/{fd}", path.name, dst_dir_fd=folder, follow_symlinks=True)
+        finally:
+            os.close(folder)
+        return str(path)
+
+    def unlink(self, path: str) -> None:
+        """Remove a file that was given a name; one that is gone already is no matter."""
+        with contextlib.suppress(OSError):
+            Path(path).unlink()
+
+
+def sweep(path: Path, home: str) -> None:
+    """Remove the named files of the daemon of `home`, which does not run."""
+    with contextlib.suppress(OSError):
+        for stale in path.iterdir():
+            if stale.name.startswith(f"{home}."):
+                with contextlib.suppress(OSError):
+                    stale.unlink()

@@ -1,0 +1,170 @@
+"""All of a result that was cut can be read from a file, and nothing is written for any other."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
+from haftd.core.handles import Handle
+from haftd.core.saved import save
+from haftd.core.spool import Budget, Spool
+from haftd.host.spoolfolder import SpoolFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SpoolFolder:
+    return SpoolFolder(tmp_path, "home", lambda: False)
+
+
+def spool_in(
+    folder: SpoolFolder, *, memory: int = 1 << 16, disk: int = 1 << 20, total: int = 1 << 30
+) -> Spool:
+    spool = Spool(memory, disk, folder.open, Budget(total))
+    spool.folder = folder
+    return spool
+
+
+def lines(count: int) -> bytes:
+    return b"".join(b"line %d\n" % n for n in range(count))
+
+
+def held(spool: Spool, *, terminal: bool = False) -> Handle:
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    return handle
+
+
+def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None = None) -> Handle:
+    handle = held(spool)
+    handle.emit(data, 0.0)
+    by = EndedBy("exit")
+    handle.end(1.0, by=by, complete=True, result=result, raw=result is None, exit=Exit(code=code))
+    return handle
+
+
+def cut(handle: Handle, **asked: int) -> Truncated:
+    state = handle.view(2.0, **asked)  # type: ignore[arg-type]
+    assert isinstance(state, Stopped) and isinstance(state.truncated, Truncated)
+    return state.truncated
+
+
+@pytest.mark.parametrize("count", [100, 20_000], ids=["in memory", "on disk"])
+def test_what_was_cut_is_in_the_file_byte_for_byte(folder: SpoolFolder, count: int) -> None:
+    data = lines(count)
+    truncated = cut(ended(spool_in(folder), data), max_bytes=50)
+    assert truncated.path is not None and truncated.omitted == 0
+    assert Path(truncated.path).read_bytes() == data and truncated.bytes == len(data)
+
+
+def test_a_long_output_is_given_a_name_and_not_written_again(
+    folder: SpoolFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = ended(spool_in(folder), lines(20_000))
+    used = handle.spool.budget.used
+    opened: list[object] = []
+    monkeypatch.setattr(folder, "open", lambda: opened.append(1))
+    assert cut(handle, max_bytes=50).path is not None
+    assert not opened and handle.spool.budget.used == used
+
+
+def test_nothing_is_written_for_what_is_not_cut(folder: SpoolFolder, tmp_path: Path) -> None:
+    handle = ended(spool_in(folder), lines(100))
+    handle.view(2.0)
+    handle.view(2.0, max_bytes=10, peek=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_is_its_owners_and_one_for_all_readers(
+    folder: SpoolFolder, tmp_path: Path
+) -> None:
+    handle = ended(spool_in(folder), lines(100))
+    first, second = cut(handle, max_bytes=50), cut(handle, max_bytes=70)
+    assert first.path == second.path and len(list(tmp_path.iterdir())) == 1
+    assert first.path is not None and Path(first.path).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("count", [100, 20_000])
+def test_it_goes_with_the_spool_and_so_does_its_disk(
+    folder: SpoolFolder, tmp_path: Path, count: int
+) -> None:
+    handle = ended(spool_in(folder), lines(count))
+    cut(handle, max_bytes=50)
+    assert handle.spool.budget.used > 0
+    handle.spool.close()
+    assert list(tmp_path.iterdir()) == [] and handle.spool.budget.used == 0
+
+
+def test_a_file_that_has_a_name_stays_when_its_descriptor_is_needed(folder: SpoolFolder) -> None:
+    data = lines(20_000)
+    handle = ended(spool_in(folder), data)
+    truncated = cut(handle, max_bytes=50)
+    handle.spool.shrink()
+    assert truncated.path is not None and Path(truncated.path).read_bytes() == data
+    assert handle.spool.budget.used > 0
+    handle.spool.close()
+    assert handle.spool.budget.used == 0
+
+
+def test_what_the_spool_has_dropped_is_counted_beside_the_file(folder: SpoolFolder) -> None:
+    data = lines(40_000)
+    handle = ended(spool_in(folder, memory=1 << 14, disk=1 << 16), data)
+    truncated = cut(handle, max_bytes=50)
+    assert truncated.path is not None and truncated.omitted > 0
+    saved = Path(truncated.path).read_bytes()
+    line = b"\xe2\x80\xa6 %d bytes left out \xe2\x80\xa6\n" % truncated.omitted
+    head, found, tail = saved.partition(line)
+    assert found and data.endswith(tail)
+    head = head if data.startswith(head) else head[:-1]  # a line end of its own before the line
+    assert data.startswith(head) and len(head) + len(tail) + truncated.omitted == len(data)
+
+
+def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:
+    data = lines(1_000)
+    state = ended(spool_in(folder), data, code=1).view(2.0, max_bytes=50)
+    assert isinstance(state, Stopped) and isinstance(state.error, ToolError)
+    assert isinstance(state.truncated, Truncated) and state.truncated.path is not None
+    assert Path(state.truncated.path).read_bytes() == data
+
+
+def test_a_result_that_a_tool_made_is_saved_as_it_made_it(folder: SpoolFolder) -> None:
+    truncated = cut(ended(spool_in(folder), b"{}", result="é" * 500), max_bytes=50)
+    assert truncated.path is not None and truncated.bytes == 1_000
+    assert Path(truncated.path).read_text("utf-8") == "é" * 500
+
+
+def test_no_name_while_more_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
+    handle = held(spool_in(folder))
+    handle.emit(lines(100), 0.0)
+    handle.end(1.0, by=EndedBy("exit"), complete=False, raw=True, exit=Exit(code=0))
+    assert cut(handle, max_bytes=50).path is None and list(tmp_path.iterdir()) == []
+    handle.emit(b"late\n", 1.0)
+    handle.complete(2.0)
+    path = cut(handle, max_bytes=50).path
+    assert path is not None and Path(path).read_bytes() == lines(100) + b"late\n"
+
+
+@pytest.mark.parametrize("fails", ["open", "link", "write", "budget"])
+def test_a_full_disk_costs_the_name_and_nothing_else(
+    folder: SpoolFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    handle = ended(spool_in(folder, total=0 if fails == "budget" else 1 << 30), lines(100))
+
+    def full(*_: object) -> int:
+        raise OSError(28, "no space left")
+
+    if fails == "write":
+        monkeypatch.setattr("haftd.core.saved.os.write", full)
+    elif fails != "budget":
+        monkeypatch.setattr(folder, fails, full)
+    before = len(os.listdir("/proc/self/fd"))
+    truncated = cut(handle, max_bytes=50)
+    assert truncated.path is None and truncated.kept <= 50
+    assert len(os.listdir("/proc/self/fd")) == before and list(tmp_path.iterdir()) == []
+    assert handle.spool.budget.used == 0
+
+
+def test_a_spool_without_a_folder_saves_nothing() -> None:
+    assert save(Spool(100, 0, None, Budget(0))) is None
