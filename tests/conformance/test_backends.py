@@ -18,9 +18,13 @@ from haftd.inquiry.base import Answered, Backend, Declined, Outcome, Way
 from haftd.inquiry.client import ClientBackend
 from haftd.inquiry.command import CommandBackend
 from haftd.inquiry.fake import FakeBackend
+from haftd.inquiry.llm.backend import LlmBackend
 from haftd.inquiry.static import StaticBackend
 from haftd.links import Link, Links
 from haftd.runtimes.base import Call
+from tests.inquiry.llm.judging import judge
+from tests.inquiry.llm.recording import recorded
+from tests.inquiry.llm.serving import Server, Step, serving
 from tests.runtimes import kit
 
 from .answering import (
@@ -171,7 +175,42 @@ class CommandBench:
         return [pid for call in self._calls for pid in kit.lives(call)]
 
 
-BENCHES: tuple[Callable[[Path], Bench], ...] = (FakeBench, StaticBench, ClientBench, CommandBench)
+class LlmBench:
+    """A model behind a server of this machine, which says its reply as text."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = Server(())
+
+    def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
+        return self._serve(list(replies))
+
+    @asynccontextmanager
+    async def _serve(self, replies: list[object]) -> AsyncIterator[Backend]:
+        said = recorded("openai")
+        steps: list[Step] = []
+        for reply in replies:
+            if reply == HANGS:
+                steps.append("hangs")
+            elif reply == DECLINES:
+                steps += [said.reply("prose")] * 3
+            else:
+                steps.append(said.text(json.dumps(reply)))
+        self._server = Server(steps, judge("openai"))
+        async with serving(self._server):
+            yield LlmBackend(said.settings(self._server.url), said.environ)
+        assert not self._server.faults
+
+    def left(self) -> Sequence[object]:
+        return [1] * self._server.open
+
+
+BENCHES: tuple[Callable[[Path], Bench], ...] = (
+    FakeBench,
+    StaticBench,
+    ClientBench,
+    CommandBench,
+    LlmBench,
+)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

@@ -53,6 +53,24 @@ class Recorded:
         found = self.said["others"].get(part)
         return dict(self.said[part]["answers"] if found is None else found)
 
+    def text(self, text: str) -> dict[str, Any]:
+        """The reply to the question, with another text."""
+        reply = self.reply("inquires")
+        match self.provider:
+            case "openai":
+                return {
+                    **reply,
+                    "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+                }
+            case "anthropic":
+                return {**reply, "content": [{"type": "text", "text": text}]}
+            case "google":
+                parts = [{"text": "I think.", "thought": True}, {"text": text}]
+                candidate = {"content": {"parts": parts}, "finishReason": "STOP"}
+                return {**reply, "candidates": [candidate]}
+            case _:
+                return {**reply, "message": {"role": "assistant", "content": text}}
+
     def error(self, name: str) -> Raw:
         found = self.said["errors"][name]
         return Raw(found["status"], json.dumps(found["body"]).encode(), found.get("headers", {}))

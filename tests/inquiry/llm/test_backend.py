@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
         assert outcome.who == {"by": "llm", "provider": provider, "model": said.said["model"]}
         (asked,) = stage.server.asked
         assert asked.body == said.asks("inquires", said.wrapped())
+        assert asked.headers["accept-encoding"] == "identity"
         assert stage.pauses == []
 
 
@@ -234,6 +236,13 @@ async def test_without_a_key_nothing_is_sent() -> None:
         assert stage.server.asked == []
 
 
+async def test_a_server_has_to_show_a_certificate_for_its_name() -> None:
+    context = await Sender()._verify("https://example.org")
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    assert context.cert_store_stats()["x509_ca"] > 0
+
+
 async def test_the_environment_diverts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
@@ -291,7 +300,7 @@ async def test_each_type_of_answer_is_asked_for_and_read(
 ) -> None:
     said = recorded(provider)
     text = text.replace("{call}", said.said["call"])
-    async with play(provider, replied(said, text)) as stage:
+    async with play(provider, said.text(text)) as stage:
         outcome = await stage.backend.ask(said.way(answer_type))
         assert isinstance(outcome, Answered)
         assert outcome.answer == answer and type(outcome.answer) is type(answer)
@@ -310,27 +319,12 @@ async def test_each_type_of_answer_is_asked_for_and_read(
 )
 async def test_what_is_no_answer_is_none(text: str) -> None:
     said = recorded("openai")
-    async with play("openai", replied(said, text), again=True) as stage:
+    async with play("openai", said.text(text), again=True) as stage:
         assert isinstance(await stage.backend.ask(said.way()), Declined)
 
 
-def replied(said: Recorded, text: str) -> dict[str, Any]:
-    """The reply of a provider with another text."""
-    reply = said.reply("inquires")
-    match said.provider:
-        case "openai":
-            return {**reply, "choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
-        case "anthropic":
-            return {**reply, "content": [{"type": "text", "text": text}]}
-        case "google":
-            parts = [{"text": "I think.", "thought": True}, {"text": text}]
-            return {**reply, "candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]}
-        case _:
-            return {**reply, "message": {"role": "assistant", "content": text}}
-
-
 async def test_a_preamble_and_a_default_are_told() -> None:
-    async with play("openai", replied(recorded("openai"), '{"answer": "x"}')) as stage:
+    async with play("openai", recorded("openai").text('{"answer": "x"}')) as stage:
         way = stage.said.way(Text(), pre_amble="It is late.", default="x")
         assert isinstance(await stage.backend.ask(way), Answered)
         last = stage.said.texts(stage.server.asked[0].body)[-1]

@@ -16,7 +16,7 @@ from typing import Any
 from haftd.answering import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig
+from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
 __all__ = ["Anthropic"]
 
@@ -34,7 +34,7 @@ class Anthropic(Provider):
         """See `provider`."""
         last, answered = len(messages) - 1, set()
         if last >= 0 and _results(messages[last]):
-            answered = {block.get("tool_use_id") for block in _results(messages[last])}
+            answered = {word(block.get("tool_use_id")) for block in _results(messages[last])}
             last -= 1
         if last < 0 or messages[last].get("role") != "assistant":
             return []
@@ -78,9 +78,7 @@ class Anthropic(Provider):
 
 
 def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    return [block for block in blocks if dig(block, "type") == kind]
+    return [one for one in items(message.get("content")) if dig(one, "type") == kind]
 
 
 def _results(message: Message) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from haftd.answering import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig
+from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
 __all__ = ["Google"]
 
@@ -34,19 +34,19 @@ class Google(Provider):
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         """See `provider`."""
         last = len(messages) - 1
-        answered: Counter[tuple[object, object]] = Counter()
+        answered: Counter[tuple[str | None, str | None]] = Counter()
         if last >= 0 and (given := _found(messages[last], "functionResponse", "function_response")):
-            answered.update((one.get("id"), one.get("name")) for one in given)
+            answered.update(map(_mark, given))
             last -= 1
         if last < 0 or messages[last].get("role") != "model":
             return []
         calls = []
         for one in _found(messages[last], "functionCall", "function_call"):
-            mark = (one.get("id"), one.get("name"))
+            mark = _mark(one)
             if answered[mark] > 0:
                 answered[mark] -= 1
             else:
-                calls.append(OpenCall(one.get("id"), str(one.get("name", ""))))
+                calls.append(OpenCall(mark[0], mark[1] or ""))
         return calls
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
@@ -83,16 +83,19 @@ class Google(Provider):
             return Said("")
         if reason not in _ENDED:
             return Refused()
-        parts = dig(candidate, "content", "parts") or []
-        texts = [dig(part, "text") for part in parts if not dig(part, "thought")]
+        parts = dig(candidate, "content", "parts")
+        texts = [dig(part, "text") for part in items(parts) if not dig(part, "thought")]
         return Said("".join(text for text in texts if isinstance(text, str)))
 
 
 def _found(content: Message, *names: str) -> list[dict[str, Any]]:
     """The calls or responses among the parts of a content; both spellings are the API's."""
-    parts = content.get("parts")
-    found = [dig(part, name) for part in parts or () for name in names]
+    found = [dig(part, name) for part in items(content.get("parts")) for name in names]
     return [one for one in found if isinstance(one, dict)]
+
+
+def _mark(one: dict[str, Any]) -> tuple[str | None, str | None]:
+    return word(one.get("id")), word(one.get("name"))
 
 
 def _instruction(text: Any) -> Any:

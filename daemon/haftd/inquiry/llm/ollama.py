@@ -15,7 +15,7 @@ from typing import Any
 from haftd.answering import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig
+from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig, items, word
 
 __all__ = ["Ollama"]
 
@@ -27,10 +27,10 @@ class Ollama(Provider):
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         """See `provider`."""
-        answered: Counter[object] = Counter()
+        answered: Counter[str | None] = Counter()
         for message in reversed(messages):
             if message.get("role") == "tool":
-                answered[message.get("tool_call_id") or message.get("tool_name")] += 1
+                answered[word(message.get("tool_call_id")) or word(message.get("tool_name"))] += 1
                 continue
             return [call for call in _calls(message) if not _is_answered(call, answered)]
         return []
@@ -67,14 +67,14 @@ class Ollama(Provider):
 
 def _calls(message: Message) -> list[OpenCall]:
     found = []
-    for call in message.get("tool_calls") or ():
-        name, mark = dig(call, "function", "name"), dig(call, "id")
-        if isinstance(name, str):
-            found.append(OpenCall(mark if isinstance(mark, str) else None, name))
+    for call in items(message.get("tool_calls")):
+        name = word(dig(call, "function", "name"))
+        if name is not None:
+            found.append(OpenCall(word(dig(call, "id")), name))
     return found
 
 
-def _is_answered(call: OpenCall, answered: Counter[object]) -> bool:
+def _is_answered(call: OpenCall, answered: Counter[str | None]) -> bool:
     for mark in (call.id, call.name):
         if mark is not None and answered[mark] > 0:
             answered[mark] -= 1

@@ -15,7 +15,7 @@ from typing import Any
 from haftd.answering import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig
+from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
 __all__ = ["OpenAI"]
 
@@ -32,12 +32,11 @@ class OpenAI(Provider):
         answered = set()
         for message in reversed(messages):
             if message.get("role") == "tool":
-                answered.add(message.get("tool_call_id"))
+                answered.add(word(message.get("tool_call_id")))
                 continue
-            calls = message.get("tool_calls") or ()
             return [
                 OpenCall(call["id"], str(_name(call)))
-                for call in calls
+                for call in items(message.get("tool_calls"))
                 if isinstance(dig(call, "id"), str) and call["id"] not in answered
             ]
         return []

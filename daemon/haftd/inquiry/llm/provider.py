@@ -27,6 +27,8 @@ __all__ = [
     "Turn",
     "dig",
     "fit",
+    "items",
+    "word",
 ]
 
 
@@ -112,3 +114,13 @@ def dig(value: Any, *path: str | int) -> Any:
         else:
             return None
     return value
+
+
+def items(value: Any) -> list[Any]:
+    """The value where it is a list, else none."""
+    return value if isinstance(value, list) else []
+
+
+def word(value: Any) -> str | None:
+    """The value where it is a text, else None."""
+    return value if isinstance(value, str) else None
