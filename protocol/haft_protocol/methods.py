@@ -28,6 +28,7 @@ from .reports import (
     WebSocketInfo,
 )
 from .states import HandleState, Notice
+from .trust import TrustListResult, TrustResult, TrustRevokeResult, TrustShowResult
 
 __all__ = [
     "ID_FORM",
@@ -84,6 +85,13 @@ __all__ = [
     "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
+    "TrustGrantParams",
+    "TrustListResult",
+    "TrustResult",
+    "TrustRevokeParams",
+    "TrustRevokeResult",
+    "TrustShowParams",
+    "TrustShowResult",
     "TurnDecision",
     "TurnEndParams",
     "TurnEndResult",
@@ -365,6 +373,26 @@ class ToolsDescribeResult(msgspec.Struct, frozen=True):
     tools: tuple[ToolDescription, ...]
 
 
+class TrustShowParams(Params, frozen=True, kw_only=True):
+    """Show what the files in a root's `.haft/tools/` would run. `root` has to be given."""
+
+    root: Root
+
+
+class TrustGrantParams(Params, frozen=True, kw_only=True):
+    """Trust the files of a root as `trust/show` has shown them. `root` has to be given. Over the Unix
+    socket only, and not from what a tool runs."""
+
+    root: Root
+    digest: Annotated[str, Meta(max_length=64)]
+
+
+class TrustRevokeParams(Params, frozen=True, kw_only=True):
+    """Trust nothing of a root any more. `root` has to be given."""
+
+    root: Root
+
+
 class SearchParams(Params, frozen=True, kw_only=True):
     """Find lines in the kept output of handles, running or stopped."""
 
@@ -592,6 +620,27 @@ METHODS: dict[str, Method] = {
             "Describe tools in full, with examples and each parameter.",
         ),
         Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
+        Method(
+            "trust/show",
+            TrustShowParams,
+            TrustShowResult,
+            "Show what the definitions of a root would run.",
+        ),
+        Method(
+            "trust/grant",
+            TrustGrantParams,
+            TrustResult,
+            "Trust the definitions of a root as shown.",
+        ),
+        Method(
+            "trust/revoke",
+            TrustRevokeParams,
+            TrustRevokeResult,
+            "Trust nothing of a root any more.",
+        ),
+        Method(
+            "trust/list", Empty, TrustListResult, "List the roots whose definitions are trusted."
+        ),
         Method(
             "inquiries/list",
             InquiriesListParams,

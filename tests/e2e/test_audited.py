@@ -34,8 +34,10 @@ CHANGES = {
     "session/close",
     "turn/end",
     "daemon/shutdown",
+    "trust/grant",
+    "trust/revoke",
 }
-"""The methods that do something to a handle, or to all of them."""
+"""The methods that do something to a handle, to all of them, or to what may start."""
 
 THROUGH = {"tools/call"}
 """Those that do it by one of these, which records it."""
@@ -45,6 +47,7 @@ READS = {
     "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe",
     "turn/begin", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload",
     "rpc.discover",
+    "trust/show", "trust/list",
 }  # fmt: skip
 
 ASKS = """

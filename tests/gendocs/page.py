@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from haft_protocol import approvals, errors, inquiries, methods, pushes, questions, states
+from haft_protocol import approvals, errors, inquiries, methods, pushes, questions, states, trust
 
 from .meanings import DATA, MEANINGS, WHEN
 
@@ -60,6 +60,9 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.ToolDescription,
     methods.ParameterInfo,
     methods.Problem,
+    trust.DefinitionFile,
+    trust.DefinedTool,
+    trust.TrustedRoot,
     methods.WebSocketInfo,
 )
 

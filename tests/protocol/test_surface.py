@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "dialects", "discover", "errors", "framing", "inputs", "inquiries", "methods", "outcome", "places",
-        "pushes", "questions", "refusals", "reports", "rpc", "schema", "states",
+        "pushes", "questions", "refusals", "reports", "rpc", "schema", "states", "trust",
     ]  # fmt: skip
 
 

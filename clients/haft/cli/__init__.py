@@ -11,6 +11,7 @@ __all__ = ["COMMANDS"]
 
 COMMANDS: dict[str, str] = {
     "tools": "list the tools, or show one",
+    "trust": "show what the definitions of a folder would run, and let them",
     "spawn": "start a tool under an id",
     "fetch": "read a handle's state and new output",
     "apply": "give a handle input, or an answer",

@@ -182,6 +182,10 @@ def _what(record: dict[str, Any]) -> str:
             return f"{decision} {action} of {record.get('tool')}{kept}{reason}"
         case {"event": "askpass", "question": question, "prompt": prompt}:
             return f"{question} was answered, which asked: {prompt}"
+        case {"event": "trust/grant", "root": root, "files": dict(files)}:
+            return f"trust {root}: {', '.join(files)}"
+        case {"event": "trust/revoke", "root": root}:
+            return f"trust nothing of {root} any more"
         case {"event": "lost", "records": records}:
             return f"{records} records are missing here"
         case {"event": "session/close", "handles": list(handles)} if handles:

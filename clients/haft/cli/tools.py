@@ -11,6 +11,7 @@ from haft_protocol.methods import Provider, Style, ToolInfo, ToolsListResult
 
 from . import show
 from .options import UsageError, connect
+from .status import problem_line
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         else:
             show.table([("TOOL", "RUNS IN", "WHAT IT DOES"), *map(_row, tools)])
             for problem in result.problems:
-                show.write(f"\n{show.plain(problem.key)}: {show.plain(problem.message)}\n")
+                show.write(f"\n{problem_line(problem)}\n")
         return 0
     found = next((tool for tool in tools if wanted in (tool.name, tool.tool)), None)
     if found is None:

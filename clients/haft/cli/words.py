@@ -23,6 +23,10 @@ _COMMANDS = {
     "tools/describe": "haft tools",
     "tools/list": "haft tools",
     "tools/reload": "haft reload",
+    "trust/grant": "haft trust",
+    "trust/list": "haft trust --list",
+    "trust/revoke": "haft trust --revoke",
+    "trust/show": "haft trust",
 }
 _FIELDS = (
     "grace_ms",

@@ -8,7 +8,9 @@ before, whatever lies in the root.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -20,10 +22,10 @@ from .document import Document, Unreadable, problem, read
 from .load import Layer, layers_of, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
-from .roots import canonical
-from .trust import Trust
+from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
+from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
-__all__ = ["TOOLPACK", "Catalogue"]
+__all__ = ["TOOLPACK", "Catalogue", "Inspection"]
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 """The tools that come with the daemon; each is a file in `toolpack/`, of the form users write."""
@@ -37,6 +39,21 @@ _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 _MOST_ROOTS = 64
 """Roots that are remembered; one that was not asked about for long is read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A root by its one path, its files, and those that were trusted, at that time."""
+
+    root: str
+    found: tuple[Found | Refused, ...]
+    trusted: Mapping[str, TrustedFile]
+    at: float | None
+
+    @property
+    def digest(self) -> str:
+        """What stands for all that can be trusted."""
+        return whole(self.found)
 
 
 class Catalogue:
@@ -111,6 +128,47 @@ class Catalogue:
         rooted = self._rooted(root)
         offer = self.own.offer if rooted is None else rooted.offer
         return offer.listing(provider, style)
+
+    def inspect(self, root: str) -> Inspection:
+        """The files of a root as they are, and what of them is trusted; nothing of it is remembered."""
+        path = canonical(root)
+        known = self.trusted_roots().get(path)
+        return Inspection(
+            path,
+            Folder(path).look(),
+            {} if known is None else known.files,
+            None if known is None else known.at,
+        )
+
+    def grant(self, root: str, digest: str, at: float) -> dict[str, str]:
+        """Trust the files of the root, which are those that have this digest; returns that of each.
+        Raises `TrustFault`."""
+        seen = self.inspect(root)
+        files = {one.name: one for one in seen.found if isinstance(one, Found)}
+        if seen.digest != digest:
+            raise TrustFault("the files are not as they were shown; look at them again")
+        if not files:
+            raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
+        kept = {name: TrustedFile(one.digest, text_of(one)) for name, one in files.items()}
+        self._store().grant(seen.root, TrustedRoot(at, kept))
+        return {name: one.digest for name, one in files.items()}
+
+    def revoke(self, root: str) -> tuple[str, bool]:
+        """Trust nothing of the root; returns its one path, and whether something was trusted. Raises
+        `TrustFault`."""
+        path = canonical(root)
+        # One that is gone, or has become a link, goes by the path under which it was trusted.
+        path = path if path in self.trusted_roots() else os.path.normpath(root)
+        return path, self._store().revoke(path)
+
+    def trusted_roots(self) -> Mapping[str, TrustedRoot]:
+        """All roots of which something is trusted."""
+        return {} if self._trust is None else self._trust.roots()
+
+    def _store(self) -> Trust:
+        if self._trust is None:
+            raise TrustFault("this daemon keeps no store of trust")
+        return self._trust
 
     def _rooted(self, root: str | None) -> Rooted | None:
         """The root as it is now."""

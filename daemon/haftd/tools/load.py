@@ -22,7 +22,7 @@ from . import fields
 from .definition import Tool
 from .document import Document
 
-__all__ = ["Layer", "layers_of", "tools_of"]
+__all__ = ["Layer", "layers_of", "merged", "tools_of"]
 
 _FORMS = (("tools",), ("conversation", "tools"))
 
@@ -105,6 +105,18 @@ def _merge(below: Any, above: Any) -> Any:
     return above
 
 
+def merged(layers: Iterable[Layer]) -> dict[str, Any]:
+    """What layers say together, lowest first."""
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.values.items():
+            if key in fields.FLAT:
+                values[key] = {**values.get(key, {}), **value}
+            else:
+                values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
+    return values
+
+
 def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
     """Merge layers, lowest first, into tools by name; what is wrong goes to `problems`."""
     named: dict[str, list[Layer]] = {}
@@ -126,15 +138,8 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
 
 
 def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
-    values: dict[str, Any] = {}
-    said_by: dict[str, Layer] = {}
-    for layer in (*under, *own):
-        for key, value in layer.values.items():
-            if key in fields.FLAT:
-                values[key] = {**values.get(key, {}), **value}
-            else:
-                values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
-            said_by[key] = layer
+    values = merged((*under, *own))
+    said_by = {key: layer for layer in (*under, *own) for key in layer.values}
     last = own[-1]
     try:
         known = {key: fields.READERS[key](value) for key, value in values.items()}

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from haft_protocol.methods import Problem
+from haft_protocol.trust import FileState
 
 from .approving import mode_of, stricter, stricter_mode
 from .definition import Tool
 from .document import Document, Unreadable, parse, problem
-from .load import Layer, layers_of, tools_of
+from .load import Layer, layers_of, merged, tools_of
 from .offer import Offer
 from .roots import Folder, Found, Refused
 from .trust import TrustedFile
@@ -57,12 +58,11 @@ def understand(found: Found, own: Own) -> Reading:
     problems: list[Problem] = []
     layers = list(layers_of(document, problems))
     tools = tools_of((*own.shared, *layers), problems)
-    said: dict[str, dict[str, Any]] = {}
-    for layer in layers:
-        if layer.name != "*":
-            under = [one.values for one in layers if (one.name, one.form) == ("*", layer.form)]
-            for values in (*under, layer.values):
-                said.setdefault(layer.name, {}).update(values)
+    said = {}
+    for name in dict.fromkeys(layer.name for layer in layers if layer.name != "*"):
+        forms = {layer.form for layer in layers if layer.name == name}
+        under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
+        said[name] = merged((*under, *(layer for layer in layers if layer.name == name)))
     return Reading(
         {name: _policed(tool, own.shared) for name, tool in tools.items()}, said, tuple(problems)
     )
@@ -100,13 +100,14 @@ def own_of(reading: Reading, own: Own) -> tuple[dict[str, Tool], list[Problem]]:
         if theirs is None:
             tools[name] = tool
             continue
-        whose = f"it is a tool of {theirs.file}"
-        message = f"the definition is not used: the name is taken, {whose}, and a root only adds"
+        message = (
+            f"it is not used: the name is taken by a tool of {theirs.file}, and a root only adds"
+        )
         problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
     return tools, problems
 
 
-def state_of(found: Found, trusted: Mapping[str, TrustedFile]) -> str:
+def state_of(found: Found, trusted: Mapping[str, TrustedFile]) -> FileState:
     """Whether the file is `trusted`, `changed` since it was, or `new`."""
     known = trusted.get(found.name)
     if known is None:
@@ -150,7 +151,7 @@ class Rooted:
             problems += [*reading.problems, *taken]
             for name, tool in usable.items():
                 if (first := tools.setdefault(name, tool)) is not tool:
-                    said = f"the definition is not used: {first.file} defines that tool as well"
+                    said = f"it is not used: {first.file} defines that tool as well"
                     problems.append(problem(tool.file, f"tools.{name}", said, tool.line))
         self.offer = Offer({**own.offer.tools, **tools}, tuple(problems))
 

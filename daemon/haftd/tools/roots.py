@@ -12,10 +12,21 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-__all__ = ["FOLDER", "LARGEST", "MOST", "Folder", "Found", "Refused", "canonical", "digest_of"]
+__all__ = [
+    "FOLDER",
+    "LARGEST",
+    "MOST",
+    "Folder",
+    "Found",
+    "Refused",
+    "canonical",
+    "digest_of",
+    "text_of",
+    "whole",
+]
 
 FOLDER = ".haft/tools"
 LARGEST = 64 * 1024
@@ -60,6 +71,17 @@ def canonical(root: str) -> str:
 def digest_of(data: bytes) -> str:
     """What stands for the content of a file."""
     return hashlib.sha256(data).hexdigest()
+
+
+def text_of(found: Found) -> str:
+    """What the file says; bytes that are no text are escaped."""
+    return found.data.decode(errors="backslashreplace")
+
+
+def whole(found: Iterable[Found | Refused]) -> str:
+    """What stands for all files that can be trusted, by name and content."""
+    lines = (f"{one.digest}  {one.name}\n" for one in found if isinstance(one, Found))
+    return digest_of("".join(lines).encode())
 
 
 class Folder:

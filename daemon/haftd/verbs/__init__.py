@@ -27,6 +27,7 @@ from . import (
     subscribe,
     tools,
     tools_call,
+    trust,
     turn,
 )
 from .base import Verb
@@ -54,6 +55,10 @@ _SERVED: dict[str, Any] = {
     "tools/list": tools.tools_list,
     "tools/describe": tools.tools_describe,
     "tools/reload": tools.tools_reload,
+    "trust/show": trust.trust_show,
+    "trust/grant": trust.trust_grant,
+    "trust/revoke": trust.trust_revoke,
+    "trust/list": trust.trust_list,
     "inquiries/list": inquiries.inquiries_list,
     "inquiries/answer": inquiries.inquiries_answer,
     "approvals/list": approvals.approvals_list,

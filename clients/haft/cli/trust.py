@@ -1,0 +1,231 @@
+"""`haft trust`: look at what the definitions of a root would run, and let them.
+
+Rules: what is shown is what is trusted, by its digest. Nothing of a file reaches the terminal as it
+is: whatever would not be seen, or would move what is, is written as an escape, and long runs of
+blanks and empty lines are counted instead of shown, so that nothing is pushed out of sight.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import shlex
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import UnsetType
+
+from haft_protocol.trust import DefinedTool, DefinitionFile, TrustListResult, TrustShowResult
+
+from ..client import Haft
+from . import show
+from .options import UsageError, connect
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+ROOT is the folder that tools work in, this one by default; its definitions are the *.toml in
+ROOT/.haft/tools. A file that changes has to be trusted again. Exit status 1 when nothing was trusted.
+
+examples:
+  haft trust
+  haft trust ~/src/project
+  haft trust --list
+  haft trust --revoke ~/src/project
+"""
+
+_FOLDER = ".haft/tools"
+_LONGEST_COMPARED = 2000
+# Letters and marks that take no room or none of their own, though they count as printable.
+_UNSEEN = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_BLANKS = re.compile(r" {24,}")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("folder", nargs="?", metavar="ROOT", help="the folder (else --root)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--yes", action="store_true", help="trust what is shown without asking")
+    what.add_argument("--list", action="store_true", help="list the roots that are trusted")
+    what.add_argument("--revoke", action="store_true", help="trust nothing of the root any more")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    root = os.path.abspath(getattr(options, "folder", None) or options.root or ".")  # noqa: PTH100
+    with connect(options, start=True) as haft:
+        if getattr(options, "list", False):
+            return _list(haft, options)
+        if getattr(options, "revoke", False):
+            return _revoke(haft, options, root)
+        return _trust(haft, options, root)
+
+
+def _list(haft: Haft, options: argparse.Namespace) -> int:
+    encoded = haft.raw("trust/list")
+    if options.json:
+        show.document(encoded)
+        return 0
+    roots = msgspec.json.decode(encoded, type=TrustListResult).roots
+    if not roots:
+        show.line("haft trust: no root is trusted")
+        return 0
+    rows = [(_when(one.at), str(len(one.files)), _seen(one.root)) for one in roots]
+    show.table([("SINCE", "FILES", "ROOT"), *rows])
+    return 0
+
+
+def _revoke(haft: Haft, options: argparse.Namespace, root: str) -> int:
+    encoded = haft.raw("trust/revoke", {"root": root})
+    if options.json:
+        show.document(encoded)
+        return 0
+    result = msgspec.json.decode(encoded)
+    said = "is not trusted any more" if result["was"] else "was not trusted"
+    show.line(f"haft trust: {_seen(result['root'])} {said}")
+    return 0
+
+
+def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
+    encoded = haft.raw("trust/show", {"root": root})
+    shown = msgspec.json.decode(encoded, type=TrustShowResult)
+    sure = getattr(options, "yes", False)
+    if options.json and not sure:
+        show.document(encoded)
+        return 0
+    if not options.json:
+        show.write("".join(f"{line}\n" for line in _page(shown)))
+    waiting = [one for one in shown.files if one.state in ("new", "changed")]
+    if not waiting and not options.json:
+        refused = any(one.state == "refused" for one in shown.files)
+        there = "nothing else" if refused else "all of it" if shown.files else "nothing"
+        is_ = "can be trusted" if refused or not shown.files else "is trusted already"
+        show.line(f"haft trust: {there} {is_}")
+        return 1 if refused else 0
+    if not sure and not _asked(len(waiting)):
+        show.line("haft trust: nothing was trusted")
+        return 1
+    granted = haft.raw("trust/grant", {"root": shown.root, "digest": shown.digest})
+    if options.json:
+        show.document(granted)
+    else:
+        show.line(f"haft trust: {_seen(shown.root)} is trusted as it is shown", "green")
+    return 0
+
+
+def _asked(files: int) -> bool:
+    """Read a clear word; without a terminal to show it on and to read from there is none."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout and sys.stdout.isatty()):
+        raise UsageError("nothing was trusted: look at it in a terminal, or say --yes")
+    what = "this file" if files == 1 else f"these {files} files"
+    show.line(f"trust {what}, and let them run what is shown? [y/N]", "bold")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _page(shown: TrustShowResult) -> Iterator[str]:
+    yield _seen(shown.root)
+    for one in shown.files:
+        yield ""
+        yield from _file(one, shown)
+    for name in shown.gone:
+        yield ""
+        yield f"{_FOLDER}/{_seen(name)}: it was trusted, and is not there any more"
+
+
+def _file(one: DefinitionFile, shown: TrustShowResult) -> Iterator[str]:
+    name = _seen(one.file.removeprefix(shown.root.rstrip("/") + "/"))
+    if one.state == "refused":
+        yield f"{name}: it cannot be trusted: {_seen(str(one.why))}"
+        return
+    when = "" if isinstance(shown.at, UnsetType) else f" on {_when(shown.at)}"
+    state = {"new": "new", "trusted": "trusted", "changed": f"changed since it was trusted{when}"}
+    yield f"{name} ({state[one.state]})"
+    for tool in one.tools:
+        yield from _tool(tool, whole=one.state != "trusted")
+    for problem in one.problems:
+        key = f"{_seen(problem.key)}: " if problem.key else ""
+        yield f"  wrong: {key}{_seen(problem.message)}"
+    text = "" if isinstance(one.text, UnsetType) else one.text
+    if one.state != "trusted" and not one.tools:
+        yield "  it defines no tool; it says:"
+        yield from _block(text, "  | ")
+    if not isinstance(one.was, UnsetType):
+        yield "  what has changed:"
+        yield from _changes(one.was, text)
+
+
+def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
+    yield f"  {_seen(tool.name)}"
+    if not isinstance(tool.unused, UnsetType):
+        yield f"    {_seen(tool.unused)}"
+    if not isinstance(tool.shell, UnsetType):
+        yield f"    runs in {_seen(tool.shell)}:"
+        yield from _block(" ".join(tool.runs), "      | ")
+    elif tool.runs:
+        yield f"    runs: {' '.join(_seen(_quoted(word)) for word in tool.runs)}"
+    if not whole:
+        return
+    asks = ", ".join(f"{action}: {mode}" for action, mode in tool.asks.items())
+    yield f"    asks first: {_seen(asks) or 'never'}"
+    for key, value in tool.says.items():
+        if isinstance(value, str) and "\n" in value.strip("\n"):
+            yield f"    {_seen(key)}:"
+            yield from _block(value, "      | ")
+        else:
+            yield f"    {_seen(key)} = {_seen(msgspec.json.encode(value).decode())}"
+
+
+def _quoted(word: str) -> str:
+    """As a shell would be given it; a template shows where its word ends."""
+    return word if word.startswith("{each = ") else shlex.quote(word)
+
+
+def _changes(before: str, after: str) -> Iterator[str]:
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) > _LONGEST_COMPARED:
+        yield "  too long to be compared; it says now:"
+        yield from _block(after, "  | ")
+        return
+    count = 0
+    for line in list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]:
+        count += 1
+        yield f"  {line[:1]} {_seen(line[1:])}" if line[:2] != "@@" else "  ..."
+    if not count:
+        yield "  only the ends of its lines"
+
+
+def _block(text: str, margin: str) -> Iterator[str]:
+    empty = 0
+    for line in [*text.splitlines(), None]:
+        if line is not None and not line.strip():
+            empty += 1
+            continue
+        if empty > 2:
+            yield f"{margin}({empty} empty lines)"
+        elif line is not None:
+            yield from [margin.rstrip()] * empty
+        empty = 0
+        if line is not None:
+            yield margin + _seen(line)
+
+
+def _seen(text: str) -> str:
+    """The text with nothing in it that is not seen as what it is."""
+    if not text.isascii() or not text.isprintable():
+        text = "".join(c if _is_seen(c) else ascii(c)[1:-1] for c in text)
+    return _BLANKS.sub(lambda found: f" ({len(found[0])} blanks) ", text)
+
+
+def _is_seen(char: str) -> bool:
+    if char in _UNSEEN or not char.isprintable():
+        return False
+    return char.isascii() or unicodedata.category(char)[0] != "M"
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
