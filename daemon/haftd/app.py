@@ -282,6 +282,7 @@ class _App:
         self.notifier.stopping("ending what runs")
         daemon.stopping = True
         daemon.approvals.stop()
+        daemon.describing.stop()
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
         while uses := daemon.supervisor.uses():
             await daemon.supervisor.abort_all(by, uses)

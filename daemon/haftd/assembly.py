@@ -29,6 +29,7 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
+from haftd.describing import Describing
 from haftd.dispatch import Dispatcher
 from haftd.errands import Errands
 from haftd.host.journal import Journal
@@ -54,7 +55,7 @@ from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
-from haftd.verbs import spawning, table
+from haftd.verbs import spawning, table, unready
 
 __all__ = ["Parts", "assemble", "rim_of"]
 
@@ -157,6 +158,7 @@ def assemble(
         },
         make_spool=_spools(parts.paths, parts.settings, registry.make_room),
     )
+    errands = Errands(starter)
     facts = Facts(
         version=version("haftd"),
         socket=parts.paths.socket,
@@ -194,7 +196,8 @@ def assemble(
         supervisor=supervisor,
         catalogue=catalogue,
         starter=starter,
-        errands=Errands(starter),
+        errands=errands,
+        describing=Describing(errands, catalogue.descriptions, handles),
         facts=facts,
         audit=audit,
         notices=notices,
@@ -252,7 +255,7 @@ def rim_of(daemon: Daemon) -> Rim:
     limits = daemon.settings.limits
     links = daemon.links
     dispatcher = Dispatcher(
-        table(daemon), daemon.reserve, limits, log, spawning(daemon), links.hear
+        table(daemon), daemon.reserve, limits, log, spawning(daemon), links.hear, unready(daemon)
     )
     rim = Rim(dispatcher, limits, log, daemon.leave, links=links)
     daemon.facts.connections = lambda: len(rim.connections)

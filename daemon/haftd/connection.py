@@ -20,7 +20,7 @@ from haft_protocol.rpc import encode_error
 from haftd.caller import Caller
 from haftd.links import Link, Links
 
-from .dispatch import Batched, Cancel, Dispatcher, Waiting
+from .dispatch import Answer, Batched, Cancel, Deferred, Dispatcher, Waiting
 from .logs import Log
 from .outbox import Outbox
 from .wire import Gone, Pace, Wire
@@ -131,6 +131,7 @@ class Connection:
         self._reading = trio.CancelScope()
         self._in_flight = 0
         self._held = 0
+        self._deferred: list[Deferred] = []
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._settled = trio.lowlevel.ParkingLot()
 
@@ -199,10 +200,13 @@ class Connection:
 
     def _decide(self, message: bytes) -> bytes | None:
         """The reply to one message, `None` when there is none, or none yet."""
-        dispatcher = self._rim.dispatcher
-        answer = dispatcher.receive(
-            self._caller, message, self._rim.limits.max_in_flight - self._in_flight
-        )
+        return self._taken(self._rim.dispatcher.receive(self._caller, message, self._room))
+
+    @property
+    def _room(self) -> int:
+        return self._rim.limits.max_in_flight - self._in_flight
+
+    def _taken(self, answer: Answer) -> bytes | None:
         if answer is None or type(answer) is bytes:
             return answer
         if isinstance(answer, Waiting):
@@ -213,6 +217,12 @@ class Connection:
                     self._start(slot, answer)
             for cancel in answer.cancels:
                 self._cancel(cancel)
+        elif isinstance(answer, Deferred):
+            if self._room <= 0:  # Each of it is refused for that.
+                return self._taken(self._rim.dispatcher.resume(self._caller, answer, self._room))
+            self._in_flight += 1
+            self._deferred.append(answer)
+            self._nursery.start_soon(self._resume, answer)
         elif isinstance(answer, Cancel):
             self._cancel(answer)
         return None
@@ -220,6 +230,22 @@ class Connection:
     def _cancel(self, cancel: Cancel) -> None:
         for scope in self._scopes.get(cancel.key, ()):
             scope.cancel()
+        for deferred in self._deferred:
+            deferred.withdraw(cancel.key)
+
+    async def _resume(self, deferred: Deferred) -> None:
+        """Decide a batch when it can be; what came behind it has been decided meanwhile."""
+        try:
+            await deferred.ready()
+            self._deferred.remove(deferred)
+            # It made room for itself.
+            answer = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
+            reply = self._taken(answer)
+            if reply is not None:
+                await self._send(reply)
+        finally:
+            self._in_flight -= 1
+            self._settled.unpark_all()
 
     def _start(self, waiting: Waiting, batch: Batched | None) -> None:
         scope = trio.CancelScope()
@@ -240,12 +266,16 @@ class Connection:
             if batch is not None:
                 reply = batch.settle(waiting, reply)
             if reply is not None:
-                if not self._outbox.has_room:
-                    await self._hold(len(reply))
-                self._outbox.send(self._wire.frame(reply))
+                await self._send(reply)
         finally:
             self._in_flight -= 1
             self._settled.unpark_all()
+
+    async def _send(self, reply: bytes) -> None:
+        """Send a reply that had to wait."""
+        if not self._outbox.has_room:
+            await self._hold(len(reply))
+        self._outbox.send(self._wire.frame(reply))
 
     async def _hold(self, size: int) -> None:
         """Keep a reply until the peer has taken some of those before it; not without a bound."""

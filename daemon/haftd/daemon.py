@@ -32,6 +32,7 @@ from haftd.core.registry import Registry
 from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.turns import Turns
+from haftd.describing import Describing
 from haftd.errands import Errands
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
@@ -74,6 +75,7 @@ class Daemon:
     catalogue: Catalogue
     starter: Starter
     errands: Errands
+    describing: Describing
     facts: Facts
     audit: Audit
     notices: Notices

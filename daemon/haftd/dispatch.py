@@ -12,11 +12,12 @@ from __future__ import annotations
 import inspect
 import secrets
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import trio
 from oslash.either import Left, Right
 
 from haft_protocol.errors import (
@@ -53,7 +54,7 @@ with warnings.catch_warnings():
     from jsonrpcserver.request import Request as Call
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
-__all__ = ["Answer", "Batched", "Cancel", "Dispatcher", "Waiting"]
+__all__ = ["Answer", "Batched", "Cancel", "Deferred", "Dispatcher", "Waiting"]
 
 CANCEL = "$/cancelRequest"
 
@@ -98,7 +99,42 @@ class Cancel:
     key: object
 
 
-Answer = bytes | Waiting | Batched | Cancel | None
+Ready = Callable[[], Awaitable[None]]
+_Item = Request | Incoming | Invalid
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """A batch that cannot be decided before all of `waits` were awaited; then it is to be resumed."""
+
+    items: Sequence[_Item]
+    waits: list[Ready]
+
+    def withdraw(self, key: object) -> None:
+        """The caller no longer wants the answer to the requests of it with this id."""
+        self.items = [
+            Invalid(request_cancelled(), one.id)
+            if isinstance(one, Request) and one.id is not None and _key(one) == key
+            else one
+            for one in self.items
+        ]
+
+    async def ready(self) -> None:
+        """Return when it can be decided."""
+        async with trio.open_nursery() as nursery:
+            for wait in self.waits:
+                nursery.start_soon(wait)
+
+
+Answer = bytes | Waiting | Batched | Deferred | Cancel | None
+
+
+_Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
+
+
+def _key(request: Request) -> object:
+    """The id as a value; None where there is none."""
+    return None if request.id is None else msgspec.json.decode(request.id)
 
 
 class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,6 +192,11 @@ class _Methods(dict[str, Callable[..., Any]]):
         raise method_not_found(name)
 
 
+def _always_ready(method: str, params: object) -> Ready | None:
+    """Nothing has to be awaited before a call is decided."""
+    return None
+
+
 def _nobody_asked(caller: Caller, reply: Incoming) -> None:
     """Nobody asks this daemon's clients anything."""
 
@@ -164,7 +205,8 @@ def _nobody_asked(caller: Caller, reply: Incoming) -> None:
 class Dispatcher:
     """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
     `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
-    requests of ours."""
+    requests of ours. `unready` says what is to be awaited before a method with these params can be
+    decided; a verb sees to that itself, but a batch's spawns are decided together."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
@@ -174,6 +216,7 @@ class Dispatcher:
         default_factory=lambda: {"spawn": lambda caller, params: params}
     )
     hear: Callable[[Caller, Incoming], None] = _nobody_asked
+    unready: Callable[[str, Any], Ready | None] = _always_ready
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -194,8 +237,16 @@ class Dispatcher:
                 return self._request(caller, item, room)
             return self._unasked(caller, item)
         if isinstance(read, Batch):
-            return self._batch(caller, read, room)
+            spawns, waits = self._spawns(caller, read.items)
+            if waits:
+                return Deferred(read.items, waits)
+            return self._batch(caller, read.items, spawns, room)
         return encode_error(b"null", read.error)
+
+    def resume(self, caller: Caller, deferred: Deferred, room: int) -> bytes | Batched | None:
+        """Decide a batch that had to wait, as `receive` does."""
+        spawns, _ = self._spawns(caller, deferred.items)
+        return self._batch(caller, deferred.items, spawns, room)
 
     async def finish(self, waiting: Waiting) -> bytes | None:
         """Wait for the answer of `waiting` and encode it; raises nothing but a cancellation."""
@@ -231,8 +282,7 @@ class Dispatcher:
         except Exception as fault:
             error = self._fail(name, fault)
         if type(result) is Later:
-            key = None if request.id is None else msgspec.json.decode(request.id)
-            return Waiting(request.id, key, name, result)
+            return Waiting(request.id, _key(request), name, result)
         return self._encode(request.id, name, result, error)
 
     def _call(self, caller: Caller, name: str, params: object) -> object:
@@ -282,10 +332,10 @@ class Dispatcher:
         except RpcError as error:
             return self._encode(request.id, CANCEL, None, error)
 
-    def _batch(self, caller: Caller, batch: Batch, room: int) -> bytes | Batched | None:
+    def _batch(
+        self, caller: Caller, items: Sequence[_Item], spawns: _Spawns, room: int
+    ) -> bytes | Batched | None:
         """Spawns take their ids before anything runs; then they start, then all others, in order."""
-        items = batch.items
-        spawns = self._spawns(caller, items)
         clash = self._clash(caller, spawns)
         slots: list[bytes | Waiting | None] = [None] * len(items)
         cancels: list[Cancel] = []
@@ -309,29 +359,29 @@ class Dispatcher:
         replies = [slot for slot in slots if isinstance(slot, bytes)]
         return join_batch(replies) if replies else None
 
-    def _spawns(
-        self, caller: Caller, items: Sequence[object]
-    ) -> dict[int, tuple[msgspec.Struct, SpawnParams]]:
+    def _spawns(self, caller: Caller, items: Sequence[_Item]) -> tuple[_Spawns, list[Ready]]:
         """The spawns of a batch whose params are right, by place, with the params as they were
-        given; a wrong one fails by itself."""
-        found: dict[int, tuple[msgspec.Struct, SpawnParams]] = {}
+        given; a wrong one fails by itself. And what has to be awaited before they can be told."""
+        found: _Spawns = {}
+        waits: list[Ready] = []
         if caller.transport != "unix" and not caller.initialized:
-            return found
+            return found, waits
         for at, item in enumerate(items):
             if isinstance(item, Request) and item.method in self.spawning:
                 name = item.method
                 try:
                     params = read_params(item.params, self.verbs[name][0], name)
+                    if (wait := self.unready(name, params)) is not None:
+                        waits.append(wait)
+                        continue
                     spawn = self.spawning[name](caller, params)
                 except (RpcError, KeyError):
                     continue
                 if spawn is not None:
                     found[at] = params, spawn
-        return found
+        return found, waits
 
-    def _clash(
-        self, caller: Caller, spawns: Mapping[int, tuple[msgspec.Struct, SpawnParams]]
-    ) -> dict[int, RpcError] | None:
+    def _clash(self, caller: Caller, spawns: _Spawns) -> dict[int, RpcError] | None:
         """The errors of a batch that must not run, by place; -1 is for all that have none."""
         if not spawns:
             return None

@@ -159,12 +159,14 @@ def _stopped(form: dict[str, Any]) -> Outcome:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as its binary describes it; `parameters` maps each name to a JSON-Schema-like form."""
+    """A tool as its binary describes it; `parameters` as in a definition: a form by each name, or a
+    whole schema."""
 
     name: str
-    summary: str = ""
-    description: str = ""
-    parameters: dict[str, dict[str, Any]] = {}
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    parameters: dict[str, Any] = {}
 
 
 class _Schema(msgspec.Struct, frozen=True):

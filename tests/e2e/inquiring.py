@@ -29,12 +29,14 @@ def asking(id: str, kind: object = "Boolean", text: str = "") -> dict[str, Any]:
 
 def tool(name: str, *questions: Mapping[str, Any], more: str = "", stateful: bool = False) -> str:
     """The definition of a tool that asks these, in order, and then says its answers as JSON."""
+    parameters = "" if "parameters" in more else "parameters = {}"
     asks = json.dumps(json.dumps(questions))
     return f"""
 [tools.{name}]
 source = "local"
 stateful = {str(stateful).lower()}
 output = "outcome"
+{parameters}
 command = ["{sys.executable}", "-I", "-S", "-c", '''{_ASKS}''']
 env = {{ ASKS = {asks} }}
 {more}

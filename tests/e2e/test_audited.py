@@ -55,6 +55,7 @@ ASKS = """
 source = "local"
 stateful = true
 output = "outcome"
+parameters = {}
 command = ["PYTHON", "-S", "-c", '''
 import json, os
 answers = json.loads(os.environ["HAFT_CALL"])["tool"]["answers"]

@@ -52,6 +52,7 @@ source = "local"
 stateful = true
 command = ["{sys.executable}", "-S", "-c", '''{LIVE}''']
 output = "events"
+parameters = {{}}
 """
 
 

@@ -36,7 +36,7 @@ def test_ready_reloading_and_stopping_are_said_in_their_order(
     with daemon.connect() as wire:  # from READY on it is there: no second try
         assert wire.call("daemon/status")["pid"] == process.pid
 
-        daemon.tools('[tools.fresh]\nsource = "local"\ncommand = ["true"]\n')
+        daemon.tools('[tools.fresh]\ncommand = ["true"]\n')
         before = time.monotonic()
         os.kill(process.pid, signal.SIGHUP)
         reloading = manager.receive()

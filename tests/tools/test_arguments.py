@@ -166,7 +166,7 @@ def test_a_large_value_is_not_sent_back() -> None:
 
 
 def test_the_number_of_problems_has_an_end() -> None:
-    found = problems(having(), {f"k{at}": 1 for at in range(500)})
+    found = problems(having(n=INTEGER), {f"k{at}": 1 for at in range(500)})
     assert len(found) == 51
 
 

@@ -65,7 +65,7 @@ def test_a_long_way_of_references_is_followed_without_recursion() -> None:
 def test_a_definition_with_one_is_a_problem_and_the_others_stand(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text(
-        '[tools.good]\nsource = "local"\ncommand = ["true"]\n'
+        '[tools.good]\ncommand = ["true"]\n'
         '[tools.bomb]\nsource = "local"\ncommand = ["true"]\n[tools.bomb.parameters]\n'
         'a = { allOf = [{"$ref" = "#/properties/a"}, {"$ref" = "#/properties/a"}] }\n'
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from haft_protocol.errors import invalid_arguments, shown
 
-from .definition import Tool
+from .definition import NO_PARAMETERS, Tool
 from .fitting import fit
 from .reducing import Part, is_larger, names_in, parts
 
@@ -50,6 +50,12 @@ _UNCHECKED = (
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments as the tool gets them; raises `RpcError` (invalid_arguments)."""
+    if args and tool.parameters == NO_PARAMETERS and not tool.parameters_given:
+        at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
+        why = f"the tool takes no arguments; to give it some, add `parameters` to its definition at {at}"
+        raise invalid_arguments(
+            tool.name, [{"path": _path([name]), "message": why} for name in list(args)[:1]]
+        )
     return check_against(tool.name, args, tool.parameters, tool.validator)
 
 

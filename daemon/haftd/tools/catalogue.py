@@ -23,6 +23,7 @@ from .load import Layer, layers_of, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
 from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
+from .selfdescribed import Descriptions
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 __all__ = ["TOOLPACK", "Catalogue", "Inspection"]
@@ -35,6 +36,7 @@ TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 _Problems = list[Problem]
 _Documents = list[Document]
 _Layers = list[Layer]
+_Tools = list[Tool]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 _MOST_ROOTS = 64
@@ -78,6 +80,7 @@ class Catalogue:
         self._trust = trust
         self._roots: dict[str, Rooted] = {}
         self.problems: tuple[Problem, ...] = ()
+        self.descriptions = Descriptions()
         self.reload()
 
     def __len__(self) -> int:
@@ -91,7 +94,30 @@ class Catalogue:
     def find(self, name: str, root: str | None = None) -> Tool:
         """The tool of that name, the user's or of that root; raises `RpcError`: tool_not_found, or
         untrusted_root where a file speaks of it that nobody has trusted. The name may be the one
-        under which a provider was shown the tool."""
+        under which a provider was shown the tool. One that is to describe itself and has not is
+        given as it is; see `ready`."""
+        return self.descriptions.of(self._defined(name, root))
+
+    def ready(self, name: str, root: str | None) -> Tool:
+        """As `find`; raises `RpcError` (spawn_failed) where nobody knows what the tool takes."""
+        tool = self.find(name, root)
+        if tool.self_describing:
+            raise self.descriptions.refusal(tool, root)
+        return tool
+
+    def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
+        """The definition of that name, or all that are listed, if it leaves the parameters to its
+        program; also when that has been asked. Raises what `find` raises."""
+        if name is None:
+            return self._offer(root).self_describing
+        tool = self._defined(name, root)
+        return [tool] if tool.self_describing else []
+
+    def mute(self, root: str | None = None) -> tuple[Problem, ...]:
+        """Those of the listed tools that are to describe themselves and have not."""
+        return self.descriptions.problems(self._offer(root).self_describing, root)
+
+    def _defined(self, name: str, root: str | None) -> Tool:
         tool = self.own.offer.get(name)
         offer = self.own.offer
         if tool is None and (rooted := self._rooted(root)) is not None:
@@ -114,7 +140,7 @@ class Catalogue:
             tool = None if rooted is None else rooted.former(name)
             if tool is None:
                 raise
-            return tool
+            return self.descriptions.of(tool)
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
         """The tools that can be called, with the generic schema."""
@@ -125,9 +151,11 @@ class Catalogue:
     ) -> _Listed:
         """The tools that can be called in the words of a provider; what had to be left out, and what
         of the root nobody has trusted."""
+        return self._offer(root).listing(provider, style, self.descriptions)
+
+    def _offer(self, root: str | None) -> Offer:
         rooted = self._rooted(root)
-        offer = self.own.offer if rooted is None else rooted.offer
-        return offer.listing(provider, style)
+        return self.own.offer if rooted is None else rooted.offer
 
     def inspect(self, root: str) -> Inspection:
         """The files of a root as they are, and what of them is trusted; nothing of it is remembered."""

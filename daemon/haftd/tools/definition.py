@@ -17,6 +17,7 @@ import msgspec
 __all__ = [
     "ACTIONS",
     "BUILTIN",
+    "NO_PARAMETERS",
     "Action",
     "Command",
     "Each",
@@ -74,11 +75,14 @@ def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
         raise ValueError(str(error).partition("\n")[0]) from None
 
 
-def _no_parameters() -> dict[str, Any]:
-    return {"type": "object", "properties": {}, "additionalProperties": False}
+NO_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {},
+    "additionalProperties": False,
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Tool:
     """One tool. `parameters` is a JSON Schema; `rows`, `cols`, `runtime`, `cwd` and the values of
     `env` and `limits` may be templates. In `env`, True hands a name of the caller's environment on
@@ -91,8 +95,14 @@ class Tool:
     summary: str = ""
     description: str = ""
     examples: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=_no_parameters)
+    parameters: Mapping[str, Any] = field(default_factory=lambda: dict(NO_PARAMETERS))
     parameters_given: bool = False
+    self_describing: bool = False
+    """Its program is to be asked for the parameters before it is listed or called."""
+    laid_over: Mapping[str, Any] = field(default_factory=dict)
+    """What the definition says of parameters that the program describes."""
+    entry: str = ""
+    """The name under which its program knows the tool, where that is another one."""
     stateful: bool = False
     actions: tuple[Action, ...] = ()
     source: str = "local"

@@ -76,7 +76,7 @@ def listing(
     tools: Iterable[Tool], provider: Provider = "generic", style: Style | None = None
 ) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
     """All that can be called, by name, and what had to be left out; `await` is there when a stateful
-    one is. Without a style it is the provider's own."""
+    one is. What has not described itself is passed over: whoever asked it says why. Without a style it is the provider's own."""
     known = list(tools)
     dialect = PROVIDERS.get(provider)
     if dialect is None:
@@ -88,6 +88,8 @@ def listing(
     found: list[ToolInfo] = []
     problems: list[Problem] = []
     for tool in listed(known):
+        if tool.self_describing:
+            continue
         try:
             one = info(tool, style)
             found.append(one if dialect is None else _in_words(one, dialect, style, names))

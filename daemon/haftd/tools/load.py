@@ -21,6 +21,8 @@ from haft_protocol.methods import Problem
 from . import fields
 from .definition import Tool
 from .document import Document
+from .merging import merge
+from .selfdescribed import marked
 
 __all__ = ["Layer", "layers_of", "merged", "tools_of"]
 
@@ -96,15 +98,6 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
             yield layer.problem((key, *wrong.path), wrong.message), True
 
 
-def _merge(below: Any, above: Any) -> Any:
-    if isinstance(below, dict) and isinstance(above, dict):
-        merged = dict(below)
-        for key, value in above.items():
-            merged[key] = _merge(below[key], value) if key in below else value
-        return merged
-    return above
-
-
 def merged(layers: Iterable[Layer]) -> dict[str, Any]:
     """What layers say together, lowest first."""
     values: dict[str, Any] = {}
@@ -113,7 +106,7 @@ def merged(layers: Iterable[Layer]) -> dict[str, Any]:
             if key in fields.FLAT:
                 values[key] = {**values.get(key, {}), **value}
             else:
-                values[key] = value if key in fields.WHOLE else _merge(values.get(key), value)
+                values[key] = value if key in fields.WHOLE else merge(values.get(key), value)
     return values
 
 
@@ -153,4 +146,4 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         return None
     for path, message in fields.remarks(tool, known):
         problems.append(said_by.get(path[0], last).problem(path, message))
-    return tool
+    return marked(tool, values, older=any(layer.form != ("tools",) for layer in own))

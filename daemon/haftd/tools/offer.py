@@ -13,7 +13,8 @@ from haft_protocol.dialects import exposed
 from haft_protocol.methods import Problem, Provider, Style, ToolInfo
 
 from .definition import Tool
-from .listing import AWAIT, listing
+from .listing import AWAIT, listed, listing
+from .selfdescribed import Descriptions
 
 __all__ = ["Offer"]
 
@@ -25,7 +26,9 @@ class Offer:
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
+        self.self_describing = [tool for tool in listed(tools.values()) if tool.self_describing]
         self._problems = problems
+        self._revision = 0
         self._listed: dict[tuple[Provider, Style | None], _Listed] = {}
 
     def __len__(self) -> int:
@@ -43,10 +46,14 @@ class Offer:
         """The names of those that can be called."""
         return [tool.name for tool in self.tools.values() if tool.enable != "off"]
 
-    def listing(self, provider: Provider, style: Style | None) -> _Listed:
+    def listing(
+        self, provider: Provider, style: Style | None, descriptions: Descriptions
+    ) -> _Listed:
         """The tools that can be called in the words of a provider, and what had to be left out."""
+        if self.self_describing and self._revision != descriptions.revision:
+            self._revision, self._listed = descriptions.revision, {}
         found = self._listed.get((provider, style))
         if found is None:
-            tools, problems = listing(self.tools.values(), provider, style)
+            tools, problems = listing(map(descriptions.of, self.tools.values()), provider, style)
             found = self._listed[provider, style] = tools, (*self._problems, *problems)
         return found

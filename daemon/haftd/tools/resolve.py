@@ -70,7 +70,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         raise unsupported_runtime(tool.name, runtime, tool.unserved or "it has no command")
     call: dict[str, dict[str, Any]] = {
         "tool": {
-            "name": tool.name,
+            "name": tool.entry or tool.name,
             "arguments": dict(args),
             "answers": dict(context.answers),
             "options": dict(tool.options),

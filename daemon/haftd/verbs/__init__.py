@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -31,8 +31,9 @@ from . import (
     turn,
 )
 from .base import Verb
+from .described import NEEDS, described, wanted
 
-__all__ = ["spawning", "table"]
+__all__ = ["spawning", "table", "unready"]
 
 _SERVED: dict[str, Any] = {
     "initialize": hello.initialize,
@@ -75,7 +76,10 @@ def table(daemon: Daemon) -> dict[str, tuple[type[Any], Verb]]:
     """The verbs of this daemon, each with the type of its params."""
     if _SERVED.keys() != METHODS.keys():
         raise AssertionError("every method of the protocol is served, and nothing else")
-    return {name: (METHODS[name].params, partial(serve, daemon)) for name, serve in _SERVED.items()}
+    served: dict[str, Verb] = {name: partial(serve, daemon) for name, serve in _SERVED.items()}
+    for name in NEEDS:
+        served[name] = described(daemon, name, served[name])
+    return {name: (METHODS[name].params, serve) for name, serve in served.items()}
 
 
 def spawning(daemon: Daemon) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
@@ -84,3 +88,8 @@ def spawning(daemon: Daemon) -> dict[str, Callable[[Caller, Any], SpawnParams | 
         "spawn": lambda caller, params: params,
         "tools/call": partial(tools_call.spawn_of, daemon),
     }
+
+
+def unready(daemon: Daemon) -> Callable[[str, Any], Callable[[], Awaitable[None]] | None]:
+    """What says of a method and its params what has to be awaited before they can be decided."""
+    return partial(wanted, daemon)

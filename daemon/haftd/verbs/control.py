@@ -50,6 +50,7 @@ def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
             spooled=spooled,
             problems=(
                 *facts.problems,
+                *daemon.catalogue.descriptions.failures(),
                 *daemon.audit.problems,
                 *daemon.catalogue.store_problems,
                 *cut_output(daemon.registry),

@@ -23,7 +23,8 @@ def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> Tools
     """List the tools by name, each with its JSON Schema in the provider's words."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
-    return ToolsListResult(*daemon.catalogue.listing(params.provider, style, root))
+    tools, problems = daemon.catalogue.listing(params.provider, style, root)
+    return ToolsListResult(tools, (*problems, *daemon.catalogue.mute(root)))
 
 
 def tools_describe(
@@ -32,11 +33,13 @@ def tools_describe(
     """Describe the tools in full; one that is not there fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
     return ToolsDescribeResult(
-        tuple(describe(daemon.catalogue.find(name, root)) for name in params.tools)
+        tuple(describe(daemon.catalogue.ready(name, root)) for name in params.tools)
     )
 
 
 def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:
     """Read the definitions again; handles that run are not touched."""
     problems = daemon.reload()
-    return ReloadResult(tools=len(daemon.catalogue.list(None)), problems=problems)
+    catalogue = daemon.catalogue
+    count = len(catalogue.list(None)) + len(catalogue.self_describing())
+    return ReloadResult(tools=count, problems=problems)

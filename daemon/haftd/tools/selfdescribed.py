@@ -1,0 +1,267 @@
+"""Tools that describe themselves: which programs may be asked, and what their answer makes of a tool.
+
+Rules: pure; `haftd.describing` asks. A program is run for its description only where the definition
+shows that it knows the question, for one that does not would do its work instead. The user's fields
+win over the program's, one by one. Section 10.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import minijinja
+
+from haft_protocol.errors import RpcError, shown, spawn_failed
+from haft_protocol.methods import Problem
+from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
+
+from .definition import Command, Each, Tool
+from .document import problem
+from .merging import merge
+from .parameters import Wrong, read_parameters
+
+__all__ = ["RETRY_S", "Descriptions", "Undescribed", "described", "marked"]
+
+RETRY_S = 5.0
+"""A program that has not described itself is not asked again before."""
+
+_MEMBER = re.compile(r"\b(tool|context)\s*\[")
+_NAMES = minijinja.Environment()
+_SAYS_WHAT_IT_TAKES = frozenset(
+    ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items"]
+)
+
+
+class Undescribed(ValueError):
+    """The program has not described the tool; the message is a clause about the program."""
+
+
+# -- which are asked
+
+
+def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
+    """The tool of a definition with these fields, marked as one that describes itself if it is one.
+
+    It is one if it is local and on pipes, says nothing of what its parameters take, and the
+    definition shows that its program knows the question: it has the `older` form, or writes `source`
+    and its output is not raw, or writes a structured `output`, or hands the whole `tool` or `context`,
+    or the action, to its program. A shell script is one only if it does the last with `context`.
+    """
+    entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
+    tool = replace(tool, entry=entry) if entry else tool
+    given = values.get("parameters")
+    if tool.source != "local" or tool.runtime != "stdio" or tool.command is None:
+        return tool
+    if given is not None and not _is_laid_over(given):
+        return tool
+    handed = set(_handed(tool.command))
+    structured = values.get("output") in ("outcome", "events")
+    if tool.command.shell is not None:
+        knows = "context" in handed
+    else:
+        local = "source" in values and tool.output != "raw"
+        knows = older or local or structured or bool(handed)
+    if not knows:
+        return tool
+    return replace(tool, self_describing=True, parameters_given=False, laid_over=given or {})
+
+
+def _is_laid_over(given: object) -> bool:
+    """Whether these parameters only add to those of somebody else: none says what it takes."""
+    return (
+        isinstance(given, dict)
+        and bool(given)
+        and all(
+            isinstance(one, dict) and not _SAYS_WHAT_IT_TAKES & set(one) for one in given.values()
+        )
+    )
+
+
+def _handed(command: Command) -> Iterable[str]:
+    """What of `tool` and `context` the program is handed as a whole; an action stands for its context.
+
+    A part of it says nothing about the program: `rm` takes `tool.arguments.path`, too.
+    """
+    for word in command.words:
+        source = f"{{{{ {word.each} }}}}" if isinstance(word, Each) else word
+        if "{" in source:
+            names = _NAMES.undeclared_variables_in_str(source, nested=True)
+            parts = {found[1] for found in _MEMBER.finditer(source)}
+            yield from (names & {"tool", "context"}) - parts
+            if "context.action" in names:
+                yield "context"
+
+
+# -- what the answer makes of them
+
+
+def described(tool: Tool, stdout: bytes) -> Tool:
+    """The tool as its program describes it, under what the definition says; raises `Undescribed`."""
+    try:
+        entry = _entry(tool, read_schema(stdout))
+    except SchemaUnreadable as unreadable:
+        raise Undescribed(str(unreadable).removeprefix("it ")) from None
+    try:
+        parameters = read_parameters(_laid(_plain(entry.parameters), tool.laid_over))
+        return replace(
+            tool,
+            self_describing=False,
+            parameters_given=True,
+            laid_over={},
+            summary=tool.summary or entry.summary or "",
+            description=tool.description or entry.description or "",
+            examples=tool.examples or entry.examples or "",
+            parameters=parameters,
+        )
+    except Wrong as wrong:
+        where = ".".join(("parameters", *wrong.path))
+        raise Undescribed(f"gave a `{where}` that is wrong: {wrong.message}") from None
+    except RecursionError:
+        raise Undescribed("gave parameters that are nested too deeply") from None
+    except ValueError as error:
+        raise Undescribed(f"gave parameters that make no schema: {error}") from None
+
+
+def _entry(tool: Tool, entries: tuple[Described, ...]) -> Described:
+    by_name = {one.name: one for one in entries}
+    name = tool.entry or tool.name
+    if name in by_name:
+        return by_name[name]
+    if not tool.entry and len(entries) == 1:
+        return entries[0]
+    names = ", ".join(map(shown, list(by_name)[:12]))
+    hint = "" if tool.entry else ', name the one that is meant with `source = "local.<name>"`'
+    raise Undescribed(f"describes no tool {shown(name)}, only {names}{hint}")
+
+
+def _plain(form: Any) -> Any:
+    """A form without what a serializer writes for nothing: nulls, and choices of nothing."""
+    if isinstance(form, list):
+        return [_plain(one) for one in form]
+    if not isinstance(form, dict):
+        return form
+    nothing = {key for key in form if form[key] is None and key != "const"}
+    if "null" in form.get("type", ["null"]):
+        nothing.discard("default")
+    if form.get("enum") == []:
+        nothing.add("enum")
+    whole = ("default", "const", "enum", "examples")
+    return {
+        key: value if key in whole else _plain(value)
+        for key, value in form.items()
+        if key not in nothing
+    }
+
+
+def _laid(form: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The program's parameters under what the definition says of some; each required unless it has a
+    default or says otherwise."""
+    whole = form.get("type") == "object"
+    own = form.get("properties", {}) if whole else form
+    if whole and (not over or not isinstance(own, dict)):
+        return form
+    if unknown := sorted(set(over) - set(own)):
+        raise Undescribed(
+            f"describes no parameter {shown(unknown[0])}, which the definition changes"
+        )
+    if not whole:
+        return {name: _required(one) for name, one in merge(form, dict(over)).items()}
+    optional = {
+        name for name, one in over.items() if "default" in one or one.get("required") is False
+    }
+    given = form.get("required")
+    listed = [name for name in given if name not in optional] if isinstance(given, list) else given
+    return {**form, "properties": merge(own, dict(over)), "required": listed}
+
+
+def _required(form: Any) -> Any:
+    if not isinstance(form, dict):
+        return form
+    return {"required": "default" not in form, **_inside(form)}
+
+
+def _inside(form: dict[str, Any]) -> dict[str, Any]:
+    inner = dict(form)
+    properties, items = form.get("properties"), form.get("items")
+    if isinstance(properties, dict) and not isinstance(form.get("required"), list):
+        inner["properties"] = {name: _required(one) for name, one in properties.items()}
+    if isinstance(items, dict):
+        inner["items"] = _inside(items)
+    return inner
+
+
+# -- what is known
+
+
+class Descriptions:
+    """What programs have said of their tools; it goes with the definitions that it belongs to."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[Tool, Tool] = WeakKeyDictionary()
+        self._mute: WeakKeyDictionary[Tool, dict[str, tuple[float, str]]] = WeakKeyDictionary()
+        self.revision = 0
+        """Grows with each change."""
+
+    def of(self, tool: Tool) -> Tool:
+        """The tool as it is described; itself where it is not, or needs not to be."""
+        return self._known.get(tool, tool) if tool.self_describing else tool
+
+    def lacks(self, tool: Tool, root: str, now: float) -> bool:
+        """Whether the program is to be asked before anything is said of the tool."""
+        if not tool.self_describing or tool in self._known:
+            return False
+        asked = self._mute.get(tool, {}).get(root)
+        return asked is None or now >= asked[0] + RETRY_S
+
+    def learn(self, tool: Tool, root: str, now: float, said: Tool | str) -> None:
+        """The tool as it is described, or a clause about the program, which was asked in `root`."""
+        self.revision += 1
+        if isinstance(said, Tool):
+            self._known[tool] = said
+            self._mute.pop(tool, None)
+            return
+        fresh = {
+            place: asked
+            for place, asked in self._mute.get(tool, {}).items()
+            if now < asked[0] + RETRY_S
+        }
+        self._mute[tool] = {**fresh, root: (now, said)}
+
+    def forget(self, tool: Tool) -> None:
+        """It is not what it was: it is to be asked again."""
+        if self._known.pop(tool, None) is not None:
+            self.revision += 1
+
+    def refusal(self, tool: Tool, root: str | None) -> RpcError:
+        """Why a tool that is not described cannot be called."""
+        return spawn_failed(self._why(tool, root), tool=tool.name)
+
+    def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
+        """Those of these tools that are to describe themselves and have not."""
+        return tuple(
+            self._problem(tool, root)
+            for tool in tools
+            if tool.self_describing and tool not in self._known
+        )
+
+    def failures(self) -> tuple[Problem, ...]:
+        """Those that have been asked in vain, wherever that was."""
+        return tuple(self._problem(tool, None) for tool in list(self._mute))
+
+    def _problem(self, tool: Tool, root: str | None) -> Problem:
+        return problem(tool.file, f"tools.{tool.name}", self._why(tool, root), tool.line)
+
+    def _why(self, tool: Tool, root: str | None) -> str:
+        asked = self._mute.get(tool, {})
+        told = (None if root is None else asked.get(root)) or max(asked.values(), default=None)
+        why = "has not been asked yet" if told is None else told[1]
+        at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
+        return (
+            f'its definition has no `parameters`, and its program, asked with `action = "schema"`, {why}; '
+            f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}, or "
+            'make the program answer `action = "schema"`'
+        )

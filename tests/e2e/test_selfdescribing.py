@@ -1,0 +1,338 @@
+"""Tools that describe themselves, over the wire: asked once, when needed, and never where it is not safe."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haftd.host.identity import every_pid
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+PROGRAM = f"""#!{sys.executable} -S
+import json, os, sys, time
+call = json.loads(os.environ["HAFT_CALL"])
+here = os.path.dirname(os.path.abspath(sys.argv[0]))
+with open(here + "/asked", "a") as log:
+    log.write(json.dumps([call["context"]["action"], call["tool"]["name"], os.getcwd()]) + "\\n")
+if call["context"]["action"] == "schema":
+    assert sys.stdin.read() == ""
+    print("noise", file=sys.stderr)
+    exec(open(here + "/plays").read())
+else:
+    print(json.dumps({{"type": "success", "content": json.dumps(call["tool"])}}))
+"""
+TWO = """
+string = {"type": "string", "summary": "Package to check."}
+print(json.dumps({"tools": [
+    {"name": "check", "summary": "Check.", "description": "At length.", "parameters": {"package": string}},
+    {"name": "test", "summary": "Test.", "parameters": {"times": {"type": "integer", "default": 3}}},
+]}))
+"""
+UNABLE = {
+    "exits": ("sys.exit(3)", "ended with exit code 3 (it said: noise)"),
+    "junk": ("print('usage: x')", "printed no description of tools"),
+    "nothing": ("pass", "printed nothing"),
+    "floods": ("while True: print('x' * 1000)", "printed more than 1048576 bytes"),
+    "others": ("print(json.dumps({'tools': [{'name': 'a'}, {'name': 'b'}]}))", "only 'a', 'b'"),
+    "hangs": ("time.sleep(1000)", "did not end within 0.5 s"),
+}
+
+
+class Binary:
+    """A program with a description, in a folder of its own, and what it was asked."""
+
+    def __init__(self, folder: Path, plays: str = TWO) -> None:
+        folder.mkdir()
+        self.path = folder / "tool"
+        self.path.write_text(PROGRAM)
+        self.path.chmod(0o755)
+        self.log = folder / "asked"
+        self.plays(plays)
+
+    def plays(self, script: str) -> None:
+        (self.path.parent / "plays").write_text(script)
+
+    def asked(self, action: str = "schema") -> list[list[str]]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [one for one in map(json.loads, lines) if one[0] == action]
+
+    def defined(self, name: str, more: str = "") -> str:
+        return f'[conversation.tools.{name}]\nsource = "local"\ncommand = "{self.path}"\n{more}\n'
+
+
+@pytest.fixture
+def serve(
+    make_daemon: Callable[..., RunningDaemon],
+) -> Iterator[Callable[[str], tuple[RunningDaemon, Wire]]]:
+    """Start a daemon with these definitions, and a connection."""
+    with ExitStack() as stack:
+
+        def start(text: str) -> tuple[RunningDaemon, Wire]:
+            daemon = make_daemon()
+            daemon.tools(text)
+            daemon.start()
+            return daemon, stack.enter_context(daemon.connect())
+
+        yield start
+
+
+Serve = Callable[[str], tuple[RunningDaemon, Wire]]
+
+
+def listed(wire: Wire, **params: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """The tools and the problems of the list, by name."""
+    result = wire.call("tools/list", **params)
+    tools = {one["name"]: one for one in result["tools"]}
+    problems = {one["key"].split(".")[-1]: one["message"] for one in result.get("problems", ())}
+    return tools, problems
+
+
+def test_a_binary_with_several_tools_is_listed_described_and_called(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """The least registration, one with the user's words over it, and a second name for a tool."""
+    binary = Binary(tmp_path / "b")
+    over = 'summary = "Mine."\n[conversation.tools.test.parameters.times]\ndefault = 7'
+    again = binary.defined("again").replace('"local"', '"local.check"')
+    _, wire = serve(binary.defined("check") + again + binary.defined("test", over))
+    assert binary.asked() == []
+    tools, problems = listed(wire)
+    assert problems == {}
+    assert tools["check"]["description"] == "Check.\n\nAt length."
+    assert tools["check"]["parameters"] == {
+        "type": "object",
+        "properties": {"package": {"type": "string", "description": "Package to check."}},
+        "required": ["package"],
+        "additionalProperties": False,
+    }
+    assert tools["test"]["description"] == "Mine."
+    assert tools["test"]["parameters"]["properties"]["times"]["default"] == 7
+    assert {name for _, name, _ in binary.asked()} == {"check", "test"}
+    (check,) = wire.call("tools/describe", tools=["check"])["tools"]
+    assert (check["summary"], check["description"]) == ("Check.", "At length.")
+    said = wire.call("tools/call", tool="again", arguments={"package": "p"})["result"]
+    assert json.loads(said)["arguments"] == {"package": "p"} and '"name": "check"' in said
+    assert '"times": 7' in wire.call("tools/call", tool="test", arguments={})["result"]
+    with pytest.raises(Refused, match="package: it is required") as caught:
+        wire.call("tools/call", tool="check", arguments={"packag": "p"})
+    assert caught.value.code == -32005
+    tools, _ = listed(wire, provider="openai")
+    assert tools["check"]["parameters"]["properties"]["package"]["type"] == "string"
+    assert len(binary.asked()) == 3  # once for each definition
+
+
+def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path) -> None:
+    """Twenty at once, of which some leave. From then on nothing is awaited."""
+    slow = f"time.sleep(0.3)\n{TWO}"
+    binaries = {name: Binary(tmp_path / name, slow) for name in ("described", "called", "spawned")}
+    daemon, wire = serve(
+        "".join(
+            one.defined(name).replace('"local"', '"local.check"') for name, one in binaries.items()
+        )
+    )
+    package = {"package": "p"}
+    asks: dict[str, Callable[[Wire, int], int]] = {
+        "described": lambda one, at: one.start("tools/describe", tools=["described"]),
+        "called": lambda one, at: one.start("tools/call", tool="called", arguments=package),
+        "spawned": lambda one, at: one.start(
+            "spawn", tool="spawned", id=f"h{at}", args=package, wait="none"
+        ),
+    }
+    for name, ask in asks.items():
+        with ExitStack() as stack:
+            wires = [
+                stack.enter_context(daemon.connect())
+                for _ in range(20 if name == "described" else 6)
+            ]
+            numbers = [ask(one, at) for at, one in enumerate(wires)]
+            until(binaries[name].log.exists, "it is asked")
+            wires[0].close()
+            cancel = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": numbers[1]}}
+            wires[1].send(cancel)
+            assert wires[1].receive()["error"]["code"] == -32800
+            for one, number in zip(wires[2:], numbers[2:], strict=True):
+                one.finish(number)
+            for one in wires[2:6]:
+                one.finish(one.start("tools/list"))
+    assert [len(one.asked()) for one in binaries.values()] == [1, 1, 1]
+    # The id is taken before the next request is read.
+    wire.start("spawn", tool="spawned", id="quick", args=package, wait="none")
+    assert wire.call("fetch", id="quick", wait="stopped")["state"] == "stopped"
+
+
+def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: Path) -> None:
+    binary = Binary(tmp_path / "b", f"time.sleep(0.2)\n{TWO}")
+    _, wire = serve(binary.defined("check", "stateful = true") + binary.defined("test"))
+    call = {"action": "spawn", "package": "p"}
+    batch = [
+        ("await", {"all": ["a", "b"]}),
+        ("tools/call", {"tool": "check", "arguments": {**call, "id": "a"}}),
+        ("spawn", {"tool": "check", "id": "b", "args": {"package": "p"}}),
+        ("spawn", {"tool": "check", "id": "c", "args": {"package": "p"}}),
+        ("tools/call", {"tool": "test", "arguments": {}}),
+        ("no/method", {}),
+    ]
+
+    wire.send(
+        [
+            {"jsonrpc": "2.0", "id": f"n{at}", "method": method, "params": params}
+            for at, (method, params) in enumerate(batch)
+        ]
+    )
+    wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "n3"}})
+    assert wire.call("ping") == {"pong": True}  # The batch holds up nobody else.
+    replies = wire.receive()
+    assert [one["id"] for one in replies] == [f"n{at}" for at in range(len(batch))]
+    assert replies[0]["result"]["completed"][1]["id"] == "b"
+    assert replies[3]["error"]["code"] == -32800
+    assert replies[4]["result"]["state"] == "stopped"
+    assert replies[5]["error"]["code"] == -32601
+    with pytest.raises(Refused, match="no handle 'c'"):
+        wire.call("fetch", id="c")
+    assert sorted(name for _, name, _ in binary.asked()) == ["check", "test"]
+
+
+def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_path: Path) -> None:
+    able = Binary(tmp_path / "able")
+    unable = {how: Binary(tmp_path / how, script) for how, (script, _) in UNABLE.items()}
+    hangs = "limits.wall_s = 0.5"
+    daemon, wire = serve(
+        able.defined("check")
+        + '[tools.gone]\nsource = "local"\ncommand = "/not/there"\n'
+        + "".join(one.defined(how, hangs if how == "hangs" else "") for how, one in unable.items())
+    )
+    tools, problems = listed(wire)
+    assert "check" in tools and "run" in tools
+    assert problems.keys() == {*UNABLE, "gone"} and "could not be started" in problems["gone"]
+    file = daemon.config / "haft" / "tools" / "test.toml"
+    lines = file.read_text().splitlines()
+    for how, (_, why) in UNABLE.items():
+        line = lines.index(f"[conversation.tools.{how}]") + 1
+        for words in (why, f"{file}:{line},", "add `parameters`", 'action = "schema"'):
+            assert words in problems[how], how
+    named = {one["key"] for one in wire.call("daemon/status")["problems"]}
+    assert {f"tools.{how}" for how in UNABLE} <= named
+    for method, params in (
+        ("tools/call", {"tool": "exits", "arguments": {"a": 1}}),
+        ("spawn", {"tool": "exits", "id": "p"}),
+        ("tools/describe", {"tools": ["check", "exits"]}),
+    ):
+        with pytest.raises(Refused, match=r"exit code 3 .*add `parameters`") as caught:
+            wire.call(method, **params)
+        assert caught.value.code == -32012 and caught.value.data["kind"] == "spawn_failed"
+    assert wire.call("tools/call", tool="check", arguments={"package": "p"})["result"]
+    # Not asked again so soon, but by a reload, which finds it mended.
+    assert len(unable["exits"].asked()) == 1
+    unable["exits"].plays(TWO.replace('"check"', '"exits"'))
+    wire.call("tools/reload")
+    assert "exits" in listed(wire)[0]
+    assert len(unable["exits"].asked()) == 2
+    assert not running(str(tmp_path))
+
+
+def running(text: str) -> list[int]:
+    """The processes that have this in their command."""
+    found = []
+    for pid in every_pid():
+        try:
+            if text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_a_reload_and_a_changed_program_are_asked_again(serve: Serve, tmp_path: Path) -> None:
+    binary = Binary(tmp_path / "b")
+    _, wire = serve(binary.defined("check"))
+    assert "check" in listed(wire)[0] and "check" in listed(wire)[0]
+    assert len(binary.asked()) == 1
+    assert wire.call("tools/reload")["tools"] == len(listed(wire)[0])
+    assert len(binary.asked()) == 2
+    binary.plays(TWO.replace("Check.", "Other."))
+    os.utime(binary.path, ns=(1, 1))
+    assert listed(wire)[0]["check"]["description"].startswith("Other.")
+    assert wire.call("tools/call", tool="check", arguments={"package": "p"})["result"]
+    assert len(binary.asked()) == 3
+
+
+def test_it_is_asked_in_the_root_of_the_need(serve: Serve, tmp_path: Path) -> None:
+    binary = Binary(tmp_path / "b")
+    relative = binary.defined("check").replace(str(binary.path), "./tool")
+    _, wire = serve(relative)
+    assert "check" not in listed(wire)[0]
+    root = str(binary.path.parent)
+    assert "check" in listed(wire, root=root)[0]
+    assert binary.asked() == [["schema", "check", root]]
+
+
+def test_a_handle_is_served_whatever_has_become_of_its_program(
+    serve: Serve, tmp_path: Path
+) -> None:
+    binary = Binary(tmp_path / "b")
+    _, wire = serve(binary.defined("check", "stateful = true"))
+    arguments = {"action": "spawn", "id": "a", "package": "p"}
+    assert wire.call("tools/call", tool="check", arguments=arguments)["id"] == "a"
+    binary.plays("sys.exit(3)")
+    wire.call("tools/reload")
+    fetch = {"action": "fetch", "id": "a", "wait": "stopped"}
+    assert wire.call("tools/call", tool="check", arguments=fetch)["state"] == "stopped"
+    assert len(binary.asked()) == 1
+
+
+def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path: Path) -> None:
+    """Not to list tools, not to describe one, nor to say what is wrong with a call."""
+    mark = tmp_path / "ran"
+    touch = ["touch", str(mark)]
+    definitions = {
+        "plain": f"command = {json.dumps(touch)}",
+        "text": f'command = "touch {mark}"',
+        "word": f"command = {json.dumps([*touch, '{{ tool.arguments.name }}'])}",
+        "raw": f'source = "local"\noutput = "raw"\ncommand = {json.dumps(touch)}',
+        "script": f'source = "local"\ncommand = {{ program = "touch {mark}", shell = true }}',
+        "onterminal": f'source = "local"\nruntime = "pty"\ncommand = {json.dumps(touch)}',
+        "none": f'source = "local"\nparameters = {{}}\ncommand = {json.dumps(touch)}',
+        "off": f'source = "local"\nenable = false\ncommand = {json.dumps(touch)}',
+    }
+    _, wire = serve("".join(f"[tools.{name}]\n{text}\n" for name, text in definitions.items()))
+    tools, problems = listed(wire)
+    assert problems == {} and definitions.keys() - tools.keys() == {"off"}
+    wire.call("tools/describe", tools=["plain", "raw"])
+    for name in ("plain", "text", "script"):
+        with pytest.raises(Refused) as caught:
+            wire.call("tools/call", tool=name, arguments={"name": "x"})
+        assert caught.value.code == -32005
+        assert "takes no" in caught.value.message and "parameters" in caught.value.message
+    assert not mark.exists()
+    wire.call("tools/call", tool="plain", arguments={})
+    assert mark.exists()
+
+
+def test_a_stop_is_not_held_up_by_one_that_hangs(serve: Serve, tmp_path: Path) -> None:
+    binary = Binary(tmp_path / "b", "time.sleep(1000)")
+    daemon, wire = serve(binary.defined("check"))
+    wire.start("tools/list")
+    until(lambda: len(binary.asked()) == 1, "it is asked")
+    assert daemon.stop(8) == 0
+
+
+def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path) -> None:
+    binary = Binary(
+        tmp_path / "b", "open(here + '/pid', 'w').write(str(os.getpid())); time.sleep(1000)"
+    )
+    daemon, wire = serve(binary.defined("check"))
+    wire.start("tools/list")
+    pid = binary.path.parent / "pid"
+    until(lambda: pid.exists() and pid.read_text() != "", "it is asked")
+    daemon.kill9()
+    daemon.start()
+    until(lambda: not Path(f"/proc/{pid.read_text()}").exists(), "the next daemon has ended it")

@@ -1,0 +1,260 @@
+"""Tools that describe themselves: which may be asked, and what their answers make of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from haftd.tools import arguments
+from haftd.tools.definition import Tool
+from haftd.tools.selfdescribed import RETRY_S, Descriptions, Undescribed, described
+from tests.tools.making import called, read, tool
+
+OLDER = "[conversation.tools.x]\n"
+OURS = "[tools.x]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLDER + 'source = "local"\ncommand = "a b"',
+        OLDER + 'command = "a"',
+        OLDER + 'source = "local.y"\ncommand = { program = "a", args = ["{{tool}}"] }',
+        OURS + 'source = "local"\ncommand = "a"',
+        OURS + 'source = "local.y"\ncommand = "a"',
+        OURS + 'output = "outcome"\ncommand = "a"',
+        OURS + 'output = "events"\nstateful = true\ncommand = "a"',
+        OURS + 'command = "a {{context}} {{tool}}"',
+        OURS + 'command = ["a", "{{ tool | tojson }}"]',
+        OURS + 'command = ["a", "--action={{ context.action }}"]',
+        OURS + 'command = { program = "a {{context}}", shell = true }',
+        OLDER + 'command = { program = "a {{ context.action }}", shell = true }',
+        OURS + 'source = "local"\ncommand = "a"\nparameters.p.default = 5',
+    ],
+)
+def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_question(
+    text: str,
+) -> None:
+    assert tool(text).self_describing and not tool(text).parameters_given
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OURS + 'command = "a"',
+        OURS + 'command = ["rm", "-r", "{{ tool.arguments.path }}", "{{ context.root }}/x"]',
+        OURS + 'command = ["a", "{{ context[\'root\'] }}"]',
+        OURS + 'command = ["a", { each = "tool.arguments.args" }]',
+        OURS + 'source = "local"\noutput = "raw"\ncommand = "a"',
+        OURS + 'source = "local"\nstateful = true\ncommand = "a"',
+        OURS + 'source = "local"\ncommand = "a"\nparameters = {}',
+        OURS + 'source = "local"\ncommand = "a"\nparameters.p = { type = "string" }',
+        OURS + 'source = "local"\nruntime = "pty"\nstateful = true\ncommand = "a {{context}}"',
+        OURS + 'source = "local"\nruntime = "{{ tool.arguments.r }}"\ncommand = "a {{context}}"',
+        OURS + 'source = "local"\ncommand = { program = "a {{tool}}", shell = true }',
+        OLDER + 'source = "local"\ncommand = { program = "rm {{ context.root }}/x", shell = true }',
+        OLDER + 'source = "local"\ncommand = "a"\nparameters.p.enum = ["b"]',
+    ],
+)
+def test_any_other_is_not(text: str) -> None:
+    assert not tool(text).self_describing
+
+
+def test_what_comes_with_the_daemon_and_the_daemons_own_are_not_asked() -> None:
+    from haftd.tools.catalogue import TOOLPACK, Catalogue
+
+    catalogue = Catalogue(builtin=("ask_user",))
+    assert catalogue.self_describing() == []
+    assert len(catalogue) == len(TOOLPACK) + 1
+
+
+def say(*entries: dict[str, Any]) -> bytes:
+    return json.dumps({"tools": entries}).encode()
+
+
+def asked(text: str = "", name: str = "x", source: str = "local") -> Tool:
+    return tool(f'[tools.{name}]\nsource = "{source}"\ncommand = "a"\n{text}', name)
+
+
+def test_the_program_says_what_the_definition_does_not() -> None:
+    entry = {
+        "name": "x",
+        "summary": "Short.",
+        "description": "Long.",
+        "parameters": {
+            "package": {"type": "string", "summary": "Which."},
+            "times": {"type": "integer", "default": 1},
+            "loose": {"type": "boolean", "required": False},
+        },
+    }
+    found = described(asked(), say(entry))
+    assert (found.summary, found.description) == ("Short.", "Long.")
+    assert found.parameters == {
+        "type": "object",
+        "properties": {
+            "package": {"type": "string", "description": "Which."},
+            "times": {"type": "integer", "default": 1},
+            "loose": {"type": "boolean"},
+        },
+        "required": ["package"],
+        "additionalProperties": False,
+    }
+    assert found.parameters_given and not found.self_describing
+    assert arguments.check(found, {"package": "p"}) == {"package": "p", "times": 1}
+
+
+def test_the_users_fields_win_one_by_one() -> None:
+    own = """
+summary = "Mine."
+examples = "x(1)"
+[tools.x.parameters.package]
+default = "all"
+summary = "Mine, too."
+[tools.x.parameters.free]
+required = false
+"""
+    entry = {
+        "name": "x",
+        "summary": "Its.",
+        "description": "Its.",
+        "examples": "none",
+        "parameters": {
+            "package": {"type": "string", "summary": "Its.", "enum": ["all", "one"]},
+            "free": {"type": "integer"},
+            "rest": {"type": "integer"},
+        },
+    }
+    found = described(asked(own), say(entry))
+    assert (found.summary, found.description, found.examples) == ("Mine.", "Its.", "x(1)")
+    package = {
+        "type": "string", "enum": ["all", "one"], "default": "all", "description": "Mine, too."
+    }  # fmt: skip
+    assert found.parameters["properties"]["package"] == package
+    assert found.parameters["required"] == ["rest"]
+
+
+def test_a_whole_schema_is_taken_as_it_is_and_changed_in_its_properties() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+        "required": ["a", "b"],
+    }
+    found = described(asked("parameters.b.default = 'x'"), say({"name": "x", "parameters": schema}))
+    assert found.parameters["required"] == ["a"]
+    assert found.parameters["properties"]["b"] == {"type": "string", "default": "x"}
+
+
+def test_nested_parameters_are_required_unless_they_have_a_default() -> None:
+    inner = {"start": {"type": "integer"}, "end": {"type": "integer", "default": 0}}
+    listed = {"type": "array", "items": {"type": "object", "properties": inner}}
+    found = described(asked(), say({"name": "x", "parameters": {"spans": listed}}))
+    assert found.parameters["properties"]["spans"]["items"]["required"] == ["start"]
+
+
+def test_what_a_serializer_writes_for_nothing_is_nothing() -> None:
+    form: dict[str, Any] = {
+        "type": "string", "default": None, "enum": [], "summary": None, "items": None,
+        "properties": None,
+    }  # fmt: skip
+    may = {"type": ["string", "null"], "default": None}
+    entry = {"name": "x", "summary": None, "parameters": {"p": form, "q": may}}
+    found = described(asked(), say(entry)).parameters
+    assert found["properties"] == {"p": {"type": "string"}, "q": may}
+    assert found["required"] == ["p"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "names", "found"),
+    [
+        ("x", "local", ["y", "x"], "x"),
+        ("x", "local", ["y"], "y"),
+        ("x", "local.y", ["y", "x"], "y"),
+        ("x", "local", ["y", "z"], None),
+        ("x", "local.w", ["y"], None),
+        ("x", "local.w", ["x", "y"], None),
+    ],
+)
+def test_the_entry_is_found_by_the_source_by_the_name_or_because_it_is_the_only_one(
+    name: str, source: str, names: list[str], found: str | None
+) -> None:
+    said = say(*({"name": one, "summary": one} for one in names))
+    if found is not None:
+        assert described(asked(name=name, source=source), said).summary == found
+        return
+    with pytest.raises(Undescribed, match="describes no tool") as caught:
+        described(asked(name=name, source=source), said)
+    assert "'y'" in str(caught.value)
+
+
+def test_the_program_is_told_the_name_that_it_knows() -> None:
+    definition = described(asked(source="local.y"), say({"name": "y"}))
+    told = json.loads(called(definition, {}).context_json)["tool"]
+    assert told["name"] == "y" and definition.name == "x"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"", "printed nothing"),
+        (b"usage: x", "no description"),
+        (say(), "no tool"),
+        (say({"name": "x", "parameters": {"p": {"typo": 1}}}), "parameters.p.typo"),
+        (say({"name": "x", "parameters": {"p": {"type": "no"}}}), "make no schema"),
+        (say({"name": "x", "parameters": {"p": 5}}), "a parameter is a table"),
+        (say({"name": "x", "parameters": {"type": "object", "properties": 5}}), "properties"),
+        (say({"name": "x", "parameters": {"p": {"$ref": "#/properties/p"}}}), "back to itself"),
+        (
+            b'{"tools":[{"name":"x","parameters":{"p":%s1%s}}]}' % (b"[" * 900, b"]" * 900),
+            "parameter|deep",
+        ),
+    ],
+)
+def test_an_answer_that_is_wrong_is_told_so(said: bytes, words: str) -> None:
+    with pytest.raises(Undescribed, match=words):
+        described(asked(), said)
+
+
+def test_a_change_of_a_parameter_that_is_not_there_is_a_mistake() -> None:
+    entry = {"name": "x", "parameters": {"package": {"type": "string"}}}
+    with pytest.raises(Undescribed, match="describes no parameter 'pakcage'"):
+        described(asked("parameters.pakcage.default = 1"), say(entry))
+
+
+def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> None:
+    known, one = Descriptions(), asked()
+    assert known.lacks(one, "/a", 0)
+    known.learn(one, "/a", 0, "ended with exit code 3")
+    assert not known.lacks(one, "/a", RETRY_S - 0.1) and known.lacks(one, "/b", 1)
+    assert known.lacks(one, "/a", RETRY_S)
+    refusal = known.refusal(one, "/a")
+    assert refusal.kind == "spawn_failed"
+    for words in ("exit code 3", "add `parameters`", "0.toml:1", 'action = "schema"'):
+        assert words in refusal.message
+    assert known.problems([one], "/a")[0].key == "tools.x"
+    known.learn(one, "/b", 1, described(one, say({"name": "x", "summary": "s"})))
+    assert not known.lacks(one, "/a", 9) and known.of(one).summary == "s"
+    assert known.problems([one], "/a") == ()
+    known.forget(one)
+    assert known.lacks(one, "/a", 9) and known.of(one) is one
+
+
+def test_what_is_known_of_a_definition_goes_with_it() -> None:
+    known = Descriptions()
+    for _ in range(3):
+        one = asked()
+        known.learn(one, "/", 0, described(one, say({"name": "x"})))
+        assert known.of(one) is not one
+    del one
+    assert len(known._known) == 0
+
+
+def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
+    tools, problems = read(
+        '[conversation.tools.check]\nsource = "local"\ncommand = "t"\n'
+        '[conversation.tools.test]\nsource = "local"\ncommand = "t"\n'
+    )
+    assert problems == []
+    said = say({"name": "check", "summary": "c"}, {"name": "test", "summary": "t"})
+    assert [described(one, said).summary for one in tools.values()] == ["c", "t"]
