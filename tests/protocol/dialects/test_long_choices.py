@@ -99,7 +99,7 @@ def test_what_is_listed_is_made_once_until_the_definitions_are_read_again(
         made.append(provider)
         return own(tools, provider, style)
 
-    monkeypatch.setattr("haftd.tools.catalogue.listing", counting)
+    monkeypatch.setattr("haftd.tools.offer.listing", counting)
     catalogue = Catalogue()
     for provider in ("openai", "google", "openai", "google"):
         catalogue.listing(provider)
