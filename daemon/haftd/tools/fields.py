@@ -13,9 +13,9 @@ from typing import Any
 
 from haft_protocol.errors import shown
 
-from . import shelltext, template, words
 from .approving import PARAMETERS
-from .definition import ACTIONS, Command, Each, QuestionPolicy, Tool
+from .commands import read_command, read_template
+from .definition import ACTIONS, Command, QuestionPolicy, Tool
 from .parameters import Wrong, read_parameters
 
 __all__ = [
@@ -66,7 +66,6 @@ _UNITS = {
 _MODES = ("ask", "unattended", "edit", "skip")
 _SIZES = frozenset({"memory", "output"})
 _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
 def _wrong(message: str, *path: str) -> Wrong:
@@ -109,92 +108,6 @@ def _one_of(*allowed: str) -> Callable[[object], str]:
     return read
 
 
-def _template(value: object, *path: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong("it must be a text", *path)
-    if "\0" in value:
-        raise _wrong("it contains a NUL byte", *path)
-    try:
-        template.check(value)
-    except template.BadTemplate as error:
-        hint = "; put quotes around a word that has {% … %} in it" if "{%" in value else ""
-        raise _wrong(f"its template {shown(value)} is wrong: {error}{hint}", *path) from None
-    return value
-
-
-def _word(value: object, *path: str) -> str | Each:
-    if isinstance(value, dict):
-        if set(value) != {"each"} or not isinstance(value["each"], str):
-            raise _wrong('a table in a command is { each = "expression" }', *path)
-        try:
-            template.check_expression(value["each"])
-        except template.BadTemplate as error:
-            raise _wrong(
-                f"its expression {shown(value['each'])} is wrong: {error}", *path
-            ) from None
-        return Each(value["each"])
-    return _template(value, *path)
-
-
-def _split(value: str, *path: str) -> tuple[str, ...]:
-    try:
-        return (
-            tuple(_template(word, *path) for word in words.split(value))
-            if "\0" not in value
-            else ()
-        )
-    except words.BadWords as error:
-        raise _wrong(f"it cannot be split into words: {error}", *path) from None
-
-
-def _read_command(value: object) -> Command:
-    match value:
-        case str():
-            found: tuple[str | Each, ...] = _split(value)
-        case list():
-            found = tuple(_word(item, str(at)) for at, item in enumerate(value))
-        case dict():
-            return _command_table(value)
-        case _:
-            raise _wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
-    if not found or found[0] == "":
-        raise _wrong("it names no program")
-    return Command(found)
-
-
-def _command_table(value: dict[str, Any]) -> Command:
-    if unknown := sorted(set(value) - {"program", "args", "shell"}):
-        raise _wrong("a command has `program`, `args` and `shell`", unknown[0])
-    program = value.get("program")
-    if not isinstance(program, str) or not program.strip():
-        raise _wrong("it must name a program", "program")
-    args = value.get("args", [])
-    if not isinstance(args, list):
-        raise _wrong("it must be a list", "args")
-    tail = tuple(_word(item, "args", str(at)) for at, item in enumerate(args))
-    shell = value.get("shell", False)
-    if shell is False:
-        return Command((_template(program, "program"), *tail))
-    if shell is not True and shell not in _SHELLS:
-        raise _wrong(f"it must be true, false, or one of {', '.join(_SHELLS)}", "shell")
-    command = Command((_template(program, "program"), *tail), "sh" if shell is True else shell)
-    _check_script(command)
-    return command
-
-
-def _check_script(command: Command) -> None:
-    """Find templates at places where no value can stand, as far as that shows before a call."""
-    try:
-        pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
-        marked, spans = words.mark_spans(" ".join(pieces))
-        for number, span in enumerate(spans):
-            if not span.startswith("{{"):
-                marked = marked.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
-        shelltext.place(marked)
-    except (words.BadWords, shelltext.BadScript) as error:
-        raise _wrong(f"its script cannot be used: {error}", "program") from None
-
-
 def _read_source(value: object) -> str:
     text = _text(value)
     kind, _, rest = text.partition(".")
@@ -209,13 +122,13 @@ def _read_source(value: object) -> str:
 
 
 def _read_runtime(value: object) -> str:
-    text = _template(value)
+    text = read_template(value)
     return text if "{" in text else _one_of("stdio", "pty", "vfs", "wasm")(text)
 
 
 def _read_extent(value: object) -> int | str:
     if isinstance(value, str):
-        return _template(value)
+        return read_template(value)
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1000:
         return value
     raise _wrong(f"it is {shown(value)}; it must be a number from 1 to 1000, or a template")
@@ -231,7 +144,7 @@ def _read_env(value: object) -> dict[str, str | bool]:
         elif isinstance(item, int | float):
             found[name] = str(item)
         else:
-            found[name] = _template(item, name)
+            found[name] = read_template(item, name)
     return found
 
 
@@ -241,7 +154,7 @@ def _read_limits(value: object) -> dict[str, float | str]:
         if name not in _LIMITS:
             raise _wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
         if isinstance(item, str) and "{" in item:
-            found[name] = _template(item, name)
+            found[name] = read_template(item, name)
             continue
         found[name] = read_limit(name, item)
     return found
@@ -320,7 +233,7 @@ def _read_style(value: object) -> dict[str, Any]:
     style = dict(_table(value))
     if "parameters" in style and style["parameters"] not in PARAMETERS:
         try:
-            style["parameters"] = _read_command(style["parameters"])
+            style["parameters"] = read_command(style["parameters"])
         except Wrong as wrong:
             known = ", ".join(PARAMETERS)
             message = (
@@ -336,7 +249,7 @@ def _any(value: object) -> Any:
 
 READERS: dict[str, Callable[[object], Any]] = {
     "source": _read_source,
-    "command": _read_command,
+    "command": read_command,
     "runtime": _read_runtime,
     "summary": _text,
     "description": _text,
@@ -349,7 +262,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "on_disconnect": _one_of("keep", "abort"),
     "size_threshold": read_size,
     "env": _read_env,
-    "cwd": _template,
+    "cwd": read_template,
     "rows": _read_extent,
     "cols": _read_extent,
     "limits": _read_limits,

@@ -1,0 +1,111 @@
+"""A command and a template, as a definition writes them.
+
+Rules: those of `fields`. A template is checked as far as it can be before there are values; a script
+is refused where a value would have to stand at a place where none can.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from haft_protocol.errors import shown
+
+from . import shelltext, template, words
+from .definition import Command, Each
+from .parameters import Wrong
+
+__all__ = ["read_command", "read_template"]
+
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+
+
+def _wrong(message: str, *path: str) -> Wrong:
+    return Wrong(path, message)
+
+
+def read_template(value: object, *path: str) -> str:
+    """A text that may have expressions in it; raises `Wrong`, with `path` before its own."""
+    if not isinstance(value, str):
+        raise _wrong("it must be a text", *path)
+    if "\0" in value:
+        raise _wrong("it contains a NUL byte", *path)
+    try:
+        template.check(value)
+    except template.BadTemplate as error:
+        hint = "; put quotes around a word that has {% … %} in it" if "{%" in value else ""
+        raise _wrong(f"its template {shown(value)} is wrong: {error}{hint}", *path) from None
+    return value
+
+
+def _word(value: object, *path: str) -> str | Each:
+    if isinstance(value, dict):
+        if set(value) != {"each"} or not isinstance(value["each"], str):
+            raise _wrong('a table in a command is { each = "expression" }', *path)
+        try:
+            template.check_expression(value["each"])
+        except template.BadTemplate as error:
+            raise _wrong(
+                f"its expression {shown(value['each'])} is wrong: {error}", *path
+            ) from None
+        return Each(value["each"])
+    return read_template(value, *path)
+
+
+def _split(value: str, *path: str) -> tuple[str, ...]:
+    try:
+        return (
+            tuple(read_template(word, *path) for word in words.split(value))
+            if "\0" not in value
+            else ()
+        )
+    except words.BadWords as error:
+        raise _wrong(f"it cannot be split into words: {error}", *path) from None
+
+
+def read_command(value: object) -> Command:
+    """A command in any of its forms; raises `Wrong`."""
+    match value:
+        case str():
+            found: tuple[str | Each, ...] = _split(value)
+        case list():
+            found = tuple(_word(item, str(at)) for at, item in enumerate(value))
+        case dict():
+            return _command_table(value)
+        case _:
+            raise _wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
+    if not found or found[0] == "":
+        raise _wrong("it names no program")
+    return Command(found)
+
+
+def _command_table(value: dict[str, Any]) -> Command:
+    if unknown := sorted(set(value) - {"program", "args", "shell"}):
+        raise _wrong("a command has `program`, `args` and `shell`", unknown[0])
+    program = value.get("program")
+    if not isinstance(program, str) or not program.strip():
+        raise _wrong("it must name a program", "program")
+    args = value.get("args", [])
+    if not isinstance(args, list):
+        raise _wrong("it must be a list", "args")
+    tail = tuple(_word(item, "args", str(at)) for at, item in enumerate(args))
+    shell = value.get("shell", False)
+    if shell is False:
+        return Command((read_template(program, "program"), *tail))
+    if shell is not True and shell not in _SHELLS:
+        raise _wrong(f"it must be true, false, or one of {', '.join(_SHELLS)}", "shell")
+    command = Command((read_template(program, "program"), *tail), "sh" if shell is True else shell)
+    _check_script(command)
+    return command
+
+
+def _check_script(command: Command) -> None:
+    """Find templates at places where no value can stand, as far as that shows before a call."""
+    try:
+        pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
+        marked, spans = words.mark_spans(" ".join(pieces))
+        for number, span in enumerate(spans):
+            if not span.startswith("{{"):
+                marked = marked.replace(f"{words.OPEN}{number}{words.CLOSE}", "")
+        shelltext.place(marked)
+    except (words.BadWords, shelltext.BadScript) as error:
+        raise _wrong(f"its script cannot be used: {error}", "program") from None
