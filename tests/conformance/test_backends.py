@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -175,6 +176,14 @@ class CommandBench:
         return [pid for call in self._calls for pid in kit.lives(call)]
 
 
+class Conversing(LlmBackend):
+    """One whose calls belong to a conversation, as it takes questions of no other."""
+
+    async def ask(self, way: Way) -> Outcome:
+        way.inquiry = msgspec.structs.replace(way.inquiry, context=[])
+        return await super().ask(way)
+
+
 class LlmBench:
     """A model behind a server of this machine, which says its reply as text."""
 
@@ -197,7 +206,7 @@ class LlmBench:
                 steps.append(said.text(json.dumps(reply)))
         self._server = Server(steps, judge("openai"))
         async with serving(self._server):
-            yield LlmBackend(said.settings(self._server.url), said.environ)
+            yield Conversing(said.settings(self._server.url), said.environ)
         assert not self._server.faults
 
     def left(self) -> Sequence[object]:

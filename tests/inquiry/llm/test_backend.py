@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 import trio
 
-from haft_protocol.questions import AnswerType, Boolean, Secret, Select, Text
+from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, Select, Text
 from haftd.answering import ProviderName
 from haftd.inquiry.base import Answered, Declined, InquiryFailed
 from haftd.inquiry.llm.backend import LlmBackend
 from haftd.inquiry.llm.conversation import read_context
+from haftd.inquiry.llm.provider import fit
 from haftd.inquiry.llm.sending import Sender
 
 from .judging import KEY, judge
@@ -211,6 +213,7 @@ async def _until(there: Callable[[], bool]) -> None:
     "more",
     [
         {"target": "user"},
+        {"target": "caller", "context": None},
         {"answer_type": Secret()},
         {"target": {"user": {}}},
         {"target": {"assistant": {"provider": "another"}}},
@@ -307,6 +310,20 @@ async def test_each_type_of_answer_is_asked_for_and_read(
         assert str(answer) not in repr(outcome)
 
 
+async def test_names_that_a_provider_does_not_take_are_read_back(provider: ProviderName) -> None:
+    """A form has the ids of handles as names, and each choice its own."""
+    said = recorded(provider)
+    choice = Choice(("wait", "abort"))
+    form = Form({"call.6f1e": choice, "süß": choice, "plain": choice})
+    answer = {"call.6f1e": "wait", "süß": "abort", "plain": "wait"}
+    inquiry = said.way(form).inquiry
+    fields = fit(inquiry.schema, provider)["properties"]["answer"]["properties"]
+    shown = dict(zip(fields, answer.values(), strict=True))
+    async with play(provider, said.text(json.dumps({"answer": shown}))) as stage:
+        outcome = await stage.backend.ask(said.way(form))
+        assert isinstance(outcome, Answered) and outcome.answer == answer
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -321,6 +338,12 @@ async def test_what_is_no_answer_is_none(text: str) -> None:
     said = recorded("openai")
     async with play("openai", said.text(text), again=True) as stage:
         assert isinstance(await stage.backend.ask(said.way()), Declined)
+
+
+async def test_who_calls_with_a_conversation_is_answered_out_of_it() -> None:
+    """Also where the definition names nobody."""
+    async with play("openai", recorded("openai").reply("inquires")) as stage:
+        assert isinstance(await stage.backend.ask(stage.said.way(target="caller")), Answered)
 
 
 async def test_a_preamble_and_a_default_are_told() -> None:

@@ -1,9 +1,10 @@
 """The backend `llm`: asks a model, with the conversation that the call belongs to.
 
-Rules: never a secret, never what is for a person. A context that is no conversation, and a definition
-that means another provider, decline; what cannot be mended by asking somebody else (no key, a server
-that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to the model with what
-was wrong, `AGAIN` times, and has declined then.
+Rules: never a secret, never what is for a person, and what names nobody only with a conversation: who
+calls without one is no model, and would not expect one to decide. A context that is no conversation, and
+a definition that means another provider, decline; what cannot be mended by asking somebody else (no
+key, a server that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to
+the model with what was wrong, `AGAIN` times, and has declined then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 
 import structlog
 import trio
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.dialects import Inexpressible
 from haft_protocol.inquiries import Inquiry
@@ -64,6 +65,8 @@ class LlmBackend(Backend):
         inquiry = way.inquiry
         if inquiry.is_secret or inquiry.is_for_a_person:
             return Declined("it is for a person")
+        if inquiry.target == "caller" and inquiry.context in (UNSET, None):
+            return Declined("the call has no context, and its definition names nobody")
         table = _table(inquiry)
         if (
             table is None

@@ -1,10 +1,11 @@
 """Sends a request to a provider and brings back its reply: the only file that speaks HTTP.
 
-Rules: one connection a question, closed with it, also when that is cancelled. One time is over the whole
-of a request, from its beginning to the last byte of the reply; a reply has a largest size and
-no encoding. No redirect is followed, as a key would follow it. Nothing of the environment counts, no
-proxy, no .netrc: a question goes where the configuration says. Certificates are held against what the
-system trusts, and against certifi's list. Neither headers nor bodies are in a log or a message.
+Rules: one connection for a request and its repetitions, closed with it, also when that is cancelled.
+One time is over the whole of a request, from its beginning to the last byte of the reply; a reply has
+a largest size and no encoding. No redirect is followed, as a key would follow it. Nothing of the
+environment counts, no proxy, no .netrc: a question goes where the configuration says. Certificates are
+held against what the system trusts, and against certifi's list. Neither headers nor bodies are in a
+log or a message.
 """
 
 from __future__ import annotations

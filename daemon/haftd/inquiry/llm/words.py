@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from haft_protocol.dialects.names import own_properties
 from haft_protocol.inquiries import Inquiry, read_reply
 from haft_protocol.questions import Answer, Boolean, Form, InvalidAnswer, Question, Scalar, Select
 
@@ -86,16 +87,19 @@ def read_text(inquiry: Inquiry, text: str) -> Answer:
         raise InvalidAnswer("it is no JSON object") from None
     if not isinstance(reply, dict) or not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
         raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
-    return read_reply(inquiry, {**reply, "answer": _option(inquiry.question, reply["answer"])})
+    return read_reply(inquiry, {**reply, "answer": _own(inquiry.question, reply["answer"])})
 
 
-def _option(question: Question, answer: Any) -> Any:
-    """The option that a text stands for, where a provider takes texts only."""
-    if not isinstance(question.answer_type, Select) or not isinstance(answer, str):
-        return answer
-    options = question.answer_type.options
-    if answer in options:
-        return answer
-    return next(
-        (one for one in options if not isinstance(one, str) and _json(one) == answer), answer
-    )
+def _own(question: Question, answer: Any) -> Any:
+    """The answer in the words of the question, where a provider takes other ones: the option that a
+    text stands for, the name that is shown as another."""
+    match question.answer_type, answer:
+        case Select(options=options), str() if answer not in options:
+            others = (one for one in options if not isinstance(one, str))
+            return next((one for one in others if _json(one) == answer), answer)
+        case Form(fields=fields), dict():
+            own = own_properties(fields)
+            return {
+                name if name in fields else own.get(name, name): answer[name] for name in answer
+            }
+    return answer
