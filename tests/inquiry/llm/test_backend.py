@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 import trio
 
@@ -18,7 +19,7 @@ from haftd.inquiry.base import Answered, Declined, InquiryFailed
 from haftd.inquiry.llm.backend import LlmBackend
 from haftd.inquiry.llm.conversation import read_context
 from haftd.inquiry.llm.provider import fit
-from haftd.inquiry.llm.sending import Sender
+from haftd.inquiry.llm.sending import Sender, _reason
 
 from .judging import KEY, judge
 from .recording import NAMES, Recorded, recorded
@@ -185,7 +186,8 @@ async def test_a_server_that_is_not_there_is_tried_again() -> None:
     async with play("openai", attempts=2) as stage:
         said = stage.said.settings("http://127.0.0.1:1", attempts=2)
         stage.backend = LlmBackend(said, stage.said.environ, stage.backend._sender)
-        assert "cannot be reached" in await stage.fails()
+        message = await stage.fails()
+        assert "cannot be reached" in message and "Connection refused" in message
         assert len(stage.pauses) == 1
 
 
@@ -237,6 +239,14 @@ async def test_without_a_key_nothing_is_sent() -> None:
     async with play("openai", key_env="NOT_THERE") as stage:
         assert "NOT_THERE" in await stage.fails()
         assert stage.server.asked == []
+
+
+def test_a_certificate_that_is_not_trusted_is_named_as_such() -> None:
+    error = httpx.ConnectError("")
+    error.__cause__ = trio.BrokenResourceError()
+    error.__cause__.__cause__ = ssl.SSLCertVerificationError()
+    error.__cause__.__cause__.verify_message = "self-signed certificate"
+    assert _reason(error) == "its certificate is not trusted: self-signed certificate"
 
 
 async def test_a_server_has_to_show_a_certificate_for_its_name() -> None:

@@ -99,7 +99,7 @@ class Sender:
             try:
                 return await self._exchange(client, request, data, settings, body, scope)
             except httpx.ConnectError as error:
-                return Unsent(f"cannot be reached ({str(error)[:200] or 'no connection'})")
+                return Unsent(f"cannot be reached ({_reason(error)})")
             except httpx.InvalidURL:
                 raise InquiryFailed("`inquiry.llm.url` is no URL that can be asked") from None
             except httpx.HTTPError as error:
@@ -151,6 +151,21 @@ class _Body:
         self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MOST
         if not self.is_too_long:
             self.data += part
+
+
+def _reason(error: BaseException) -> str:
+    """Why there is no connection: the system's or TLS's own words, wherever in the chain they are."""
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {one.verify_message}"
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+        if isinstance(one, BaseExceptionGroup):
+            one = one.exceptions[0]
+        else:
+            one = one.__cause__ or one.__context__
+    return str(error)[:200] or "no connection"
 
 
 def _trust() -> ssl.SSLContext:
