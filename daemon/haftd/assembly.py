@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +22,7 @@ from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.connection import Rim
 from haftd.core.handles import Handle
+from haftd.core.matches import Matches
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.remembered import Remembered
@@ -56,6 +57,7 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
 from haftd.verbs import spawning, table, unready
+from haftd.watching import Watching
 
 __all__ = ["Parts", "assemble", "rim_of"]
 
@@ -118,6 +120,15 @@ def assemble(
         notice = notices.changed(handle, time.time())
         if notice is not None:
             subscriptions.announce(handle.session, notice)
+
+    def printed(handle: Handle, matches: Collection[Matches]) -> None:
+        now = time.time()
+        told = [notices.found(handle, one, now) for one in matches]
+        if handle.notify.on_content:
+            told.append(notices.printed(handle, now))
+        for notice in told:
+            if notice is not None:
+                subscriptions.announce(handle.session, notice)
 
     def answered(*, answer: object = None, **more: object) -> None:
         said = {} if "withheld" in more else typed(answer)
@@ -202,6 +213,7 @@ def assemble(
         audit=audit,
         notices=notices,
         subscriptions=subscriptions,
+        watching=Watching(handles, printed),
         turns=turns,
         turn_ends=TurnEnds(handles, desk),
         remembered=remembered,

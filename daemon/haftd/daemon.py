@@ -41,6 +41,7 @@ from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
+from haftd.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
 
@@ -80,6 +81,7 @@ class Daemon:
     audit: Audit
     notices: Notices
     subscriptions: Subscriptions
+    watching: Watching
     turns: Turns
     turn_ends: TurnEnds
     remembered: Remembered

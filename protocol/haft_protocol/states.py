@@ -91,13 +91,17 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that a session has not seen yet; `at` is in seconds since the epoch, `id` names the
-    handle that it is about. Section 7."""
+    handle that it is about. Of output: the `pattern` that has matched, how many lines (`count`), and the
+    first of them. Section 7."""
 
     kind: str
     level: Literal["info", "warning", "error", "critical"]
     message: str
     at: float
     id: str | UnsetType = UNSET
+    pattern: str | UnsetType = UNSET
+    lines: tuple[str, ...] | UnsetType = UNSET
+    count: int | UnsetType = UNSET
 
 
 class Truncated(msgspec.Struct, frozen=True, omit_defaults=True):

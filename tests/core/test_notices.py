@@ -5,7 +5,9 @@ from __future__ import annotations
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
+from haftd.core.matches import Found, Matches
 from haftd.core.notices import Notices
+from haftd.core.noticing import Switches, Watched
 from tests.core.disks import make
 
 
@@ -107,3 +109,128 @@ def test_who_looks_on_by_a_cursor_takes_no_news() -> None:
         one.view(2.0, cursor=0)
         one.view(2.0, view="raw", cursor=0)
     assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
+
+
+# ── of output ────────────────────────────────────────────────────────────────────────────────────
+
+OFF = {
+    "success": Switches(on_success=False),
+    "failure": Switches(on_failure=False),
+    "waiting": Switches(on_waiting=False),
+}
+ERROR = Watched("error", "ERROR", "error")
+FATAL = Watched("fatal", "FATAL", "critical")
+
+
+def lines(one: Handle, watched: Watched, *texts: str) -> Matches:
+    """Print these, as what a pattern has found."""
+    found = []
+    for text in texts:
+        one.emit(text.encode() + b"\n", 1.0)
+        found.append(Found(watched, text, one.spool.end))
+    return Matches(watched, found)
+
+
+def test_what_is_switched_off_is_not_told() -> None:
+    names = ("success", "failure", "waiting")
+    handles = {name: handle(name) for name in names}
+    for name, one in handles.items():
+        one.notify = OFF[name]
+    notices = noted(*handles.values())
+    handles["waiting"].ask(Question(id="q", text="?", answer_type=Text()), 1.0)
+    stop(handles["success"])
+    stop(handles["failure"], 1)
+    assert notices.drain("s", 2.0) == ()
+    others = [handle(name) for name in names]
+    for one, name in zip(others, ("failure", "success", "success"), strict=True):
+        one.notify = OFF[name]
+    notices = noted(*others)
+    stop(others[0])
+    stop(others[1], 1)
+    others[2].ask(Question(id="q", text="?", answer_type=Text()), 1.0)
+    assert [one.id for one in notices.drain("s", 2.0)] == list(names)
+
+
+def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> None:
+    one, notices = handle("h"), Notices()
+    told = notices.found(one, lines(one, ERROR, "ERROR 0"), 2.0)
+    assert told is not None and told.count == 1
+    assert told.message == "`h` (t) has printed a line that matches `error`: ERROR 0"
+    for n in range(1, 20):
+        notices.found(one, lines(one, ERROR, f"ERROR {n}"), 3.0)
+    (notice,) = notices.drain("s", 4.0)
+    assert (notice.kind, notice.level, notice.pattern) == ("tool.content", "error", "error")
+    assert (notice.count, notice.at) == (20, 3.0)
+    assert notice.lines == tuple(f"ERROR {n}" for n in range(8))
+    assert notice.message.endswith("has printed 20 lines that match `error`: ERROR 0")
+    assert notices.drain("s", 5.0) == ()
+
+
+def test_a_line_that_was_read_is_not_told_and_those_behind_it_are() -> None:
+    one, notices = handle("h"), Notices()
+    notices.found(one, lines(one, ERROR, "ERROR 1"), 2.0)
+    one.view(2.0)
+    assert notices.drain("s", 3.0) == ()
+    first = lines(one, ERROR, "ERROR 2")
+    notices.found(one, first, 4.0)
+    one.view(4.0)
+    notices.found(one, lines(one, ERROR, "ERROR 3"), 5.0)
+    (notice,) = notices.drain("s", 6.0)
+    assert (notice.lines, notice.count) == (("ERROR 3",), 1)
+    late = lines(one, ERROR, "ERROR 4")
+    one.view(7.0)
+    assert notices.found(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
+
+
+def test_who_was_shown_the_end_has_read_all() -> None:
+    one, notices = handle("h"), Notices()
+    notices.found(one, lines(one, ERROR, "ERROR"), 2.0)
+    stop(one)
+    one.view(3.0, view="tail", max_bytes=0)
+    assert notices.drain("s", 4.0) == ()
+
+
+def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken() -> None:
+    one, notices = handle("h"), Notices()
+    one.notify = Switches(on_content=True)
+    assert notices.printed(one, 1.0) is None
+    one.emit(b"a\n", 1.0)
+    told = notices.printed(one, 1.0)
+    assert told is not None and told.lines == ("a",)
+    one.emit(b"b\nlast", 1.0)
+    assert notices.printed(one, 2.0) is None
+    (notice,) = notices.drain("s", 3.0)
+    assert notice.message == (
+        "`h` (t) has printed 8 bytes that were not read, the last line is: last"
+    )
+    assert notices.printed(one, 4.0) is None and notices.drain("s", 4.0) == ()
+    one.emit(b"!", 5.0)
+    assert notices.printed(one, 5.0) is not None
+    one.view(6.0)
+    assert notices.drain("s", 7.0) == ()
+
+
+def test_of_a_handle_that_has_stopped_the_end_is_told_and_its_output_where_that_is_not() -> None:
+    told, quiet = handle("told"), handle("quiet")
+    told.notify, quiet.notify = (
+        Switches(on_content=True),
+        Switches(on_content=True, on_success=False),
+    )
+    notices = noted(told, quiet)
+    for one in (told, quiet):
+        one.emit(b"x", 1.0)
+        notices.printed(one, 1.0)
+        stop(one)
+    kinds = [(one.id, one.kind) for one in notices.drain("s", 2.0)]
+    assert kinds == [("told", "tool.stopped"), ("quiet", "tool.content")]
+
+
+def test_what_is_critical_is_dropped_last() -> None:
+    notices = Notices()
+    many = [handle(f"h{n}") for n in range(300)]
+    for n, one in enumerate(many):
+        notices.found(one, lines(one, FATAL if n < 10 else ERROR, "x"), 1.0)
+    first, *rest = notices.drain("s", 2.0)
+    assert first.kind == "notices.lost" and first.message.startswith("44 ")
+    kept = [f"h{n}" for n in (*range(10), *range(54, 300))]
+    assert [one.id for one in rest] == kept

@@ -17,6 +17,7 @@ from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
 
 from .lifecycle import Event, State, step
+from .noticing import USUAL, Switches
 from .saved import Saved, save
 from .sealed import Ending
 from .spool import Spool
@@ -58,6 +59,7 @@ class Handle:
         "left_behind",
         "limit",
         "mark",
+        "notify",
         "on_disconnect",
         "on_news",
         "on_stop",
@@ -80,6 +82,7 @@ class Handle:
         "started_at_wall",
         "stopped_at",
         "terminal",
+        "told",
         "tool",
         "unconfirmed",
     )
@@ -156,6 +159,10 @@ class Handle:
         """What becomes of it when the turn ends, as its tool says."""
         self.on_disconnect: Literal["keep", "abort"] = "keep"
         """And when the last connection of the session is gone."""
+        self.notify: Switches = USUAL
+        """What its session is told of without asking."""
+        self.told = 0
+        """The end of the output when its session was last told that there is some."""
         self.on_news: Callable[[Handle], None] | None = None
         """Called when it asks or stops, before the listeners."""
         self.on_stop: Callable[[Handle], None] | None = None

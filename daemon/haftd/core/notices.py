@@ -1,28 +1,55 @@
-"""What a session is owed the news of: handles of it that stopped, failed or wait, and it has not seen.
+"""What a session is owed the news of: handles of it that stopped, failed, wait or printed something,
+and it has not seen.
 
 Rules: pure. A notice is handed out once. One whose news the session has had meanwhile, by reading
-the handle or awaiting it, is not handed out at all. A queue is bounded; what it loses, oldest first,
-is counted and said. Section 7.
+the handle or awaiting it, is not handed out at all. Of output there is one notice a handle and pattern,
+which grows while it is queued. A queue is bounded; what it loses, oldest first and what is critical
+last, is counted and said. Section 7.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Hashable
+from typing import Protocol
 
 import msgspec
 
 from haft_protocol.states import Notice
 
 from .handles import Handle
+from .lastlines import last_lines
 from .lifecycle import State
+from .matches import Matches
 from .outcomes import failure_of
 
 __all__ = ["Notices", "notice_of"]
 
 _MOST = 256
+_LONGEST_LINE = 200
 
 
-class _Queued(msgspec.Struct, frozen=True):
+class _News(Protocol):
+    """Something that is queued."""
+
+    @property
+    def handle(self) -> Handle:
+        """What it is about."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the session has not seen what this tells of."""
+
+    @property
+    def level(self) -> str:
+        """How much it matters."""
+
+    def tell(self) -> Notice:
+        """The notice, which is handed out."""
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A handle has stopped, or waits."""
+
     handle: Handle
     state: State
     asked: int
@@ -30,11 +57,69 @@ class _Queued(msgspec.Struct, frozen=True):
 
     @property
     def is_news(self) -> bool:
-        """Whether the session has not seen what this tells of."""
         if self.state is State.STOPPED:
             return not self.handle.end_shown
         is_asked_now = self.handle.state is State.WAITING and self.handle.asked == self.asked
         return is_asked_now and self.handle.question_shown < self.asked
+
+    @property
+    def level(self) -> str:
+        return self.notice.level
+
+    def tell(self) -> Notice:
+        return self.notice
+
+
+class _Matched(msgspec.Struct):
+    """Lines of its output match one of its patterns."""
+
+    handle: Handle
+    matches: Matches
+    at: float
+
+    @property
+    def is_news(self) -> bool:
+        return self.matches.end > _read(self.handle)
+
+    @property
+    def level(self) -> str:
+        return self.matches.watched.level
+
+    def tell(self) -> Notice:
+        return self.matches.notice(self.handle, _read(self.handle), self.at)
+
+
+class _Output(msgspec.Struct, frozen=True):
+    """There is output that was not read. What there is then is told, not what there was."""
+
+    handle: Handle
+    at: float
+
+    @property
+    def level(self) -> str:
+        return "info"
+
+    @property
+    def is_news(self) -> bool:
+        return _unread(self.handle) > 0 and not _tells_of_end(self.handle)
+
+    def tell(self) -> Notice:
+        told = self.notice()
+        self.handle.told = self.handle.readable_end()
+        return told
+
+    def notice(self) -> Notice:
+        handle, count = self.handle, _unread(self.handle)
+        lines = last_lines(handle, 1, _LONGEST_LINE)
+        ends = f", the last line is: {lines[0]}" if lines else "."
+        return Notice(
+            kind="tool.content",
+            level="info",
+            message=f"`{handle.id}` ({handle.tool}) has printed {count} bytes that were not read{ends}",
+            at=self.at,
+            id=handle.id,
+            lines=lines,
+        )
 
 
 class Notices:
@@ -43,26 +128,51 @@ class Notices:
     __slots__ = ("_lost", "_queues")
 
     def __init__(self) -> None:
-        self._queues: dict[str, deque[_Queued]] = {}
+        self._queues: dict[str, dict[Hashable, _News]] = {}
+        """By what each is about, the oldest first."""
         self._lost: dict[str, int] = {}
 
     def changed(self, handle: Handle, at: float) -> Notice | None:
         """A handle is in another state now; `at` is in seconds since the epoch. Returns what was
-        queued, if that is news."""
+        queued, if that is news that its tool's definition wants to be told."""
         notice = notice_of(handle, at)
-        if notice is None:
+        if notice is None or not _wants(handle, notice.kind):
             return None
-        queue = self._queues.setdefault(handle.session, deque())
-        if len(queue) >= _MOST:
-            self._make_room(handle.session, queue)
-        queue.append(_Queued(handle, handle.state, handle.asked, notice))
+        about = (handle, handle.state, handle.asked)
+        self._put(about, _Change(handle, handle.state, handle.asked, notice))
         return notice
+
+    def found(self, handle: Handle, matches: Matches, at: float) -> Notice | None:
+        """Lines of its output match a pattern. Returns what there is to tell of these alone, if
+        they were not read already; what is queued is told of as one."""
+        read = _read(handle)
+        if matches.end <= read:
+            return None
+        about = (handle, matches.watched.name)
+        queued = self._queues.get(handle.session, {}).get(about)
+        told = matches.notice(handle, read, at)
+        if isinstance(queued, _Matched) and queued.is_news:
+            queued.matches.merge(matches)
+            queued.at = at
+        else:
+            self._put(about, _Matched(handle, matches, at))
+        return told
+
+    def printed(self, handle: Handle, at: float) -> Notice | None:
+        """It has printed something. Returns what was queued, if that is news."""
+        about = (handle, None)
+        output = _Output(handle, at)
+        if about in self._queues.get(handle.session, {}) or not output.is_news:
+            return None
+        told = output.notice()
+        self._put(about, output)
+        return told
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
         """What the session has not seen, oldest first; it has now."""
-        queue = self._queues.pop(session, deque())
+        queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
-        notices = tuple(queued.notice for queued in queue if queued.is_news)
+        notices = tuple(news.tell() for news in queue.values() if news.is_news)
         if not lost:
             return notices
         told = Notice(
@@ -79,13 +189,53 @@ class Notices:
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
-    def _make_room(self, session: str, queue: deque[_Queued]) -> None:
-        kept = [queued for queued in queue if queued.is_news]
-        if len(kept) >= _MOST:
-            self._lost[session] = self._lost.get(session, 0) + len(kept) - _MOST + 1
-            del kept[: len(kept) - _MOST + 1]
-        queue.clear()
-        queue.extend(kept)
+    def _put(self, about: Hashable, news: _News) -> None:
+        session = news.handle.session
+        queue = self._queues.setdefault(session, {})
+        queue.pop(about, None)
+        if len(queue) >= _MOST:
+            queue = self._queues[session] = self._with_room(session, queue)
+        queue[about] = news
+
+    def _with_room(self, session: str, queue: dict[Hashable, _News]) -> dict[Hashable, _News]:
+        """Drop what is no news any more, then the oldest, of what is critical at last."""
+        kept = {about: news for about, news in queue.items() if news.is_news}
+        excess = len(kept) - _MOST + 1
+        if excess > 0:
+            self._lost[session] = self._lost.get(session, 0) + excess
+            by_weight = sorted(kept, key=lambda about: kept[about].level == "critical")
+            for about in by_weight[:excess]:
+                del kept[about]
+        return kept
+
+
+def _read(handle: Handle) -> float:
+    """Up to where its session has read it."""
+    return float("inf") if handle.end_shown else handle.mark
+
+
+def _unread(handle: Handle) -> int:
+    """Bytes that its session has neither read nor been told of."""
+    if handle.end_shown:
+        return 0
+    return handle.readable_end() - max(handle.mark, handle.seen, handle.told)
+
+
+def _wants(handle: Handle, kind: str) -> bool:
+    match kind:
+        case "tool.stopped":
+            return handle.notify.on_success
+        case "tool.failed":
+            return handle.notify.on_failure
+    return handle.notify.on_waiting
+
+
+def _tells_of_end(handle: Handle) -> bool:
+    """Whether its end was news by itself; then that is told, and no output besides."""
+    if not handle.stopped:
+        return False
+    notice = notice_of(handle, 0.0)
+    return notice is not None and _wants(handle, notice.kind)
 
 
 def notice_of(handle: Handle, at: float) -> Notice | None:

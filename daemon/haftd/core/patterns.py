@@ -1,7 +1,6 @@
 """Regular expressions from outside, on output that is still coming.
 
-Rules: RE2 only, so that time is linear in the text; what RE2 refuses is the caller's mistake and
-gets a sentence. Linear is not enough, since a large expression still costs microseconds a byte:
+Rules: what cannot be compiled is the caller's mistake and gets a sentence. Linear time is not enough, since a large expression still costs microseconds a byte:
 `slice_size` says how much text may be given to one in one go so that nobody else waits long.
 `^` and `$` mean lines, and `$` also the end of what has been printed so far, as a prompt needs it.
 """
@@ -9,22 +8,15 @@ gets a sentence. Linear is not enough, since a large expression still costs micr
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Protocol, cast
 
-import re2
-
-from haft_protocol.errors import RpcError, invalid_params, shown
+from haft_protocol.errors import invalid_params, shown
+from haftd.expressions import BadExpression, Match, Pattern, compile_expression
 
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
 __all__ = ["Match", "Pattern", "Watch", "compile_pattern", "slice_size"]
 
-_LARGEST = 4_000
-"""Instructions that an expression may have; 900 of them can be down to 0.2 MB/s."""
-
-_MEMORY = 1_048_576
 _WORK = 4_000_000
 """Instructions times bytes in one go, 20 ms of the worst there is; at least 1 KiB is taken."""
 
@@ -39,70 +31,22 @@ _BETWEEN = frozenset(b" \t\r\n\a\b")
 """What a terminal puts between the letters of a line that it wraps."""
 
 
-class Match(Protocol):
-    """Where an expression matched."""
-
-    def start(self) -> int:
-        """The offset of its first byte."""
-
-    def end(self) -> int:
-        """The offset after its last byte."""
-
-
-class Pattern(Protocol):
-    """A compiled expression, on bytes that are UTF-8 or not."""
-
-    @property
-    def pattern(self) -> str:
-        """Its text."""
-
-    @property
-    def programsize(self) -> int:
-        """How many instructions it has."""
-
-    def search(self, text: bytes, pos: int | None = None) -> Match | None:
-        """Return the first match from `pos` on; what is before it is still looked back at."""
-
-
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
     """Compile an expression; `within_lines`: nothing in it ever matches a line end.
 
     Raises `invalid_params`.
     """
     try:
-        return _compile(text, within_lines)
-    except UnicodeEncodeError:
-        raise _refused(text, "it is no UTF-8") from None
-    except re2.error as error:
-        said = error.args[0] if error.args else b""
-        why = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        why = why.replace("(?m)", "", 1)
-        raise _refused(
-            text, f"{why} (it takes RE2's syntax: no look-around, no back references)"
+        return compile_expression(text, within_lines=within_lines)
+    except BadExpression as bad:
+        raise invalid_params(
+            f"`pattern` {shown(text)} cannot be used: {bad}", field="pattern"
         ) from None
 
 
 def slice_size(pattern: Pattern) -> int:
     """Return how many bytes `pattern` should be given in one go."""
     return max(1_024, min(262_144, _WORK // max(1, pattern.programsize)))
-
-
-@lru_cache(maxsize=32)
-def _compile(text: str, within_lines: bool) -> Pattern:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY
-    options.never_nl = within_lines
-    pattern = cast(Pattern, re2.compile("(?m)" + text, options))
-    # re2 keeps every expression in a cache of its own, several times the size of ours.
-    re2.purge()
-    if pattern.programsize > _LARGEST:
-        raise _refused(text, "it is too large, use smaller repetition counts")
-    return pattern
-
-
-def _refused(text: str, why: str) -> RpcError:
-    return invalid_params(f"`pattern` {shown(text)} cannot be used: {why}", field="pattern")
 
 
 class Watch:

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import jsonschema_rs
 import msgspec
 
+from .noticing import Notify
+
 __all__ = [
     "ACTIONS",
     "BUILTIN",
@@ -117,6 +119,7 @@ class Tool:
     enable: Literal["on", "off", "explicit"] = "on"
     on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
     on_disconnect: Literal["keep", "abort"] = "keep"
+    notify: Notify = field(default_factory=Notify)
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from haft_protocol.errors import shown
 from .approving import PARAMETERS
 from .commands import read_command, read_template
 from .definition import ACTIONS, Command, QuestionPolicy, Tool
+from .noticing import read_notify
 from .parameters import Wrong, read_parameters
 
 __all__ = [
@@ -43,6 +44,7 @@ SHARED = frozenset(
         "style",
         "on_turn_end",
         "on_disconnect",
+        "notify",
     }
 )
 WHOLE = frozenset({"command"})
@@ -259,6 +261,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "actions": _read_actions,
     "output": _one_of("raw", "outcome", "events"),
     "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
+    "notify": read_notify,
     "on_disconnect": _one_of("keep", "abort"),
     "size_threshold": read_size,
     "env": _read_env,

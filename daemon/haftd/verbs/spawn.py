@@ -15,9 +15,11 @@ from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.noticing import Switches, Watched
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
 from haftd.starting import Prepared
+from haftd.tools.definition import Tool
 from haftd.use import Use
 
 from .approved import gate_of, review_of, what_runs
@@ -86,5 +88,19 @@ def start(
         use.when_begun(record)
         handle.on_turn_end = ready.tool.on_turn_end or "abort"
         handle.on_disconnect = ready.tool.on_disconnect
+        handle.notify = _switches(ready.tool)
+        daemon.watching.follow(handle)
         daemon.subscriptions.appeared(handle)
     return handle, use, is_new
+
+
+def _switches(tool: Tool) -> Switches:
+    """What its definition wants to be told, in the words of the handle."""
+    own = tool.notify
+    return Switches(
+        on_success=own.on_success,
+        on_failure=own.on_failure,
+        on_waiting=own.on_waiting,
+        on_content=own.on_content,
+        patterns=tuple(Watched(one.name, one.match, one.level) for one in own.patterns),
+    )

@@ -1,0 +1,155 @@
+"""`notify` of a definition, over the wire: what the session is told, pushed and spared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.verbs.conftest import Room, beside, room
+
+__all__ = ["beside", "room"]
+
+TOOLS = "\n".join(
+    f"""
+[tools.{name}]
+source = "local"
+stateful = true
+output = "raw"
+command = ["sh", "-c", "{{{{ tool.arguments.sh }}}}"]
+parameters.sh = {{ type = "string", required = true }}
+notify = {notify}
+"""
+    for name, notify in {
+        "quiet": "{ on_success = false, on_failure = false }",
+        "talks": "{ on_content = true }",
+        "build": "{ on_success = false, patterns = { error = '^error', "
+        "fatal = { match = 'FATAL', level = 'critical' } } }",
+    }.items()
+)
+
+
+@pytest.fixture(scope="module")
+def shared_daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDaemon]:
+    one = RunningDaemon(Path(tmp_path_factory.mktemp("haft")))
+    one.tools(TOOLS)
+    one.start()
+    with one.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+    yield one
+    one.close()
+
+
+def start(room: Room, tool: str, id: str, sh: str) -> None:
+    room.call("spawn", tool=tool, id=id, args={"sh": sh}, wait="none", view="tail", max_bytes=0)
+
+
+def drained(room: Room) -> list[dict[str, Any]]:
+    """The next notices, once there are some."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        found[:] = room.call("notifications/drain")["notifications"]
+        return bool(found)
+
+    until(look, "nothing is told")
+    return found
+
+
+def test_ends_that_are_switched_off_are_not_told(room: Room) -> None:
+    start(room, "quiet", "good", "exit 0")
+    start(room, "quiet", "bad", "exit 1")
+    room.spawn("usual", "read x; exit 0")
+    # Who reads by a cursor takes no news.
+    room.call("apply", id="usual", input={"line": ""}, wait="stopped", cursor=0)
+    assert [one["id"] for one in drained(room)] == ["usual"]
+    assert room.call("notifications/drain")["notifications"] == []
+
+
+def test_a_line_that_matches_is_told_with_its_pattern(room: Room) -> None:
+    start(room, "build", "b", "echo fine; echo 'error: no x'; echo not an error; exec sleep 300")
+    (notice,) = drained(room)
+    assert (notice["kind"], notice["level"], notice["id"]) == ("tool.content", "info", "b")
+    assert (notice["pattern"], notice["lines"], notice["count"]) == ("error", ["error: no x"], 1)
+    assert notice["message"] == "`b` (build) has printed a line that matches `error`: error: no x"
+
+
+def test_what_was_read_is_not_told(room: Room) -> None:
+    start(room, "build", "b", "echo error 1; read x; echo error 2; exec sleep 300")
+    room.call("fetch", id="b", wait="pattern", pattern="error 1")
+    assert room.call("notifications/drain")["notifications"] == []
+    room.call("apply", id="b", input={"line": ""}, wait="none", view="tail", max_bytes=0)
+    (notice,) = drained(room)
+    assert notice["lines"] == ["error 2"]
+
+
+def test_it_rides_on_the_next_call(room: Room, beside: Callable[[], Room]) -> None:
+    start(room, "build", "b", "echo error; exec sleep 300")
+    watcher = beside()
+    watcher.call("subscribe", events=["notification"])
+    start(room, "build", "c", "echo error; exec sleep 300")
+    watcher.wire.told("session/notification")
+    reply = room.call("tools/call", tool="run", arguments={"argv": ["true"]})
+    assert {one["id"] for one in reply["notifications"]} >= {"c"}
+
+
+def test_new_output_is_told_once_until_it_was_told_or_read(room: Room) -> None:
+    start(room, "talks", "t", "echo one; read x; echo two; exec sleep 300")
+    (notice,) = drained(room)
+    assert notice["kind"] == "tool.content" and notice["lines"] == ["one"]
+    assert room.call("notifications/drain")["notifications"] == []
+    room.call("apply", id="t", input={"line": ""}, wait="none", view="tail", max_bytes=0)
+    (notice,) = drained(room)
+    assert notice["lines"] == ["two"]
+
+
+def test_what_is_critical_is_pushed_at_once_and_what_floods_holds_up_nobody(
+    room: Room, beside: Callable[[], Room]
+) -> None:
+    """A reader that does not read, a program that prints lines that match, and a call beside it."""
+    watcher = beside()
+    watcher.call("subscribe", events=["notification"])
+    start(room, "build", "flood", "exec yes error")
+    first = watcher.wire.told("session/notification")["params"]
+    assert first["pattern"] == "error" and first["id"] == "flood"
+    start(room, "build", "f", "echo FATAL: gone; exec sleep 300")
+    began = time.monotonic()
+    while True:
+        told = watcher.wire.told("session/notification")["params"]
+        if told["level"] == "critical":
+            break
+    assert told["lines"] == ["FATAL: gone"] and time.monotonic() - began < 2
+    slowest = 0.0
+    for _ in range(50):
+        began = time.monotonic()
+        room.call("handles/list")
+        slowest = max(slowest, time.monotonic() - began)
+    assert slowest < 0.5
+    told = room.call("notifications/drain")["notifications"]
+    notices = {one["pattern"]: one for one in told}
+    assert notices["error"]["count"] > 1_000 and len(notices["error"]["lines"]) == 8
+    assert notices["fatal"]["id"] == "f"
+    room.call("abort", id="flood")
+
+
+def test_what_a_program_prints_cannot_leave_its_line(room: Room) -> None:
+    start(room, "build", "b", r"printf 'error \033[2J\007 x\r\n\n'; exec sleep 300")
+    (notice,) = drained(room)
+    assert notice["lines"] == ["error \\x07 x"]
+
+
+def test_a_wrong_word_is_a_problem_of_the_definition(shared_daemon: RunningDaemon) -> None:
+    wrong = TOOLS.replace("on_content", "on_contents").replace("tools.talks", "tools.wrong")
+    shared_daemon.tools(wrong, "wrong.toml")
+    try:
+        with shared_daemon.connect() as wire:
+            problems = wire.call("tools/reload")["problems"]
+            assert [one["key"] for one in problems] == ["tools.wrong.notify.on_contents"]
+            assert "there are on_success" in problems[0]["message"]
+    finally:
+        (shared_daemon.config / "haft" / "tools" / "wrong.toml").unlink()

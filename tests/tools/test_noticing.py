@@ -1,0 +1,68 @@
+"""`notify` of a definition: read as it is meant, and refused with what would be right."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from haftd.core import noticing as core
+from haftd.tools import noticing
+from haftd.tools.noticing import Notify, NotifyPattern, read_notify
+from haftd.tools.parameters import Wrong
+
+
+def test_without_a_word_ends_and_questions_are_told() -> None:
+    assert read_notify({}) == Notify(True, True, True, False, ())
+
+
+def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
+    read = read_notify(
+        {
+            "on_success": False,
+            "on_content": True,
+            "patterns": {"error": "^ERROR", "oom": {"match": "out of memory", "level": "critical"}},
+        }
+    )
+    assert read == Notify(
+        on_success=False,
+        on_content=True,
+        patterns=(
+            NotifyPattern("error", "^ERROR"),
+            NotifyPattern("oom", "out of memory", "critical"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "why"),
+    [
+        (True, (), "it must be a table"),
+        ({"on_stop": True}, ("on_stop",), "there are on_success"),
+        ({"on_success": "no"}, ("on_success",), "true or false"),
+        ({"patterns": ["x"]}, ("patterns",), "by name"),
+        ({"patterns": {"a b": "x"}}, ("patterns", "a b"), "a name has"),
+        ({"patterns": {"a": ""}}, ("patterns", "a"), "an expression"),
+        ({"patterns": {"a": "x" * 1025}}, ("patterns", "a"), "at most 1024"),
+        ({"patterns": {"a": "("}}, ("patterns", "a"), "missing )"),
+        ({"patterns": {"a": r"(?=x)"}}, ("patterns", "a"), "no look-around"),
+        ({"patterns": {"a": "((xyzxyz){1,30}){1,30}"}}, ("patterns", "a"), "too large"),
+        ({"patterns": {"a": {"level": "info"}}}, ("patterns", "a"), "needs a `match`"),
+        ({"patterns": {"a": {"match": "x", "at": 1}}}, ("patterns", "a", "at"), "`match` and"),
+        ({"patterns": {"a": {"match": "x", "level": "high"}}}, ("patterns", "a", "level"), "info"),
+        ({"patterns": {f"p{n}": "x" for n in range(17)}}, ("patterns",), "16 are allowed"),
+    ],
+)
+def test_what_is_wrong_is_named_where_it_is(value: object, path: tuple[str, ...], why: str) -> None:
+    with pytest.raises(Wrong) as wrong:
+        read_notify(value)
+    assert wrong.value.path == path and why in wrong.value.message
+
+
+def test_definitions_and_handles_speak_of_the_same() -> None:
+    """The two rooms do not know each other."""
+    assert get_args(noticing.Level) == noticing.LEVELS == get_args(core.Level)
+    names = set(Notify.__dataclass_fields__)
+    assert names == set(core.Switches.__struct_fields__)
+    ours, theirs = Notify(), core.USUAL
+    assert all(getattr(ours, name) == getattr(theirs, name) for name in names)
