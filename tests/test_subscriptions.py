@@ -22,6 +22,7 @@ class Peer:
     def __init__(self) -> None:
         self.told: list[dict[str, Any]] = []
         self.full = False
+        self.stuffed = False
         self._lot = trio.lowlevel.ParkingLot()
         self.caller = Caller("unix", 1)
         self.link = Link(self.caller, self, self._send, 64)
@@ -31,7 +32,7 @@ class Peer:
 
     @property
     def has_room(self) -> bool:
-        return True
+        return not self.stuffed
 
     async def room(self) -> None:
         await self.idle()
@@ -96,6 +97,27 @@ async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bound
     lost, *rest = [one["params"] for one in peer.told[1:]]
     assert lost["kind"] == "notices.lost" and lost["message"].startswith("44 ")
     assert [one["message"] for one in rest] == [f"number {n}" for n in range(44, 300)]
+    told.leave(peer.caller)
+
+
+async def test_a_critical_notice_that_finds_no_room_is_the_first_to_get_some(
+    nursery: trio.Nursery,
+) -> None:
+    peer, told = Peer(), Subscriptions(nursery)
+    told.open(peer.link, "s", [], ["notification"], only=False)
+    peer.full = peer.stuffed = True
+    for n in range(300):
+        told.announce("s", notice("critical" if n in (3, 7) else "info", n))
+    await wait_all_tasks_blocked()
+    assert not peer.told
+    peer.stuffed = False
+    told.announce("s", notice("critical", 300))
+    assert not peer.told, "one after the other"
+    peer.read()
+    await wait_all_tasks_blocked()
+    *critical, lost, first = [one["params"]["message"] for one in peer.told[:5]]
+    assert critical == ["number 3", "number 7", "number 300"]
+    assert lost.startswith("42 ") and first == "number 44"
     told.leave(peer.caller)
 
 

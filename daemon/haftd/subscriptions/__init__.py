@@ -1,0 +1,130 @@
+"""Push for editors: what happens to a session's handles is sent to those who asked to be told.
+
+Rules: nothing waits for a reader. A handle only marks its followers as due; one task a connection
+sends what is due, a message at a time, and the next only when the last has left, so that a reply is
+never behind more than one of them and a reader that is behind costs nobody anything. What is said is
+what is so when it is said: output from the spool, the state and the screen as they are, never a queue
+of what they were. What a subscription has come to is its own: no mark moves and no notice is used up.
+It ends with its connection. Section 7, "Push".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+
+import structlog
+import trio
+
+from haft_protocol.pushes import PushEvent
+from haft_protocol.states import Notice
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.links import Link
+from haftd.use import Use
+
+from .reader import Reader
+from .subscription import Subscription
+
+__all__ = ["MOST", "Subscriptions"]
+
+MOST = 64
+"""Subscriptions of one connection."""
+
+log = structlog.get_logger("haftd.subscriptions")
+
+
+class Subscriptions:
+    """All subscriptions there are. `nursery` holds a task for each connection that has some."""
+
+    def __init__(
+        self, nursery: trio.Nursery, use_of: Callable[[Handle], Use | None] = lambda handle: None
+    ) -> None:
+        self._nursery = nursery
+        self._use_of = use_of
+        self._numbers = itertools.count(1)
+        self._readers: dict[Caller, Reader] = {}
+        self._by_session: dict[str, dict[Subscription, None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_session.values()))
+
+    def count(self, caller: Caller) -> int:
+        """How many subscriptions a connection has."""
+        reader = self._readers.get(caller)
+        return 0 if reader is None else len(reader.subscriptions)
+
+    def open(
+        self,
+        link: Link,
+        session: str,
+        handles: Iterable[Handle],
+        events: Iterable[PushEvent],
+        *,
+        only: bool,
+    ) -> str:
+        """Tell the peer of these handles, and with `only` of none but later uses of their ids;
+        else of all that are started in the session. Returns the subscription's name."""
+        known = tuple(handles)
+        reader = self._readers.get(link.caller)
+        if reader is None:
+            reader = self._readers[link.caller] = Reader(link)
+            self._nursery.start_soon(self._serve, link.caller, reader)
+        subscription = Subscription(
+            f"sub.{next(self._numbers)}",
+            reader,
+            session,
+            frozenset(one.id for one in known) if only else None,
+            frozenset(events),
+            self._use_of,
+        )
+        reader.subscriptions[subscription.id] = subscription
+        self._by_session.setdefault(session, {})[subscription] = None
+        for one in known:
+            subscription.follow(one)
+        return subscription.id
+
+    def close(self, caller: Caller, id: str) -> bool:
+        """End a subscription; false where the connection has none of that name."""
+        reader = self._readers.get(caller)
+        subscription = None if reader is None else reader.subscriptions.pop(id, None)
+        if reader is None or subscription is None:
+            return False
+        self._end(subscription)
+        if not reader.subscriptions:
+            self.leave(caller)
+        return True
+
+    def leave(self, caller: Caller) -> None:
+        """The connection is gone, or is told of nothing any more."""
+        reader = self._readers.pop(caller, None)
+        if reader is None:
+            return
+        reader.scope.cancel()
+        for one in reader.subscriptions.values():
+            self._end(one)
+
+    def appeared(self, handle: Handle) -> None:
+        """A handle was started in its session."""
+        for one in self._by_session.get(handle.session, ()):
+            one.follow(handle)
+
+    def announce(self, session: str, notice: Notice) -> None:
+        """There is news for a session."""
+        for one in self._by_session.get(session, ()):
+            one.announce(notice)
+
+    def _end(self, subscription: Subscription) -> None:
+        subscription.close()
+        of_session = self._by_session[subscription.session]
+        del of_session[subscription]
+        if not of_session:
+            del self._by_session[subscription.session]
+
+    async def _serve(self, caller: Caller, reader: Reader) -> None:
+        try:
+            await reader.run()
+        except Exception:
+            log.exception("subscriptions failed", client=caller.label)
+        if self._readers.get(caller) is reader:
+            self.leave(caller)

@@ -1,0 +1,72 @@
+"""One connection that is told of something: what is due to it, in turns.
+
+Rules: a message at a time, and the next only when the last has left, so that a reply is never behind
+more than one of them. Each gets its turn: one that floods does not keep the others silent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+import trio
+
+from haftd.links import Link
+
+from .follower import Follower
+from .subscription import Subscription
+
+__all__ = ["Reader"]
+
+
+class Reader:
+    """One connection that is told of something: what is due to it, in turns."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.subscriptions: dict[str, Subscription] = {}
+        self.scope = trio.CancelScope()
+        self._due: deque[Follower | Subscription] = deque()
+        self._later: dict[Follower, float] = {}
+        self._bell = trio.lowlevel.ParkingLot()
+
+    def add(self, one: Follower | Subscription) -> None:
+        """There is something to send. Called for every chunk of a tool's output."""
+        self._due.append(one)
+        if self._bell:
+            self._bell.unpark()
+
+    def add_later(self, one: Follower, at: float) -> None:
+        """There is something to send from this time on."""
+        self._later[one] = at
+
+    def forget(self, one: Follower | Subscription) -> None:
+        """It sends nothing more."""
+        if isinstance(one, Follower):
+            self._later.pop(one, None)
+        if one.is_due and one in self._due:
+            self._due.remove(one)
+
+    async def run(self) -> None:
+        """Send what is due, until cancelled or the peer is read no more."""
+        with self.scope:
+            while True:
+                while self._due:
+                    if not await self.link.idle():
+                        return
+                    if self._due:  # what was due may have been forgotten meanwhile
+                        self._send_one()
+                    await trio.lowlevel.checkpoint()
+                with trio.move_on_at(min(self._later.values(), default=float("inf"))):
+                    await self._bell.park()
+                now = trio.current_time()
+                for one in [one for one, at in self._later.items() if at <= now]:
+                    del self._later[one]
+                    one.ring()
+
+    def _send_one(self) -> None:
+        one = self._due.popleft()
+        one.is_due = False
+        # Each gets its turn: one that floods does not keep the others silent.
+        if one.send() and not one.is_due:
+            one.is_due = True
+            self._due.append(one)
