@@ -12,9 +12,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .params import Params, Root, SessionOrAll
+
 __all__ = [
     "ASK_APPROVAL",
     "Approval",
+    "ApprovalsDecideParams",
+    "ApprovalsListParams",
+    "ApprovalsListResult",
     "BadDecision",
     "Decided",
     "Decision",
@@ -90,3 +95,31 @@ def read_decision(reply: object) -> Decided:
             'a decision is an object {"decision": "allow" | "deny" | "skip" | "edit", "arguments"?, '
             f'"remember"?, "reason"?}}: {error}'
         ) from None
+
+
+class ApprovalsListParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """List what waits for approval in one session, or in all with `*`."""
+
+    session: SessionOrAll | UnsetType = UNSET
+    root: Root | UnsetType = UNSET
+
+
+class ApprovalsListResult(msgspec.Struct, frozen=True):
+    """Each is what a client with the capability `approval` is asked."""
+
+    approvals: tuple[Approval, ...]
+
+
+class ApprovalsDecideParams(Params, frozen=True, kw_only=True):
+    """Decide what waits for approval, for a person. With `edit` it goes on with these `arguments`."""
+
+    approval_id: Annotated[str, Meta(max_length=64)]
+    decision: Decision
+    arguments: dict[str, Any] | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
+    reason: Reason | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"ApprovalsDecideParams(approval_id={self.approval_id!r}, {self.decision}, …)"

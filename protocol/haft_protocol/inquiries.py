@@ -7,12 +7,13 @@ message of an error and in no `repr`. Section 6.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from .approvals import Remember
+from .params import Params, Root, SessionOrAll
 from .questions import (
     Answer,
     AnswerType,
@@ -28,6 +29,11 @@ from .questions import (
 
 __all__ = [
     "ASK",
+    "AskpassParams",
+    "AskpassResult",
+    "InquiriesAnswerParams",
+    "InquiriesListParams",
+    "InquiriesListResult",
     "Inquiry",
     "Target",
     "check_remember",
@@ -159,3 +165,49 @@ def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
             f"the answer to question {inquiry.question.id!r} cannot be remembered, as it is {what}; "
             "leave `remember` out"
         )
+
+
+class InquiriesListParams(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """List what is asked in one session, or in all with `*`, and not answered."""
+
+    session: SessionOrAll | UnsetType = UNSET
+    root: Root | UnsetType = UNSET
+
+
+class InquiriesListResult(msgspec.Struct, frozen=True):
+    """Each is what a client with the capability `inquiry` is asked."""
+
+    inquiries: tuple[Inquiry, ...]
+
+
+class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
+    """Answer what is asked, for a person. With `question` it is given only while that one is asked:
+    a tool asks all of its questions under one `inquiry_id`. With `remember` it is given again to the
+    same tool that asks the same."""
+
+    inquiry_id: Annotated[str, Meta(max_length=512)]
+    answer: Any
+    question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
+    remember: Remember | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"InquiriesAnswerParams(inquiry_id={self.inquiry_id!r}, …)"
+
+
+class AskpassParams(Params, frozen=True, kw_only=True):
+    """Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it."""
+
+    mark: Annotated[str, Meta(max_length=256)]
+    prompt: str
+    hint: Literal["confirm", "none"] | UnsetType = UNSET
+
+
+class AskpassResult(msgspec.Struct, frozen=True):
+    """What was answered; `null` where nothing was asked."""
+
+    answer: str | bool | None
+
+    def __repr__(self) -> str:
+        return "AskpassResult(…)"

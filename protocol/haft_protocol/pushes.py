@@ -6,13 +6,26 @@ notice, each with `subscription` beside its fields. Section 7, "Push".
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
+from .params import Id, Params
 from .states import Screen
 
-__all__ = ["NOTIFICATION", "OUTPUT", "SCREEN", "STATE", "PushEvent", "PushedOutput", "PushedScreen"]
+__all__ = [
+    "NOTIFICATION",
+    "OUTPUT",
+    "SCREEN",
+    "STATE",
+    "PushEvent",
+    "PushedOutput",
+    "PushedScreen",
+    "SubscribeParams",
+    "SubscribeResult",
+    "UnsubscribeParams",
+]
 
 PushEvent = Literal["state", "output", "screen", "notification"]
 
@@ -44,3 +57,23 @@ class PushedScreen(msgspec.Struct, frozen=True):
     id: str
     generation: int
     screen: Screen
+
+
+class SubscribeParams(Params, frozen=True, kw_only=True):
+    """Be told what happens, by notifications. Without `handles`, ids in the session, it is of all that
+    live and all that are started later."""
+
+    events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
+    handles: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
+
+
+class SubscribeResult(msgspec.Struct, frozen=True):
+    """The subscription's name; every notification that is for it carries it."""
+
+    subscription: str
+
+
+class UnsubscribeParams(Params, frozen=True, kw_only=True):
+    """End a subscription of this connection."""
+
+    subscription: Annotated[str, Meta(max_length=64)]

@@ -6,20 +6,24 @@ the business of who shows it. Section 5.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
+from .params import Params, Root
 from .reports import Problem
 
 __all__ = [
     "DefinedTool",
     "DefinitionFile",
     "FileState",
+    "TrustGrantParams",
     "TrustListResult",
     "TrustResult",
+    "TrustRevokeParams",
     "TrustRevokeResult",
+    "TrustShowParams",
     "TrustShowResult",
     "TrustedRoot",
 ]
@@ -87,3 +91,23 @@ class TrustListResult(msgspec.Struct, frozen=True):
     """The roots by path."""
 
     roots: tuple[TrustedRoot, ...]
+
+
+class TrustShowParams(Params, frozen=True, kw_only=True):
+    """Show what the files in a root's `.haft/tools/` would run. `root` has to be given."""
+
+    root: Root
+
+
+class TrustGrantParams(Params, frozen=True, kw_only=True):
+    """Trust the files of a root as `trust/show` has shown them. `root` has to be given. Over the Unix
+    socket only, and not from what a tool runs."""
+
+    root: Root
+    digest: Annotated[str, Meta(max_length=64)]
+
+
+class TrustRevokeParams(Params, frozen=True, kw_only=True):
+    """Trust nothing of a root any more. `root` has to be given."""
+
+    root: Root

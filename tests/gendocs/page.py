@@ -25,7 +25,7 @@ BEGIN = "<!-- From here to the end mark: made by `python -m tests.gendocs`. -->"
 END = "<!-- The end of what is made. -->"
 
 SHARED = methods.Params.__struct_fields__
-READING = tuple(name for name in methods._Reading.__struct_fields__ if name not in SHARED)
+READING = tuple(name for name in methods.ReadingParams.__struct_fields__ if name not in SHARED)
 STATES = (states.Pending, states.Running, states.Waiting, states.Stopped)
 TYPES: tuple[type[msgspec.Struct], ...] = (
     states.EndedBy,
@@ -164,7 +164,7 @@ def _method(method: methods.Method) -> Iterator[str]:
     yield _line(method.params) if method.params is not methods.Empty else method.summary
     yield ""
     shared: tuple[str, ...] = () if method.params in OWN_SESSION else SHARED
-    if issubclass(method.params, methods._Reading):
+    if issubclass(method.params, methods.ReadingParams):
         shared += READING
     own = [field.name for field in _fields(method.params) if field.name not in shared]
     if own:

@@ -19,8 +19,9 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
-        "approvals", "dialects", "discover", "errors", "framing", "inputs", "inquiries", "methods", "outcome", "places",
-        "pushes", "questions", "refusals", "reports", "rpc", "schema", "states", "trust",
+        "approvals", "dialects", "discover", "errors", "framing", "handles", "inputs", "inquiries", "methods",
+        "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc", "schema", "sessions",
+        "states", "tools", "trust",
     ]  # fmt: skip
 
 

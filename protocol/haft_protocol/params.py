@@ -1,0 +1,74 @@
+"""What every method takes, and the forms that params are made of.
+
+Rules: params are frozen and refuse unknown fields; the daemon decodes with these very types, and the
+clients build them. A bound stands in the type.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+__all__ = [
+    "ID_FORM",
+    "Empty",
+    "Id",
+    "MaxBytes",
+    "Milliseconds",
+    "Offset",
+    "Params",
+    "Root",
+    "SessionOrAll",
+]
+
+ID_FORM = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
+"""What an id may look like, as a regular expression without its ends."""
+
+Id = Annotated[
+    str,
+    Meta(
+        pattern=rf"^{ID_FORM}\Z",
+        description="a name of 1 to 64 letters, digits or `_.:-` that begins with a letter or digit",
+    ),
+]
+"""The name of a handle or a session."""
+
+Root = Annotated[
+    str,
+    Meta(
+        pattern=r"^/[^\x00]*\Z",
+        max_length=4096,
+        description="the absolute path of a folder, at most 4,096 characters",
+    ),
+]
+
+Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
+
+MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
+
+Offset = Annotated[int, Meta(ge=0)]
+
+
+class Params(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What every method takes besides its own. Without `session` it is the one that `initialize`
+    named on this connection, else `default`."""
+
+    session: Id | UnsetType = UNSET
+    root: Root | UnsetType = UNSET
+
+
+class Empty(Params, frozen=True, kw_only=True):
+    """A method without params of its own."""
+
+
+SessionOrAll = Annotated[
+    str,
+    Meta(
+        pattern=rf"^(\*|{ID_FORM})\Z",
+        description="the name of a session, or `*` for all",
+    ),
+]

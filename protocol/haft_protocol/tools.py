@@ -1,0 +1,114 @@
+"""What is asked about tools, and what an assistant's call of one is answered.
+
+Rules: those of `params`. A call is answered as the verb is that it comes to, with what rides on it.
+Section 5.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from .params import Params
+from .reports import Problem
+from .states import Notice
+
+__all__ = [
+    "NoticesResult",
+    "ParameterInfo",
+    "Provider",
+    "Style",
+    "ToolDescription",
+    "ToolInfo",
+    "ToolsCallParams",
+    "ToolsDescribeParams",
+    "ToolsDescribeResult",
+    "ToolsListParams",
+    "ToolsListResult",
+]
+
+Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
+
+Style = Literal["oneof", "flat"]
+
+
+class ToolsCallParams(Params, frozen=True, kw_only=True):
+    """Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle,
+    else the tool runs to its end. `context` is handed to whoever answers the tool's questions; `env`
+    is as for spawn."""
+
+    tool: str
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+    call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
+    context: Any = None
+    env: dict[str, str | None] | UnsetType = UNSET
+
+
+class NoticesResult(msgspec.Struct, frozen=True):
+    """What the session has not seen, oldest first; it is handed out once."""
+
+    notifications: tuple[Notice, ...]
+
+
+class ToolsListParams(Params, frozen=True, kw_only=True):
+    """List the tools with their schemas, in the words of a provider."""
+
+    provider: Provider = "generic"
+    style: Style | UnsetType = UNSET
+
+
+class ToolInfo(msgspec.Struct, frozen=True):
+    """A tool as a client sees it; `parameters` is a JSON Schema, in the words of the provider asked
+    for."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    stateful: bool
+    actions: tuple[str, ...]
+    source: str
+    runtime: str
+    tool: str | UnsetType = UNSET
+
+
+class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The tools, by name, and those that the provider cannot be given."""
+
+    tools: tuple[ToolInfo, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+class ToolsDescribeParams(Params, frozen=True, kw_only=True):
+    """Describe tools in full."""
+
+    tools: Annotated[tuple[str, ...], Meta(min_length=1, max_length=256)]
+
+
+class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`."""
+
+    name: str
+    type: str
+    required: bool = False
+    description: str = ""
+    default: Any = UNSET
+
+
+class ToolDescription(msgspec.Struct, frozen=True):
+    """All that a tool's definition says to whoever calls it."""
+
+    name: str
+    summary: str
+    description: str
+    examples: str
+    stateful: bool
+    actions: tuple[str, ...]
+    parameters: tuple[ParameterInfo, ...]
+
+
+class ToolsDescribeResult(msgspec.Struct, frozen=True):
+    """The descriptions, in the order in which they were asked for."""
+
+    tools: tuple[ToolDescription, ...]
