@@ -91,7 +91,9 @@ def decode(method: str, result: Raw) -> Any:
     decoder = _DECODERS.get(method)
     if decoder is None:
         known = METHODS.get(method)
-        decoder = msgspec.json.Decoder(Any if known is None else known.result)
+        # One of several forms is handed on as it is.
+        is_one = known is not None and not isinstance(known.result, tuple)
+        decoder = msgspec.json.Decoder(known.result if known is not None and is_one else Any)
         _DECODERS[method] = decoder
     try:
         return decoder.decode(result)

@@ -28,10 +28,10 @@ _OWN_ERRORS = {
 def document(version: str) -> dict[str, Any]:
     """The document of a daemon of this `version`; shared, not to be changed."""
     methods = list(METHODS.values())
-    kinds = [kind for method in methods for kind in (method.params, method.result)]
+    kinds = [kind for method in methods for kind in (method.params, *_results(method))]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     components = _portable(components)
-    params, results = schemas[::2], _portable(schemas[1::2])
+    made = iter(_portable(schemas))
     return {
         "openrpc": OPENRPC,
         "info": {
@@ -46,10 +46,10 @@ def document(version: str) -> dict[str, Any]:
                 "summary": method.summary,
                 "description": (method.params.__doc__ or "").strip(),
                 "paramStructure": "by-name",
-                "params": _content_descriptors(components[_name(schema)]),
-                "result": _result(method, result),
+                "params": _content_descriptors(components[_name(next(made))]),
+                "result": _result(method, [next(made) for _ in _results(method)]),
             }
-            for method, schema, result in zip(methods, params, results, strict=True)
+            for method in methods
         ],
         "components": {
             "schemas": components,
@@ -75,7 +75,13 @@ def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(described, key=lambda descriptor: not descriptor["required"])
 
 
-def _result(method: Method, schema: dict[str, Any]) -> dict[str, Any]:
+def _results(method: Method) -> tuple[Any, ...]:
+    """The types that its result may be of."""
+    return method.result if isinstance(method.result, tuple) else (method.result,)
+
+
+def _result(method: Method, schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     if method.result is Empty:
         schema = {"type": "object", "additionalProperties": False}
     name = _name(schema) if "$ref" in schema else "result"

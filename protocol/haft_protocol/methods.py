@@ -81,6 +81,12 @@ from .states import (
     HandleState,
 )
 from .tools import (
+    CalledAwait,
+    CalledPending,
+    CalledRunning,
+    CalledState,
+    CalledStopped,
+    CalledWaiting,
     NoticesResult,
     ParameterInfo,
     Provider,
@@ -92,6 +98,7 @@ from .tools import (
     ToolsDescribeResult,
     ToolsListParams,
     ToolsListResult,
+    called,
 )
 from .trust import (
     TrustGrantParams,
@@ -115,6 +122,12 @@ __all__ = [
     "AskpassResult",
     "AwaitParams",
     "AwaitResult",
+    "CalledAwait",
+    "CalledPending",
+    "CalledRunning",
+    "CalledState",
+    "CalledStopped",
+    "CalledWaiting",
     "Client",
     "ClientCapabilities",
     "Empty",
@@ -175,11 +188,13 @@ __all__ = [
     "View",
     "Wait",
     "WebSocketInfo",
+    "called",
 ]
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method: its wire name, the types of its params and result, and one line about it."""
+    """One method: its wire name, the types of its params and result, and one line about it. The result
+    is one of several where it is a tuple of types."""
 
     name: str
     params: type[Any]
@@ -230,7 +245,7 @@ METHODS: dict[str, Method] = {
         Method(
             "tools/call",
             ToolsCallParams,
-            dict[str, Any],
+            (CalledState, CalledAwait),
             "Call a tool as an assistant does: a verb by `action`, else a run to the end.",
         ),
         Method(

@@ -6,16 +6,24 @@ Section 5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .handles import AwaitResult
 from .params import Params
 from .reports import Problem
-from .states import Notice
+from .states import HandleState, Notice, Pending, Running, Stopped, Waiting
 
 __all__ = [
+    "CalledAwait",
+    "CalledPending",
+    "CalledRunning",
+    "CalledState",
+    "CalledStopped",
+    "CalledWaiting",
     "NoticesResult",
     "ParameterInfo",
     "Provider",
@@ -27,6 +35,7 @@ __all__ = [
     "ToolsDescribeResult",
     "ToolsListParams",
     "ToolsListResult",
+    "called",
 ]
 
 Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
@@ -112,3 +121,57 @@ class ToolsDescribeResult(msgspec.Struct, frozen=True):
     """The descriptions, in the order in which they were asked for."""
 
     tools: tuple[ToolDescription, ...]
+
+
+class CalledPending(Pending, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
+    """A handle state with what rides on it."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+class CalledRunning(Running, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
+    """The same."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+class CalledWaiting(Waiting, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
+    """The same."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+class CalledStopped(Stopped, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
+    """The same."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+class CalledAwait(AwaitResult, frozen=True, kw_only=True, omit_defaults=True):
+    """What `await` gives, called as a tool."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+CalledState = CalledPending | CalledRunning | CalledWaiting | CalledStopped
+
+_CALLED: dict[type, Callable[..., CalledState | CalledAwait]] = {
+    Pending: CalledPending,
+    Running: CalledRunning,
+    Waiting: CalledWaiting,
+    Stopped: CalledStopped,
+    AwaitResult: CalledAwait,
+}
+
+
+def called(
+    reply: HandleState | AwaitResult, call_id: str, notifications: tuple[Notice, ...]
+) -> CalledState | CalledAwait:
+    """What a call is answered: the reply of its verb with what rides on it."""
+    fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
+    return _CALLED[type(reply)](**fields, call_id=call_id, notifications=notifications)

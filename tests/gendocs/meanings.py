@@ -32,6 +32,8 @@ MEANINGS: dict[str, str] = {
     "ToolsCallParams.tool": "the name of a tool, as `tools/list` shows it to the caller's provider",
     "ToolsCallParams.arguments": "what the model gave; with `action` the call is that verb on a handle, see [Calling tools](#calling-tools)",
     "ToolsCallParams.call_id": "the caller's name for this call; made up when not given. A retry with the same one starts nothing twice",
+    "CalledAwait.call_id": "the call's name: the caller's, or the one that was made up",
+    "CalledAwait.notifications": "what the session has not seen, oldest first; each is handed out once",
     "ToolsCallParams.context": "whatever helps to answer a question of the tool; it is handed on, never looked into",
     "ToolsCallParams.env": "as for `spawn`",
     "NoticesResult.notifications": "what the session has not seen, oldest first; handed out once",

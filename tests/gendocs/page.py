@@ -66,6 +66,9 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.WebSocketInfo,
 )
 
+RIDING = ("call_id", "notifications")
+"""What a call is answered besides what its verb is."""
+
 OWN_SESSION = (
     methods.HandlesListParams,
     methods.InquiriesListParams,
@@ -100,6 +103,7 @@ def _structs() -> Iterator[type[msgspec.Struct]]:
         yield method.params
         if isinstance(method.result, type) and issubclass(method.result, msgspec.Struct):
             yield method.result
+    yield methods.CalledAwait
     yield from STATES
     yield from TYPES
 
@@ -176,6 +180,11 @@ def _method(method: methods.Method) -> Iterator[str]:
         yield "**Result.** An empty object."
     elif method.result == states.HandleState:
         yield "**Result.** The [handle state](#the-handle-state)."
+    elif method.result == (methods.CalledState, methods.CalledAwait):
+        yield "**Result.** What the verb answers, the [handle state](#the-handle-state) or the result of"
+        yield "[await](#await), and beside its fields:"
+        yield ""
+        yield from _table(methods.CalledAwait, RIDING)
     elif isinstance(method.result, type) and issubclass(method.result, msgspec.Struct):
         yield f"**Result.** {_line(method.result)}"
         yield ""

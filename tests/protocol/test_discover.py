@@ -98,6 +98,34 @@ def test_the_schemas_judge_params_as_the_daemon_does(
             read_params(raw, kind)
 
 
+STATE = {"id": "a", "tool": "t", "session": "s", "cursor": 0, "generation": 1, "elapsed_ms": 1}
+RIDING = {"call_id": "c", "notifications": []}
+STOPPED = {**STATE, "state": "stopped", "ended_by": {"by": "exit"}, "result": ""}
+
+
+@pytest.mark.parametrize(
+    ("reply", "good"),
+    [
+        ({**STOPPED, **RIDING}, True),
+        ({**STATE, "state": "running", "content": "", **RIDING}, True),
+        ({**STATE, "state": "pending", "content": "", **RIDING}, True),
+        ({"completed": [STOPPED], "pending": [], **RIDING}, True),
+        (STOPPED, False),
+        ({"completed": [], "pending": []}, False),
+        ({**STATE, "state": "gone", "content": "", **RIDING}, False),
+        ({**STATE, "state": "waiting", "content": "", **RIDING}, False),  # without its question
+        ({**STOPPED, **RIDING, "notifications": [{"kind": "x"}]}, False),
+        (RIDING, False),
+    ],
+)
+def test_what_a_call_is_answered_has_a_schema(
+    openrpc: dict[str, Any], reply: dict[str, Any], good: bool
+) -> None:
+    (method,) = [one for one in openrpc["methods"] if one["name"] == "tools/call"]
+    schema = {**method["result"]["schema"], "components": openrpc["components"]}
+    assert jsonschema.Draft202012Validator(schema).is_valid(reply) is good
+
+
 def test_every_error_of_ours_is_in_it(openrpc: dict[str, Any]) -> None:
     assert openrpc["components"]["errors"]["handle_not_found"]["code"] == -32001
     assert openrpc["components"]["errors"]["request_cancelled"]["code"] == -32800

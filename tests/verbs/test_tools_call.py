@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from tests.faults.harness import until
@@ -34,6 +35,27 @@ def test_a_call_without_an_action_runs_to_the_end(room: Room) -> None:
     failed = call(room, arguments=sh("echo why; exit 3"))
     assert failed["exit"] == {"code": 3} and failed["content"] == "why\n"
     assert failed["call_id"] and failed["call_id"] != state["call_id"]
+
+
+def test_every_answer_is_of_the_published_form(room: Room) -> None:
+    document = room.call("rpc.discover")
+    (method,) = [one for one in document["methods"] if one["name"] == "tools/call"]
+    form = {**method["result"]["schema"], "components": document["components"]}
+    valid = jsonschema.Draft202012Validator(form)
+    begun(room, "before", "exit 3")
+    settled(room, "before")
+    answers = [
+        call(room, arguments={"action": "spawn", "id": "one", **sh("read x")}),
+        call(room, arguments={"action": "fetch", "id": "one"}),
+        call(room, "await", arguments={"all": ["one"], "timeout_secs": 0}),
+        call(room, arguments={"action": "apply", "id": "one", "input": {"line": "x"}}),
+        call(room, "await", arguments={"all": ["one"]}),
+        call(room, arguments=sh("exit 3")),
+    ]
+    for answer in answers:
+        valid.validate(answer)
+    assert [len(one["notifications"]) for one in answers] == [1, 0, 0, 0, 0, 0]
+    assert answers[4]["completed"][0]["state"] == "stopped" and answers[2]["timed_out"] is True
 
 
 def test_it_takes_as_long_as_it_takes_and_others_are_served_meanwhile(

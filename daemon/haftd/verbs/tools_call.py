@@ -30,13 +30,15 @@ from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
     AwaitParams,
+    AwaitResult,
     Empty,
     FetchParams,
     NoticesResult,
     SpawnParams,
     ToolsCallParams,
+    called,
 )
-from haft_protocol.states import EndedBy
+from haft_protocol.states import EndedBy, HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
@@ -105,10 +107,9 @@ def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
             return _told(daemon, session, call_id, await settled(await run()))
 
         return Later(later)
-    told: dict[str, Any] = msgspec.to_builtins(reply)
-    told["call_id"] = call_id
-    told["notifications"] = daemon.notices.drain(session, time.time())
-    return told
+    if not isinstance(reply, HandleState | AwaitResult):
+        raise AssertionError("a verb on a handle answers with a state, `await` with several")
+    return called(reply, call_id, daemon.notices.drain(session, time.time()))
 
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
