@@ -33,8 +33,9 @@ __all__ = [
 
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 
-View = Literal["delta", "all", "tail", "screen", "raw", "paint"]
-"""`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
+View = Literal["delta", "answer", "all", "tail", "screen", "raw", "paint"]
+"""`answer`: the delta without the echo of what the call typed and without the prompt that is told beside it;
+`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
 `paint`: those that draw a terminal's present screen on an empty one, in base64."""
 
 

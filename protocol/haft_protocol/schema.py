@@ -45,8 +45,11 @@ READING: dict[str, Any] = {
     },
     "view": {
         "type": "string",
-        "enum": ["delta", "all", "tail", "screen"],
-        "description": "What to return: delta: what is new; all; tail: the end; screen: the terminal's.",
+        "enum": ["delta", "answer", "all", "tail", "screen"],
+        "description": (
+            "What to return: delta: what is new; answer: the same without the echo of what was typed and"
+            " the prompt; all; tail: the end; screen: the terminal's."
+        ),
     },
 }
 """What fetch and apply take beside `id`."""

@@ -122,6 +122,7 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     generation: int
     elapsed_ms: int
     omitted: int = 0
+    echoed: int = 0
     waited: Waited | UnsetType = UNSET
     screen: Screen | UnsetType = UNSET
     skipped: str | UnsetType = UNSET

@@ -171,6 +171,7 @@ MEANINGS: dict[str, str] = {
     "_Handle.generation": "counts the uses of this id in its session, from 1",
     "_Handle.elapsed_ms": "since spawn; frozen at the stop",
     "_Handle.omitted": "bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept",
+    "_Handle.echoed": "with the view `answer`: bytes at the beginning that were the echo, and are left out",
     "_Handle.waited": "how a wait ended",
     "_Handle.review": "of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see [Approvals](#approvals)",
     "_Handle.skipped": "that the action was not done, and why, see [Approvals](#approvals)",

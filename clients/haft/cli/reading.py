@@ -47,7 +47,8 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
     group.add_argument(
         "--view",
         choices=get_args(View),
-        help="what to show: what is new (delta), all, tail, screen, the bytes (raw), "
+        help="what to show: what is new (delta), that without the echo and the prompt (answer), all, tail, "
+        "screen, the bytes (raw), "
         "or those that draw the screen (paint)",
     )
     group.add_argument("--max-bytes", type=int, metavar="N", help="how much to show (65,536)")

@@ -17,6 +17,7 @@ from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
 from haftd.audit import typed
 from haftd.caller import Caller
+from haftd.core.echo import Typed
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
@@ -50,10 +51,12 @@ class _Call:
     def deadline(self) -> float:
         return self.began + self.reading.timeout_s
 
-    def read(self, since: int, echo: str = "") -> object:
+    def read(self, since: int, text: str = "") -> object:
+        """Read what comes after `since`, when `text` was typed and shown."""
+        typed = Typed(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
-        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, echo)
+        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, typed)
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
         """Put what was given into the audit log; of what nobody is to see, only what it was."""
@@ -161,9 +164,9 @@ def _give(call: _Call, form: InputForm) -> object:
     hidden = form.kind in _TYPED and (hidden or use.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
     shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)
-    echo = form.text if shown else ""
+    text = (f"{form.text}\n" if form.kind == "line" else form.text) if shown else ""
     if use.written_to >= number or call.reading.wait == "none":
-        return call.read(since, echo)
+        return call.read(since, text)
 
     async def when_written() -> object:
         done = await until(
@@ -171,7 +174,7 @@ def _give(call: _Call, form: InputForm) -> object:
             lambda: True if use.written_to >= number or handle.stopped else None,
             deadline=call.deadline,
         )
-        return await settled(call.read(since, echo)) if done else call.late()
+        return await settled(call.read(since, text)) if done else call.late()
 
     return Later(when_written)
 

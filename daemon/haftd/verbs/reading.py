@@ -11,11 +11,12 @@ from __future__ import annotations
 from base64 import b64encode
 
 import trio
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
-from haft_protocol.states import HandleState, InputWanted, Screen, Waited
+from haft_protocol.states import HandleState, InputWanted, Running, Screen, Stopped, Waited
+from haftd.core.echo import Typed, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
@@ -79,9 +80,10 @@ def look(
     handle: Handle,
     waited: Waited | UnsetType = UNSET,
     wanted: Wanted | None = None,
+    typed: Typed | None = None,
 ) -> HandleState:
-    """Show the handle as the call asked for; moves the read mark when the view is `delta`. `wanted` is
-    what the call has just found the program to wait for, if it has."""
+    """Show the handle as the call asked for; moves the read mark when the view is `delta` or `answer`.
+    `wanted` is what the call has just found the program to wait for, if it has; `typed`, what it typed."""
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
@@ -100,9 +102,10 @@ def look(
         handle.seen = handle.spool.end
     if handle.stopped:
         daemon.stir()
-    return handle.view(
+    begin = handle.mark if isinstance(cursor, UnsetType) else cursor
+    state = handle.view(
         trio.current_time(),
-        view=params.view,
+        view="delta" if params.view == "answer" else params.view,
         cursor=None if isinstance(cursor, UnsetType) else cursor,
         max_bytes=params.max_bytes,
         waited=waited,
@@ -110,6 +113,23 @@ def look(
         painted=painted,
         input_wanted=_input_wanted(daemon, handle, waited, wanted),
     )
+    if params.view != "answer":
+        return state
+    return _without_known(state, typed.text if typed is not None and typed.at == begin else "")
+
+
+def _without_known(state: HandleState, typed: str) -> HandleState:
+    """The state without what its reader knows: the echo of `typed`, with which its output begins if
+    anything was typed, and the prompt where that is told beside it."""
+    name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
+    text = getattr(state, name)
+    if isinstance(text, UnsetType):
+        return state
+    echo = text[: echo_size(text, typed)] if typed else ""
+    text = text[len(echo) :]
+    if isinstance(state, Running) and isinstance(state.input_wanted, InputWanted):
+        text = text[: len(text) - prompt_size(text, state.input_wanted.prompt)]
+    return structs.replace(state, **{name: text, "echoed": len(echo.encode())})
 
 
 def _input_wanted(
@@ -159,15 +179,15 @@ def answer(
     reading: Reading,
     since: int,
     began: float | None = None,
-    echo: str = "",
+    typed: Typed | None = None,
 ) -> HandleState | Later:
     """Answer at once where the condition holds or nothing is to be waited for, else later.
 
     `since` is the offset from which output is new; the call's bound counts from `began` (trio's
-    clock), by default from now. `echo` is what was typed, of which a pattern shall not match the echo."""
+    clock), by default from now. `typed` is what the call typed: a pattern does not match its echo."""
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
-        return _answer_match(daemon, params, handle, reading, since, deadline, echo)
+        return _answer_match(daemon, params, handle, reading, since, deadline, typed)
     condition = condition_of(handle, daemon.supervisor.use_of(handle), reading, since)
     reason = condition.check()
     if reason is None and reading.wait == "none":
@@ -176,12 +196,12 @@ def answer(
         reason = "deadline"
     if reason is not None:
         found = condition.found() if reason == "input" else None
-        return look(daemon, params, handle, reason if reading.announced else UNSET, found)
+        return look(daemon, params, handle, reason if reading.announced else UNSET, found, typed)
 
     async def wait_and_look() -> HandleState:
         reason = await _wait(condition, deadline)
         found = condition.found() if reason == "input" else None
-        return look(daemon, params, handle, reason, found)
+        return look(daemon, params, handle, reason, found, typed)
 
     return Later(wait_and_look)
 
@@ -203,7 +223,7 @@ def _answer_match(
     reading: Reading,
     since: int,
     deadline: float,
-    echo: str,
+    typed: Typed | None,
 ) -> HandleState | Later:
     """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
     what comes, between others' turns: a pattern is hostile until it has matched."""
@@ -211,14 +231,19 @@ def _answer_match(
     since = max(0, since)
     before = spool.read(since - 1, since) if since else b""
     pattern = compile_pattern(reading.pattern)
-    watch = Watch(pattern, since, before, handle.rendering, echo.encode())
+    echo = b"" if typed is None else typed.text.encode()
+    watch = Watch(pattern, since, before, handle.rendering, echo)
+
+    def show(waited: Waited) -> HandleState:
+        return look(daemon, params, handle, waited, typed=typed)
+
     if watch.take(spool):
-        return look(daemon, params, handle, "matched")
+        return show("matched")
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
-        return look(daemon, params, handle, _matched(watch, handle))
+        return show(_matched(watch, handle))
 
     async def match_and_look() -> HandleState:
-        return look(daemon, params, handle, await _match(handle, watch, deadline))
+        return show(await _match(handle, watch, deadline))
 
     return Later(match_and_look)
 

@@ -1,0 +1,79 @@
+"""What of a program's output its reader knows already: the echo of what was just typed, and the
+prompt that stands at the end.
+
+Rules: only what is exactly that, and where it belongs, is told to be it; whatever is not certain is
+output. Nothing is changed here: it is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Typed", "echo_size", "prompt_size"]
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What was typed, with its line ends, when the output ended at the offset `at`."""
+
+    at: int
+    text: str
+
+
+def echo_size(output: str, typed: str) -> int:
+    """How many characters at the beginning of `output` are the echo of `typed`.
+
+    Of a program that edits lines the echo of each line but the first stands behind a prompt.
+    """
+    *lines, rest = _LINE_END.split(typed)
+    if not lines:
+        return len(rest) if output == rest else 0
+    first, *more = lines
+    if output == first:
+        return len(first)
+    if not output.startswith(f"{first}\n"):
+        return 0
+    size = len(first) + 1
+    return _further(output, size, more, rest) or size
+
+
+def _further(output: str, start: int, lines: list[str], rest: str) -> int:
+    """Where the echo of all the further lines ends that begins at `start`; 0 where it is not certain
+    that this is what stands there."""
+    shown: list[str] = []
+    at = start
+    for _ in lines:
+        end = output.find("\n", at)
+        if end < 0:
+            return 0
+        shown.append(output[at:end])
+        at = end + 1
+    if rest:
+        # A line that is not ended yet, and so the last that there is.
+        shown.append(output[at:])
+        at = len(output)
+    lines = [*lines, rest] if rest else lines
+    told = [(line, text) for line, text in zip(lines, shown, strict=True) if line]
+    if not told or not told[0][1].endswith(told[0][0]):
+        return 0
+    prompt = told[0][1].removesuffix(told[0][0])
+    # One with words in it may be the beginning of an answer, "got 5".
+    if any(char.isalnum() for char in prompt):
+        return 0
+    for line, text in zip(lines, shown, strict=True):
+        if text != prompt + line and (line or text != prompt.rstrip()):
+            return 0
+    # Had the program printed these lines itself, the echo of them would still be to come.
+    typed = tuple(line for line, _ in told)
+    return 0 if any(text.endswith(typed) for text in output[at:].split("\n")) else at
+
+
+def prompt_size(output: str, prompt: str) -> int:
+    """How many characters at the end of `output` are the prompt: all of its last line."""
+    if not prompt or not output.endswith(prompt):
+        return 0
+    before = output[: len(output) - len(prompt)]
+    return len(prompt) if not before or before.endswith("\n") else 0

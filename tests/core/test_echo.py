@@ -1,0 +1,102 @@
+"""What is told to be an echo or a prompt is exactly that; what is not certain stays."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haftd.core.echo import echo_size, prompt_size
+
+PYTHON = """\
+def total(path):
+...     found = 0
+...     return found
+...\x20
+"""
+
+WORDS = st.text("ab5} ", max_size=4)
+LINES = st.lists(WORDS, min_size=1, max_size=4)
+PROMPTS = st.sampled_from(["", "> ", "... ", "   ...> "])
+
+
+@pytest.mark.parametrize(
+    ("output", "typed", "left"),
+    [
+        ("1 + 1\n2\n>>> ", "1 + 1\n", "2\n>>> "),
+        ("y\n", "y\n", ""),
+        ("y", "y\n", ""),
+        ("\nPort: ", "\n", "Port: "),
+        ("half a line", "half a line", ""),
+        (f"{PYTHON}>>> ", "def total(path):\n    found = 0\n    return found\n\n", ">>> "),
+        ("select 1,\n   ...> 2;\n1|2\n", "select 1,\n2;\n", "1|2\n"),
+        ("if x:\n... y", "if x:\ny", ""),
+    ],
+)
+def test_an_echo_is_told(output: str, typed: str, left: str) -> None:
+    assert output[echo_size(output, typed) :] == left
+
+
+@pytest.mark.parametrize(
+    ("output", "typed", "left"),
+    [
+        ("2\n>>> ", "1 + 1\n", "2\n>>> "),  # no echo
+        ("yes\n", "y\n", "yes\n"),
+        ("half a line, and more", "half a line", "half a line, and more"),
+        ("half a line\n", "half a line", "half a line\n"),
+        (" y\n", "y\n", " y\n"),
+        ("", "y\n", ""),
+        # What was printed may be what was typed: the echo is still to come.
+        ("5\n5\n>>> 5\n5\n>>> ", "5\n5\n", "5\n>>> 5\n5\n>>> "),
+        ("x\n> x\nx\n> x\n", "x\nx\n", "> x\nx\n> x\n"),
+        # Words before what was typed are no prompt.
+        ("go\ngot x\n", "go\nx\n", "got x\n"),
+        # Another prompt, or none at all.
+        ("a\n> b\n. c\n", "a\nb\nc\n", "> b\n. c\n"),
+        ("a\nanswer\n", "a\n\n", "answer\n"),
+        ("a\n... b", "a\nb\n", "... b"),
+    ],
+)
+def test_what_is_not_certain_is_not_told(output: str, typed: str, left: str) -> None:
+    assert output[echo_size(output, typed) :] == left
+
+
+@given(st.text("ab5}> \n", max_size=30), LINES)
+def test_whatever_was_printed_only_what_was_typed_is_told(output: str, lines: list[str]) -> None:
+    """Each line of it ends in what was typed, in order, with the same short prompt before it."""
+    size = echo_size(output, "".join(f"{line}\n" for line in lines))
+    told = output[:size]
+    if told:
+        shown = told.removesuffix("\n").split("\n")
+        assert shown[0] == lines[0]
+        assert len(shown) in (1, len(lines))
+        for text, line in zip(shown[1:], lines[1:], strict=False):
+            before = text.removesuffix(line)
+            assert text.endswith(line) or not line
+            assert not any(char.isalnum() for char in before)
+
+
+@given(LINES, PROMPTS, st.text("abc\n", max_size=10))
+def test_whoever_edits_lines_shows_them_behind_prompts(
+    lines: list[str], prompt: str, answer: str
+) -> None:
+    """Of what the program says after the echo nothing is told to be echo."""
+    echo = "\n".join([lines[0], *(prompt + line for line in lines[1:])]) + "\n"
+    size = echo_size(echo + answer, "".join(f"{line}\n" for line in lines))
+    assert len(lines[0]) < size <= len(echo)
+
+
+@given(st.text(max_size=40), st.text(max_size=10))
+def test_without_an_echo_nothing_is_lost(output: str, typed: str) -> None:
+    first = typed.replace("\r", "\n").partition("\n")[0]
+    if not output.startswith(first) or not first:
+        assert echo_size(output, typed) == 0 or (not first and output.startswith("\n"))
+
+
+@given(st.text("ab>\n ", max_size=20), st.text("ab> ", max_size=4))
+def test_a_prompt_is_the_whole_of_the_last_line(output: str, prompt: str) -> None:
+    size = prompt_size(output, prompt)
+    if size:
+        assert output.split("\n")[-1] == prompt and size == len(prompt)
+    elif prompt:
+        assert output.split("\n")[-1] != prompt
