@@ -267,7 +267,14 @@ def rim_of(daemon: Daemon) -> Rim:
     limits = daemon.settings.limits
     links = daemon.links
     dispatcher = Dispatcher(
-        table(daemon), daemon.reserve, limits, log, spawning(daemon), links.hear, unready(daemon)
+        table(daemon),
+        daemon.reserve,
+        limits,
+        log,
+        spawning(daemon),
+        links.hear,
+        unready(daemon),
+        daemon.registry.get,
     )
     rim = Rim(dispatcher, limits, log, daemon.leave, links=links)
     daemon.facts.connections = lambda: len(rim.connections)

@@ -20,9 +20,10 @@ from haft_protocol.rpc import encode_error
 from haftd.caller import Caller
 from haftd.links import Link, Links
 
-from .dispatch import Answer, Batched, Cancel, Deferred, Dispatcher, Waiting
+from .dispatch import Dispatcher
 from .logs import Log
 from .outbox import Outbox
+from .replies import Answer, Batched, Cancel, Deferred, Reply, Waiting
 from .wire import Gone, Pace, Wire
 
 __all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "start_connection"]
@@ -255,16 +256,22 @@ class Connection:
         self._nursery.start_soon(self._wait, waiting, scope, batch)
 
     async def _wait(self, waiting: Waiting, scope: trio.CancelScope, batch: Batched | None) -> None:
-        reply: bytes | None = None
+        dispatcher = self._rim.dispatcher
+        answer: Reply | None = None
         try:
             with scope:
-                reply = await self._rim.dispatcher.finish(waiting)
+                answer = await dispatcher.finish(waiting)
             if scope.cancelled_caught:
-                reply = waiting.cancelled()
+                answer = waiting.cancelled()
             if waiting.id is not None:
                 self._forget(waiting.key, scope)
+            reply: bytes | None = None
             if batch is not None:
-                reply = batch.settle(waiting, reply)
+                batch.settle(waiting, answer)
+                if batch.settled:
+                    reply = dispatcher.join(batch.slots, batch.encoded)
+            elif answer is not None:
+                reply = dispatcher.encode(answer)
             if reply is not None:
                 await self._send(reply)
         finally:

@@ -12,22 +12,19 @@ from __future__ import annotations
 import inspect
 import secrets
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-import trio
 from oslash.either import Left, Right
 
 from haft_protocol.errors import (
     RpcError,
     internal,
-    invalid_request,
     limit_exceeded,
     method_not_found,
     not_authorized,
-    request_cancelled,
 )
 from haft_protocol.methods import LimitsResult, SpawnParams
 from haft_protocol.rpc import (
@@ -44,7 +41,23 @@ from haft_protocol.rpc import (
 )
 from haftd.caller import Caller
 
+from .core.portions import Find, portion
 from .logs import Log
+from .replies import (
+    CANCELS,
+    Answer,
+    Batched,
+    Cancel,
+    Deferred,
+    Item,
+    Ready,
+    Reply,
+    Slot,
+    Waiting,
+    key_of,
+    read_cancel,
+    shows_bytes,
+)
 from .verbs.base import Later, Verb
 
 with warnings.catch_warnings():
@@ -54,91 +67,9 @@ with warnings.catch_warnings():
     from jsonrpcserver.request import Request as Call
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
-__all__ = ["Answer", "Batched", "Cancel", "Deferred", "Dispatcher", "Waiting"]
-
-CANCEL = "$/cancelRequest"
-
-
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """A request whose answer waits: `id` as it came (`None`: a notification), `key` its value."""
-
-    id: bytes | None
-    key: object
-    method: str
-    later: Later
-
-    def cancelled(self) -> bytes | None:
-        """The reply when the caller cancelled it."""
-        return None if self.id is None else encode_error(self.id, request_cancelled())
-
-
-@dataclass(slots=True)
-class Batched:
-    """A batch with members that wait: replies in request order, `None` where there is none."""
-
-    slots: list[bytes | Waiting | None]
-    cancels: list[Cancel]
-    _left: int = 0
-
-    def __post_init__(self) -> None:
-        self._left = sum(isinstance(slot, Waiting) for slot in self.slots)
-
-    def settle(self, waiting: Waiting, reply: bytes | None) -> bytes | None:
-        """Put one reply in its place; the whole reply, if there is one, after the last."""
-        self.slots[self.slots.index(waiting)] = reply
-        self._left -= 1
-        replies = [slot for slot in self.slots if isinstance(slot, bytes)]
-        return join_batch(replies) if replies and not self._left else None
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """The caller no longer wants the answer to the requests with this id."""
-
-    key: object
-
-
-Ready = Callable[[], Awaitable[None]]
-_Item = Request | Incoming | Invalid
-
-
-@dataclass(slots=True, eq=False)
-class Deferred:
-    """A batch that cannot be decided before all of `waits` were awaited; then it is to be resumed."""
-
-    items: Sequence[_Item]
-    waits: list[Ready]
-
-    def withdraw(self, key: object) -> None:
-        """The caller no longer wants the answer to the requests of it with this id."""
-        self.items = [
-            Invalid(request_cancelled(), one.id)
-            if isinstance(one, Request) and one.id is not None and _key(one) == key
-            else one
-            for one in self.items
-        ]
-
-    async def ready(self) -> None:
-        """Return when it can be decided."""
-        async with trio.open_nursery() as nursery:
-            for wait in self.waits:
-                nursery.start_soon(wait)
-
-
-Answer = bytes | Waiting | Batched | Deferred | Cancel | None
-
+__all__ = ["Dispatcher"]
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
-
-
-def _key(request: Request) -> object:
-    """The id as a value; None where there is none."""
-    return None if request.id is None else msgspec.json.decode(request.id)
-
-
-class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    id: int | str | None
 
 
 class _Signature(inspect.Signature):
@@ -197,6 +128,10 @@ def _always_ready(method: str, params: object) -> Ready | None:
     return None
 
 
+def _nothing_found(session: str, id: str, generation: int) -> None:
+    """No handle is known."""
+
+
 def _nobody_asked(caller: Caller, reply: Incoming) -> None:
     """Nobody asks this daemon's clients anything."""
 
@@ -206,7 +141,7 @@ class Dispatcher:
     """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
     `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
     requests of ours. `unready` says what is to be awaited before a method with these params can be
-    decided; a verb sees to that itself, but a batch's spawns are decided together."""
+    decided; a verb sees to that itself, but a batch's spawns are decided together. `find` gives the handle of a result that has to be cut."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
@@ -217,6 +152,7 @@ class Dispatcher:
     )
     hear: Callable[[Caller, Incoming], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
+    find: Find = _nothing_found
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -234,7 +170,8 @@ class Dispatcher:
         if isinstance(read, Single):
             item = read.item
             if isinstance(item, Request):
-                return self._request(caller, item, room)
+                answer = self._request(caller, item, room)
+                return self.encode(answer) if isinstance(answer, Reply) else answer
             return self._unasked(caller, item)
         if isinstance(read, Batch):
             spawns, waits = self._spawns(caller, read.items)
@@ -248,8 +185,8 @@ class Dispatcher:
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)
 
-    async def finish(self, waiting: Waiting) -> bytes | None:
-        """Wait for the answer of `waiting` and encode it; raises nothing but a cancellation."""
+    async def finish(self, waiting: Waiting) -> Reply | None:
+        """Wait for the answer of `waiting`; raises nothing but a cancellation."""
         error: RpcError | None = None
         result: object = None
         try:
@@ -258,14 +195,43 @@ class Dispatcher:
             error = refused
         except Exception as fault:
             error = self._fail(waiting.method, fault)
-        return self._encode(waiting.id, waiting.method, result, error)
+        return None if waiting.id is None else Reply(waiting.id, waiting.method, result, error)
+
+    def encode(self, reply: Reply) -> bytes:
+        """The reply as it is sent."""
+        error = reply.error
+        if error is None:
+            try:
+                return encode_reply(reply.id, reply.result)
+            except Exception as fault:
+                error = self._fail(reply.method, fault)
+        return encode_error(reply.id, error)
+
+    def join(self, slots: Sequence[Slot], encoded: frozenset[int]) -> bytes | None:
+        """All the replies of a batch as one, none of them too long beside the others; `None` where
+        there is no reply."""
+        told = [
+            (at, slot)
+            for at, slot in enumerate(slots)
+            if isinstance(slot, Reply) and slot.error is None
+        ]
+        results = portion([(reply.result, at in encoded) for at, reply in told], self.find)
+        cut = {at: result for (at, _), result in zip(told, results, strict=True)}
+        replies = [
+            self.encode(replace(slot, result=cut[at]) if at in cut else slot)
+            if isinstance(slot, Reply)
+            else slot
+            for at, slot in enumerate(slots)
+            if isinstance(slot, bytes | Reply)
+        ]
+        return join_batch(replies) if replies else None
 
     def _request(
         self, caller: Caller, request: Request, room: int, params: object = None
-    ) -> bytes | Waiting | Cancel | None:
+    ) -> Reply | bytes | Waiting | Cancel | None:
         name = request.method
-        if name == CANCEL:
-            return self._cancel(request)
+        if name in CANCELS:
+            return read_cancel(request)
         error: RpcError | None = None
         result: object = None
         try:
@@ -282,8 +248,8 @@ class Dispatcher:
         except Exception as fault:
             error = self._fail(name, fault)
         if type(result) is Later:
-            return Waiting(request.id, _key(request), name, result)
-        return self._encode(request.id, name, result, error)
+            return Waiting(request.id, key_of(request), name, result)
+        return None if request.id is None else Reply(request.id, name, result, error)
 
     def _call(self, caller: Caller, name: str, params: object) -> object:
         """Have jsonrpcserver call the verb; returns what it returned, or raises `RpcError`."""
@@ -300,18 +266,6 @@ class Dispatcher:
             raise RpcError.received(error.code, error.message, error.data)
         return result._value.result
 
-    def _encode(
-        self, id_: bytes | None, name: str, result: object, error: RpcError | None
-    ) -> bytes | None:
-        if id_ is None:
-            return None
-        if error is None:
-            try:
-                return encode_reply(id_, result)
-            except Exception as fault:
-                error = self._fail(name, fault)
-        return encode_error(id_, error)
-
     def _fail(self, name: str, fault: Exception) -> RpcError:
         incident = secrets.token_hex(6)
         self.log.error("verb failed", incident=incident, method=name[:64], exc_info=fault)
@@ -324,20 +278,12 @@ class Dispatcher:
         self.hear(caller, item)
         return None
 
-    def _cancel(self, request: Request) -> bytes | Cancel | None:
-        try:
-            if request.id is not None:
-                raise invalid_request(f"`{CANCEL}` is a notification, leave its own `id` out")
-            return Cancel(read_params(request.params, _CancelParams, CANCEL).id)
-        except RpcError as error:
-            return self._encode(request.id, CANCEL, None, error)
-
     def _batch(
-        self, caller: Caller, items: Sequence[_Item], spawns: _Spawns, room: int
+        self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int
     ) -> bytes | Batched | None:
         """Spawns take their ids before anything runs; then they start, then all others, in order."""
         clash = self._clash(caller, spawns)
-        slots: list[bytes | Waiting | None] = [None] * len(items)
+        slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
         first = [at for at in range(len(items)) if at in spawns]
         for at in first + [at for at in range(len(items)) if at not in spawns]:
@@ -346,7 +292,7 @@ class Dispatcher:
                 slots[at] = self._unasked(caller, item)
             elif clash is not None:
                 error = clash.get(at) or clash[-1]
-                slots[at] = self._encode(item.id, item.method, None, error)
+                slots[at] = None if item.id is None else encode_error(item.id, error)
             else:
                 answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
                 if isinstance(answer, Cancel):
@@ -354,12 +300,16 @@ class Dispatcher:
                 else:
                     room -= isinstance(answer, Waiting)
                     slots[at] = answer
+        encoded = frozenset(
+            at
+            for at, item in enumerate(items)
+            if isinstance(item, Request) and not isinstance(slots[at], bytes) and shows_bytes(item)
+        )
         if cancels or any(isinstance(slot, Waiting) for slot in slots):
-            return Batched(slots, cancels)
-        replies = [slot for slot in slots if isinstance(slot, bytes)]
-        return join_batch(replies) if replies else None
+            return Batched(slots, cancels, encoded)
+        return self.join(slots, encoded)
 
-    def _spawns(self, caller: Caller, items: Sequence[_Item]) -> tuple[_Spawns, list[Ready]]:
+    def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
         """The spawns of a batch whose params are right, by place, with the params as they were
         given; a wrong one fails by itself. And what has to be awaited before they can be told."""
         found: _Spawns = {}

@@ -11,7 +11,7 @@ import trio
 from haft_protocol.errors import RpcError
 from haftd import dispatch
 from haftd.caller import Caller
-from haftd.dispatch import Batched, Cancel, Waiting
+from haftd.replies import Batched, Cancel, Waiting
 from haftd.verbs.base import Later
 from tests.rim.rig import Rig, batch, notification, request
 
@@ -125,7 +125,7 @@ def test_a_batch_cancels_what_it_holds(rig: Rig) -> None:
 def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:
     found = answer(rig, batch(*(request("wait", n, name="x") for n in range(4))), room=2)
     assert [isinstance(slot, Waiting) for slot in found.slots] == [True, True, False, False]
-    assert plain(found.slots[3])["error"]["data"]["limit"] == "max_in_flight"
+    assert found.slots[3].error.data["limit"] == "max_in_flight"
 
 
 def test_a_reserve_that_fails_fails_the_batch(rig: Rig) -> None:
@@ -149,7 +149,8 @@ async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> 
         return object()
 
     reply = await rig.rim.dispatcher.finish(Waiting(b"1", 1, "m", Later(run)))
-    assert plain(reply)["error"]["code"] == -32603
+    assert reply is not None
+    assert plain(rig.rim.dispatcher.encode(reply))["error"]["code"] == -32603
 
 
 def test_a_websocket_says_hello_first(rig: Rig) -> None:

@@ -183,6 +183,11 @@ class Handle:
         return self._state is State.STOPPED
 
     @property
+    def is_output(self) -> bool:
+        """Whether the text that it ended with is what it printed, and not what its tool made of it."""
+        return self.raw or (self.ended_by is not None and self.ended_by.by != "exit")
+
+    @property
     def started_at(self) -> float:
         """When its id was taken, in seconds since the epoch."""
         return self.started_at_wall
@@ -324,8 +329,7 @@ class Handle:
         while more may come."""
         if not self.stopped or not self.output_complete:
             return None
-        by_itself = self.ended_by is None or self.ended_by.by == "exit"
-        return save(self.spool, None if self.raw or not by_itself else self.result)
+        return save(self.spool, None if self.is_output else self.result)
 
     # --- who waits --------------------------------------------------------------------------
 

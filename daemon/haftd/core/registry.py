@@ -246,6 +246,12 @@ class Registry:
             raise handle_not_found(id, session, expired=(session, id) in self._used)
         return handle
 
+    def get(self, session: str, id: str, generation: int) -> Handle | None:
+        """Return the handle of just this use, if it is still there."""
+        shelf = self._by_session.get(session)
+        handle = None if shelf is None else shelf.handles.get(id)
+        return None if handle is None or handle.generation != generation else handle
+
     def list(self, session: str | None = None) -> builtins.list[Handle]:
         """Return the handles of a session, or all, the longest known first."""
         if session is not None:

@@ -1,0 +1,125 @@
+"""What each member of a batch may say, so that all of them together fit into a model's window.
+
+Rules: the longest texts are cut first, down to one length for all that are cut; what is shorter
+stays as it is. What stands for the missing bytes counts, too. A stopped handle's cut is said in
+`truncated`, with the file that has all of it; a live one's in `omitted`, to be read again by `cursor`.
+The replies that came in are not changed. Section 5, "Batches".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from haft_protocol.states import Pending, Running, Stopped, Waiting
+
+from .handles import Handle
+from .text import cut_text, left_out
+
+__all__ = ["BUDGET", "Find", "level", "portion"]
+
+BUDGET = 2 * 1024 * 1024
+"""Bytes of text in the replies of one batch."""
+
+_LINE = len(left_out(1 << 62).encode())
+
+Find = Callable[[str, str, int], Handle | None]
+"""The handle of this session, id and generation, if it is still there."""
+
+_STATES = (Pending, Running, Waiting, Stopped)
+
+
+def portion(
+    results: Sequence[tuple[object, bool]], find: Find, budget: int = BUDGET
+) -> list[object]:
+    """Return the results of a batch, cut where all of them are too much. Beside each stands whether
+    its `content` is bytes in base64, which half of would be nothing."""
+    sizes = [
+        _size(text)
+        for result, is_bytes in results
+        for state in _states(result)
+        for text in _texts(state, is_bytes).values()
+    ]
+    if sum(sizes) <= budget:
+        return [result for result, _ in results]
+    most = level(sizes, budget)
+    cut: list[object] = []
+    for result, is_bytes in results:
+        if not any(_states(result)):
+            cut.append(result)
+            continue
+        told = msgspec.to_builtins(result)
+        for state in _states(told):
+            for field, text in _texts(state, is_bytes).items():
+                if _size(text) > most:
+                    _shorten(state, field, text, max(0, most - _LINE), find)
+        cut.append(told)
+    return cut
+
+
+def level(sizes: Sequence[int], budget: int) -> int:
+    """Return the most that each may have, so that all of them have at most `budget`."""
+    left, most = budget, 0
+    for at, size in enumerate(ordered := sorted(sizes)):
+        most = left // (len(ordered) - at)
+        if size > most:
+            return most
+        left -= size
+    return ordered[-1] if ordered else most
+
+
+def _states(result: object) -> Iterator[Any]:
+    """The handle states in a result: it is one, or has a list of them."""
+    if isinstance(result, _STATES) or (isinstance(result, dict) and "generation" in result):
+        yield result
+        return
+    for field in ("completed", "pending", "handles"):
+        rows = result.get(field) if isinstance(result, dict) else getattr(result, field, None)
+        if isinstance(rows, list | tuple):
+            for row in rows:
+                yield from _states(row)
+
+
+def _texts(state: Any, is_bytes: bool) -> dict[str, str]:
+    """What a state says at length."""
+    found: dict[str, str] = {}
+    for field in ("result",) if is_bytes else ("result", "content"):
+        text = state.get(field) if isinstance(state, dict) else getattr(state, field, None)
+        if isinstance(text, str):
+            found[field] = text
+    return found
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find) -> None:
+    before = state.get("omitted", 0)
+    told = state.get("truncated")
+    missing = before if told is None else told["bytes"] - told["kept"]
+    shorter, whole, kept = cut_text(text, size)
+    lost = whole - kept
+    line = left_out(missing)
+    if missing and line in text and line not in shorter:
+        # Both stretches are one now, and the line between them is no part of what was printed.
+        lost -= len(line.encode())
+        shorter = shorter.replace(left_out(whole - kept), left_out(lost + missing), 1)
+        whole -= len(line.encode())
+    state[field] = shorter
+    handle = find(state["session"], state["id"], state["generation"])
+    if state["state"] != "stopped" or (handle is not None and handle.is_output):
+        state["omitted"] = before + lost
+    if state["state"] == "stopped":
+        saved = None if handle is None else handle.save()
+        if told is None:
+            told = {"bytes": whole, "kept": whole}
+        state["truncated"] = {
+            "bytes": told["bytes"],
+            "kept": told["kept"] - lost,
+            "path": None if saved is None else saved.path,
+        }
+        if saved is not None and saved.omitted:
+            state["truncated"]["omitted"] = saved.omitted

@@ -1,0 +1,142 @@
+"""All the replies of a batch together say so much at most; the long ones give way, evenly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.methods import AwaitResult
+from haft_protocol.states import EndedBy, Exit
+from haftd.core.handles import Handle
+from haftd.core.portions import level, portion
+from haftd.core.spool import Budget, Spool
+from haftd.host.spoolfolder import SpoolFolder
+
+Sizes = st.lists(st.integers(0, 10_000), max_size=40)
+
+
+@given(Sizes, st.integers(0, 60_000))
+def test_what_is_cut_is_cut_to_one_length_and_what_is_shorter_is_whole(
+    sizes: list[int], budget: int
+) -> None:
+    most = level(sizes, budget)
+    kept = [min(size, most) for size in sizes]
+    if sum(sizes) <= budget:
+        assert kept == sizes
+    else:
+        assert sum(kept) <= budget < sum(kept) + len(sizes), "as much as there is room for"
+
+
+class Shelf:
+    """Handles that have stopped, and a folder for what is saved of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = SpoolFolder(folder, "home", lambda: False)
+        self.handles: list[Handle] = []
+
+    def add(self, text: str, *, code: int = 0, result: str | None = None) -> Handle:
+        spool = Spool(1 << 20, 1 << 24, self._folder.open, Budget(1 << 30))
+        spool.folder = self._folder
+        name = f"h{len(self.handles)}"
+        handle = Handle(id=name, tool="t", session="s", generation=1, spool=spool, now=0.0)
+        handle.start(0.0)
+        handle.emit(text.encode(), 0.0)
+        by, exit = EndedBy("exit"), Exit(code=code)
+        handle.end(1.0, by=by, complete=True, result=result, raw=result is None, exit=exit)
+        self.handles.append(handle)
+        return handle
+
+    def find(self, session: str, id: str, generation: int) -> Handle | None:
+        return next((one for one in self.handles if one.id == id), None)
+
+    def told(self, results: list[object], budget: int) -> list[Any]:
+        made = portion([(one, False) for one in results], self.find, budget)
+        return [json.loads(msgspec.json.encode(one)) for one in made]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {n}\n" for n in range(count))
+
+
+def seen(handle: Handle, max_bytes: int = 1 << 20) -> object:
+    return handle.view(2.0, max_bytes=max_bytes)
+
+
+def test_what_fits_is_the_very_same(shelf: Shelf) -> None:
+    results: list[object] = [seen(shelf.add(lines(100))), {"x": 1}, "text", None]
+    assert portion([(one, False) for one in results], shelf.find) == results
+
+
+def test_the_longest_gives_way_and_says_where_all_of_it_is(shelf: Shelf) -> None:
+    long, short = lines(2_000), lines(10)
+    first, second = shelf.told([seen(shelf.add(long)), seen(shelf.add(short))], 4_000)
+    assert second["result"] == short and "truncated" not in second
+    assert len(first["result"]) + len(short) <= 4_000
+    cut = first["truncated"]
+    assert cut["bytes"] == len(long) and cut["kept"] + first["omitted"] == len(long)
+    assert f"… {first['omitted']} bytes left out …\n" in first["result"]
+    assert Path(cut["path"]).read_text() == long
+
+
+def test_what_was_cut_before_has_one_line_for_all_that_is_missing(shelf: Shelf) -> None:
+    long = lines(2_000)
+    (state,) = shelf.told([seen(shelf.add(long), 10_000)], 1_000)
+    assert state["result"].count("left out") == 1 and len(state["result"].encode()) <= 1_000
+    assert f"… {state['omitted']} bytes left out …\n" in state["result"]
+    kept = len(state["result"].replace(f"… {state['omitted']} bytes left out …\n", ""))
+    assert kept + state["omitted"] == len(long) and state["truncated"]["kept"] == kept
+
+
+def test_what_a_failure_printed_and_what_an_await_brings_count_as_well(shelf: Shelf) -> None:
+    failed = seen(shelf.add(lines(500), code=1))
+    done = AwaitResult(completed=(seen(shelf.add(lines(500))),), pending=())  # type: ignore[arg-type]
+    first, second = shelf.told([failed, done], 2_000)
+    assert first["error"] and first["truncated"]["path"] and len(first["content"]) <= 1_000
+    (inner,) = second["completed"]
+    assert inner["truncated"]["path"] and len(inner["result"]) <= 1_000
+
+
+def test_a_reply_that_is_a_mapping_already_is_cut_and_not_changed_in_place(shelf: Shelf) -> None:
+    given: dict[str, Any] = msgspec.to_builtins(seen(shelf.add(lines(500)))) | {"call_id": "c"}
+    (state,) = shelf.told([given], 1_000)
+    assert state["call_id"] == "c" and state["truncated"] and "truncated" not in given
+
+
+def test_a_result_that_a_tool_made_loses_no_output(shelf: Shelf) -> None:
+    (state,) = shelf.told([seen(shelf.add("{}", result="é" * 2_000))], 1_000)
+    assert "omitted" not in state and state["truncated"]["bytes"] == 4_000
+    assert Path(state["truncated"]["path"]).read_text("utf-8") == "é" * 2_000
+
+
+def test_what_runs_says_by_its_count_that_it_was_cut(shelf: Shelf) -> None:
+    spool = Spool(1 << 20, 0, None, Budget(0))
+    handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    handle.emit(lines(500).encode(), 0.0)
+    (state,) = shelf.told([handle.view(1.0)], 1_000)
+    assert state["state"] == "running" and "truncated" not in state
+    assert state["omitted"] > 0 and len(state["content"]) <= 1_000
+    assert state["cursor"] == len(lines(500))
+
+
+def test_half_of_bytes_in_base64_is_nothing(shelf: Shelf) -> None:
+    raw = shelf.add(lines(500), code=1).view(2.0, view="raw")
+    assert portion([(raw, True)], shelf.find, 100) == [raw]
+
+
+def test_a_handle_that_is_gone_costs_the_path_alone(shelf: Shelf) -> None:
+    state = seen(shelf.add(lines(500)))
+    shelf.handles.clear()
+    (told,) = shelf.told([state], 1_000)
+    assert told["truncated"]["path"] is None and told["truncated"]["kept"] < 1_000
