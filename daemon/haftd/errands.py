@@ -23,7 +23,7 @@ from haftd.tools.resolve import CallContext
 
 __all__ = ["Errands", "Failed"]
 
-_MOST_AT_ONCE = 8
+_MOST_AT_ONCE = 32
 
 
 @dataclass(slots=True)
