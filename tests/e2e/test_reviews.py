@@ -46,6 +46,11 @@ TOOLS = "".join(
         definition("brief", _RAW, 'result = "ask"\nlimits = { wall_s = 0.3 }'),
         definition("says", _OUTCOME, 'result = "ask"'),
         definition("quiet", _OUTCOME, 'result = "skip"'),
+        definition(
+            "noted",
+            _RAW,
+            'result = "ask"\nnotify = { on_content = true, patterns = { it = "can.*" } }',
+        ),
         definition("either", _RAW, 'result = "ask"\nruntime = "{{ tool.arguments.runtime }}"')
         + 'parameters.runtime = { enum = ["pty", "stdio"], default = "stdio" }\n',
     ]
@@ -405,6 +410,24 @@ def test_nothing_is_seen_while_it_runs_nor_while_it_is_reviewed(join: Join) -> N
     while (pushed_state := other.told("handle/state")["params"])["state"] != "stopped":
         assert CANARY not in json.dumps(pushed_state)
     assert pushed_state["review"] == "allowed"
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+def test_no_notice_tells_of_its_output_before_the_word(join: Join, decision: str) -> None:
+    host, other = join(able=False), join("other", able=False)
+    other.call("subscribe", events=["notification"])
+    host.call("spawn", tool="noted", id="h", args={"script": PRINT}, wait="none")
+    found = host.one_waiting()
+    assert host.call("notifications/drain") == {"notifications": []}
+    host.decide(found, decision)
+    end = "tool.stopped" if decision == "allow" else "tool.failed"
+    told = [other.told("session/notification")["params"]]
+    while told[-1]["kind"] != end:
+        told.append(other.told("session/notification")["params"])
+    if decision == "deny":
+        assert [one["kind"] for one in told] == [end] and CANARY not in json.dumps(told)
+    else:
+        until(lambda: CANARY in json.dumps(host.call("notifications/drain")), "the match")
 
 
 def test_what_is_denied_of_a_spawned_one_is_its_error(join: Join) -> None:
