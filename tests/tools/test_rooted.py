@@ -235,6 +235,13 @@ def test_a_key_that_would_take_long_is_not_read(desk: Desk, text: str) -> None:
     assert "a key of more than 64 parts" in desk.said()["a.toml"]
 
 
+@pytest.mark.parametrize("form", ["tools", "conversation.tools"])
+def test_a_file_of_very_many_tools_is_not_read(desk: Desk, form: str) -> None:
+    desk.write("a.toml", "".join(f"[{form}.t{n}]\ncommand = 'a'\n" for n in range(129)))
+    desk.grant()
+    assert "more than 128 tools" in desk.said()["a.toml"]
+
+
 def test_a_name_that_nobody_speaks_of_is_simply_not_there(desk: Desk) -> None:
     desk.write("a.toml", '[tools.x-y]\ncommand = "a"\nsummary = "axe"\n')
     assert desk.refused("nothing").code == -32003

@@ -179,3 +179,30 @@ def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
 def test_what_a_definition_may_make_is_what_the_kernel_takes() -> None:
     """Definitions and Linux are rooms that do not know each other: this holds their figures equal."""
     assert MAX_ARGUMENT == program.LONGEST_WORD
+
+
+LONG = "+1" * 30_000
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ tool" + LONG + " }}",
+        "{{ " + "not " * 15_000 + "tool }}",
+        "{% if tool %}" + "{% elif tool %}" * 10_000 + "{% endif %}",
+        "{% set x = 1" + LONG + " %}",
+        '{% raw %}{{ "{% endraw %}{{ "}}" ~ 1' + LONG + " }}",
+        '{%-raw-%}{{ "{% endraw %}{{ "}}" ~ 1' + LONG + " }}",
+        '{# {{ " #}{{ "}}" ~ 1' + LONG + " }}",
+        "{{ tool" + LONG,
+    ],
+)
+def test_a_template_that_would_go_too_deep_is_refused_and_not_parsed(source: str) -> None:
+    """What parses it would end the process."""
+    with pytest.raises(BadTemplate, match=r"longer than|more than"):
+        check(source)
+
+
+def test_a_long_text_with_many_templates_is_no_long_expression() -> None:
+    check("{{ tool.name }} {# " + "x" * 3000 + " #}" + " more" * 1000)
+    check("{% if tool %}{{ tool }}{% endif %}" * 200)

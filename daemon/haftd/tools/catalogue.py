@@ -39,7 +39,7 @@ _Layers = list[Layer]
 _Tools = list[Tool]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
-_MOST_ROOTS = 64
+_MOST_ROOTS = 32
 """Roots that are remembered; one that was not asked about for long is read again."""
 
 

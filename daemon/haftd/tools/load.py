@@ -24,7 +24,7 @@ from .document import Document
 from .merging import merge
 from .selfdescribed import marked
 
-__all__ = ["Layer", "layers_of", "merged", "tools_of"]
+__all__ = ["Layer", "layers_of", "merged", "tables", "tools_of"]
 
 _FORMS = (("tools",), ("conversation", "tools"))
 
@@ -50,10 +50,8 @@ def layers_of(
 ) -> Iterator[Layer]:
     """The definitions of a file; what is wrong goes to `problems`."""
     for form in _FORMS:
-        table: Any = document.data
-        for key in form:
-            table = table.get(key, {}) if isinstance(table, dict) else None
-        if not isinstance(table, dict):
+        table = _table(document, form)
+        if table is None:
             problems.append(document.problem(form, "it must be a table of tools"))
             continue
         for name, values in table.items():
@@ -63,6 +61,20 @@ def layers_of(
             if not any(fatal for _, fatal in found):
                 known = {key: value for key, value in values.items() if key in fields.READERS}
                 yield Layer(name, form, document, known, packed)
+
+
+def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
+    """The table of that name, empty where there is none; None where it is no table."""
+    table: Any = document.data
+    for key in form:
+        table = table.get(key, {}) if isinstance(table, dict) else None
+    return table if isinstance(table, dict) else None
+
+
+def tables(document: Document) -> Iterator[dict[str, Any]]:
+    """The tables of a file in which its definitions are, unread."""
+    for form in _FORMS:
+        yield _table(document, form) or {}
 
 
 def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:

@@ -20,7 +20,7 @@ from haft_protocol.trust import FileState
 from .approving import mode_of, stricter, stricter_mode
 from .definition import Tool
 from .document import Document, Unreadable, parse, problem
-from .load import Layer, layers_of, merged, tools_of
+from .load import Layer, layers_of, merged, tables, tools_of
 from .offer import Offer
 from .roots import Folder, Found, Refused
 from .trust import TrustedFile
@@ -28,6 +28,7 @@ from .trust import TrustedFile
 __all__ = ["Own", "Reading", "Rooted", "own_of", "state_of", "understand"]
 
 _MOST_DOTS = 64
+_MOST_TOOLS = 128
 _MOST_FORMER = 256
 _NAME = "A-Za-z0-9_-"
 
@@ -78,7 +79,10 @@ def _document(found: Found) -> Document:
         key = line.partition("=")[0] if "=" in line or line.lstrip()[:1] == "[" else ""
         if key.count(".") > _MOST_DOTS:
             raise Unreadable(f"it has a key of more than {_MOST_DOTS} parts", number)
-    return parse(text, found.path)
+    document = parse(text, found.path)
+    if sum(len(one) for one in tables(document)) > _MOST_TOOLS:
+        raise Unreadable(f"it defines more than {_MOST_TOOLS} tools")
+    return document
 
 
 def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:

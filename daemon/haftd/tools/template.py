@@ -15,6 +15,7 @@ No message of this room shows a value.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -65,6 +66,11 @@ _KNOWN = frozenset(
         "joiner",
     }
 )
+
+
+_LONGEST_SPAN = 2_000
+_MOST_STATEMENTS = 500
+_RAW = re.compile(r"\{%[-+]?\s*raw\b")
 
 
 class BadTemplate(ValueError):
@@ -247,6 +253,7 @@ def check(source: str) -> None:
     """Raise `BadTemplate` when the template cannot be parsed or names what it cannot know."""
     if "{" not in source:
         return
+    _refuse_too_deep(source)
     try:
         names = _PLAIN.undeclared_variables_in_str(source)
         minijinja.Environment().add_template("it", source)
@@ -254,6 +261,21 @@ def check(source: str) -> None:
         raise BadTemplate(_said(error)) from None
     if unknown := sorted(names - _KNOWN):
         raise BadTemplate(f"it names `{unknown[0]}`; a template knows `tool` and `context`")
+
+
+def _refuse_too_deep(source: str) -> None:
+    """What parses templates goes as deep as an expression, or a row of `elif`, is long: a second of
+    work at 15,000 steps, and the end of the process at some more."""
+    try:
+        spans = mark_spans(source)[1]
+    except BadWords:
+        spans = [source]
+    if _RAW.search(source):
+        spans = [source]  # braces within it open nothing
+    if any(len(span) > _LONGEST_SPAN and span[:2] != "{#" for span in spans):
+        raise BadTemplate(f"one of its expressions is longer than {_LONGEST_SPAN} characters")
+    if sum(span[:2] == "{%" for span in spans) > _MOST_STATEMENTS:
+        raise BadTemplate(f"it has more than {_MOST_STATEMENTS} statements")
 
 
 def check_expression(expression: str) -> None:
