@@ -115,39 +115,68 @@ def drive(daemon: RunningDaemon, folder: Path, runs: int) -> Section:
 
 def table(found: Mapping[str, Outcomes], note: str) -> Section:
     """A row a task and way, and the sums."""
-    columns = ["", "", "succeeded", "calls", "sleeps", "bytes read", "whole replies", "time"]
+    # fmt: off
+    columns = [
+        "", "", "succeeded", "calls", "sleeps", "bytes read", "share", "floor", "whole replies", "time",
+    ]
+    # fmt: on
     section = Section("Driving programs", note, columns)
-    sums: dict[str, list[_Cost]] = {}
-    for title, outcomes in found.items():
-        for way in (way for way in _WAYS if way in outcomes):
-            good = [one for one in outcomes[way] if one.wrong is None]
-            cost = _median(good or outcomes[way])
-            share = f"{len(good)} of {len(outcomes[way])}"
-            section.rows.append([title, way, share, *cost.cells()])
-            sums.setdefault(way, []).append(cost)
-            title = ""
-    for way, costs in sums.items():
-        first = "" if way in list(sums)[1:] else "all of them"
-        section.rows.append([first, way, "", *_Cost(*map(sum, zip(*costs, strict=True))).cells()])
+    costs = {
+        title: {way: _median(_good(outcomes[way])) for way in _WAYS if way in outcomes}
+        for title, outcomes in found.items()
+    }
+    for title, ways in costs.items():
+        tried = {
+            way: f"{sum(one.wrong is None for one in found[title][way])} of {len(found[title][way])}"
+            for way in ways
+        }
+        section.rows += _rows(title, ways, tried)
+    sums = {
+        way: _Cost(*map(sum, zip(*(one[way] for one in costs.values() if way in one), strict=True)))
+        for way in _WAYS
+        if any(way in one for one in costs.values())
+    }
+    section.rows += _rows("all of them", sums, dict.fromkeys(sums, ""))
     return section
+
+
+def _rows(title: str, ways: Mapping[str, _Cost], tried: Mapping[str, str]) -> list[list[str]]:
+    """The rows of one piece of work. Beside haft's bytes stands their share of the better of the
+    others', and which share of that nobody can leave out."""
+    better = min((cost.read for way, cost in ways.items() if way != "haft"), default=0)
+    rows: list[list[str]] = []
+    for way, cost in ways.items():
+        shares = ["", ""]
+        if way == "haft" and better:
+            shares = [f"{cost.read / better:.2f}", f"{cost.floor / better:.2f}"]
+        counts = [f"{count:,.0f}" for count in (cost.calls, cost.sleeps, cost.read)]
+        counts += [*shares, f"{cost.whole:,.0f}", spell(cost.seconds)]
+        rows.append(["" if rows else title, way, tried[way], *counts])
+    return rows
+
+
+def _good(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    return [one for one in outcomes if one.wrong is None] or outcomes
 
 
 class _Cost(NamedTuple):
     calls: float
     sleeps: float
     read: float
+    floor: float
     whole: float
     seconds: float
-
-    def cells(self) -> list[str]:
-        counts = [f"{count:,.0f}" for count in self[:-1]]
-        return [*counts, spell(self.seconds)]
 
 
 def _median(outcomes: Sequence[Outcome]) -> _Cost:
     costs = [
         _Cost(
-            one.account.calls, one.account.sleeps, one.account.read, one.account.whole, one.seconds
+            one.account.calls,
+            one.account.sleeps,
+            one.account.read,
+            one.account.floor,
+            one.account.whole,
+            one.seconds,
         )
         for one in outcomes
     ]
@@ -162,9 +191,11 @@ def _note(runs: int) -> str:
         f"The same work through haft, {tmux} and pexpect {pexpect.__version__}, {runs} times each, in "
         "turns; medians of the runs that succeeded, and their sums. What was done decides, checked alike "
         "for all. *calls*: requests to haft, runs of tmux, methods of pexpect that send or wait. *sleeps*: "
-        "pauses because a script cannot know when to go on. *bytes read*: of haft the output, screen "
-        "and prompt (where the output does not end with it) of each reply, of tmux the last capture of "
-        "each step, of pexpect `before` and `after`; "
+        "pauses because a script cannot know when to go on. *bytes read*: of haft the output (view `answer`: "
+        "without the echo of what was typed), screen and prompt of each reply, of tmux the last capture of "
+        "each step, of pexpect `before` and `after`; *share*: haft's of those of the better of the other "
+        "two; *floor*: the share of what the program itself says in the replies that are read, without "
+        "echo and prompts, which no way of driving it can leave out; "
         "`max_bytes` leaves out what need not be read beside haft's prompt, the others have to look at what "
         "they wait for. *whole replies*: haft's with all of their JSON. The build prints what looks like "
         "questions, and pauses: the others take it for one when a second has passed in silence, and the "

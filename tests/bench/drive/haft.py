@@ -1,7 +1,8 @@
 """Driving through haft: the wire, and nothing beside it.
 
 Rules: one connection to a daemon that runs. Calls wait as they do by themselves: on a terminal
-until the program reads its input or has ended. Nothing here sleeps.
+until the program reads its input or has ended. Nothing here sleeps. Where a script names no view it is
+`answer`: who drives a program knows what it has typed.
 """
 
 from __future__ import annotations
@@ -37,18 +38,25 @@ class Reply:
         return int(self.state["screen"]["revision"])
 
 
-def seen(state: dict[str, Any]) -> str:
-    """All of a state that speaks of the program: output, screen, prompt, result, error."""
+def said(state: dict[str, Any]) -> str:
+    """What the program says in a state: output, screen, result, error."""
     parts = [state.get("content", ""), state.get("result", "")]
     if "error" in state:
         parts += [state["error"]["message"], *state["error"].get("trace", ())]
     screen = state.get("screen", {})
     parts += screen.get("lines", ())
     parts += [f"{row} {text}" for row, text in screen.get("changed", {}).items()]
-    text = "\n".join(part for part in parts if part)
+    return "\n".join(part for part in parts if part)
+
+
+def seen(state: dict[str, Any]) -> str:
+    """All of a state that speaks of the program: what it says, and its prompt."""
+    text = said(state)
     prompt = (state.get("input_wanted") or {}).get("prompt", "")
     # A prompt that was just printed is read there.
-    return text if text.endswith(prompt) else f"{text}\n{prompt}".lstrip()
+    if text.endswith(prompt):
+        return text
+    return f"{text}{prompt}" if text.endswith("\n") or not text else f"{text}\n{prompt}"
 
 
 class Haft:
@@ -85,10 +93,10 @@ class Haft:
 
     def _call(self, method: str, **params: Any) -> Reply:
         self.account.calls += 1
-        answer = self._exchange(wires.message(method, id=self._id, **params))
+        answer = self._exchange(wires.message(method, id=self._id, **{"view": "answer"} | params))
         message = json.loads(answer)
         if "error" in message:
             raise RuntimeError(message["error"]["message"])
         reply = Reply(message["result"])
-        self.account.show(reply.text, len(answer))
+        self.account.show(reply.text, len(answer), said(reply.state))
         return reply

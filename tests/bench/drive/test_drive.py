@@ -12,7 +12,7 @@ from tests.running import RunningDaemon
 
 from .account import Account
 from .compare import Outcome, once, table
-from .haft import Haft, seen
+from .haft import Haft, said, seen
 from .task import Task
 from .tasks import TASKS
 
@@ -53,13 +53,20 @@ def test_all_that_speaks_of_the_program_counts_as_read() -> None:
 
 
 def test_the_medians_are_those_of_the_runs_that_succeeded() -> None:
-    done = [Outcome(None, 0.002, Account(calls=n, read=10, whole=20)) for n in (1, 2, 3)]
-    failed = Outcome("no", 99.0, Account(calls=99))
+    done = [Outcome(None, 0.002, Account(n, 0, 10, 20, 5)) for n in (1, 2, 3)]
+    failed = Outcome("no", 99.0, Account(calls=99, read=40))
     found = {"a task": {"haft": [*done, failed], "pexpect": [failed]}, "another": {"haft": done}}
     assert table(found, "").rows == [
-        ["a task", "haft", "3 of 4", "2", "0", "10", "20", "2 ms"],
-        ["", "pexpect", "0 of 1", "99", "0", "0", "0", "99.00 s"],
-        ["another", "haft", "3 of 3", "2", "0", "10", "20", "2 ms"],
-        ["all of them", "haft", "", "4", "0", "20", "40", "4 ms"],
-        ["", "pexpect", "", "99", "0", "0", "0", "99.00 s"],
+        ["a task", "haft", "3 of 4", "2", "0", "10", "0.25", "0.12", "20", "2 ms"],
+        ["", "pexpect", "0 of 1", "99", "0", "40", "", "", "0", "99.00 s"],
+        ["another", "haft", "3 of 3", "2", "0", "10", "", "", "20", "2 ms"],
+        ["all of them", "haft", "", "4", "0", "20", "0.50", "0.25", "40", "4 ms"],
+        ["", "pexpect", "", "99", "0", "40", "", "", "0", "99.00 s"],
     ]
+
+
+def test_the_floor_is_what_the_program_says_without_its_prompt() -> None:
+    account = Account()
+    state = {"content": "42\n", "input_wanted": {"kind": "key", "prompt": ">>> "}}
+    account.show(seen(state), 100, said(state))
+    assert (account.read, account.floor) == (len("42\n>>> "), len("42\n"))

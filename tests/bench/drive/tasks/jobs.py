@@ -34,11 +34,11 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 def _haft(haft: Haft) -> str:
     haft.spawn("shell", max_bytes=0)
-    haft.line("sh watch &")
+    haft.line("sh watch &", max_bytes=0)
     answer = haft.line("sh serve", pattern="listening.*\n").text
-    haft.keys("C-c")
+    haft.keys("C-c", max_bytes=0)
     answer += haft.line("jobs").text
-    haft.line("kill %1; wait")
+    haft.line("kill %1; wait", max_bytes=0)
     haft.line("exit", wait="stopped", max_bytes=0)
     return answer
 

@@ -34,7 +34,7 @@ def _prepare(folder: Path, draw: random.Random) -> None:
 
 def _haft(haft: Haft) -> str:
     haft.run(sys.executable, "-q", max_bytes=0)
-    haft.apply({"paste": _DEF}, max_bytes=60)
+    haft.apply({"paste": _DEF})
     answer = haft.line(_CALL).text
     haft.apply({"eof": True}, max_bytes=0)
     return answer
