@@ -320,9 +320,11 @@ def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path
 def test_a_stop_is_not_held_up_by_one_that_hangs(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b", "time.sleep(1000)")
     daemon, wire = serve(binary.defined("check"))
-    wire.start("tools/list")
+    number = wire.start("tools/list")
     until(lambda: len(binary.asked()) == 1, "it is asked")
-    assert daemon.stop(8) == 0
+    assert daemon.stop() == 0
+    (problem,) = wire.finish(number)["problems"]
+    assert "haftd is shutting down" in problem["message"]
 
 
 def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path) -> None:
@@ -336,3 +338,27 @@ def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path)
     daemon.kill9()
     daemon.start()
     until(lambda: not Path(f"/proc/{pid.read_text()}").exists(), "the next daemon has ended it")
+
+
+def test_a_program_of_a_root_is_asked_once_the_root_is_trusted(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """And whoever trusts it is told that it will be."""
+    binary = Binary(tmp_path / "b")
+    root = str(binary.path.parent)
+    folder = Path(root) / ".haft" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "a.toml").write_text(binary.defined("check") + "[tools.plain]\ncommand = 'true'\n")
+    _, wire = serve("")
+    assert "check" not in listed(wire, root=root)[0]
+    shown = wire.call("trust/show", root=root)
+    tools = {one["name"]: one for one in shown["files"][0]["tools"]}
+    assert tools["check"]["describes_itself"] and "describes_itself" not in tools["plain"]
+    assert binary.asked() == []
+    wire.call("trust/grant", root=root, digest=shown["digest"])
+    tools, problems = listed(wire, root=root)
+    assert problems == {} and tools["check"]["description"].startswith("Check.")
+    said = wire.call("tools/call", tool="check", arguments={"package": "p"}, root=root)["result"]
+    assert json.loads(said)["arguments"] == {"package": "p"}
+    assert "check" not in listed(wire)[0]
+    assert binary.asked() == [["schema", "check", root]]
