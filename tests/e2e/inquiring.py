@@ -50,6 +50,7 @@ class Client(Wire):
         self, daemon: RunningDaemon, name: str = "host", session: str = "s", *, able: bool = True
     ) -> None:
         super().__init__(daemon.socket)
+        self.session = session
         self.call(
             "initialize",
             client={"name": name},

@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.repository import make_repository, staged
 from tests.running import RunningDaemon
 from tests.wire import Framing, Wire
-
-FIRST = "".join(f"line {n}\n" for n in range(1, 41))
-
-
-def git(repo: Path, *args: str) -> str:
-    done = subprocess.run(
-        ["git", "-c", "user.name=t", "-c", "user.email=t@example.org", *args],
-        cwd=repo,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
 
 
 @pytest.fixture
 def repo(short_tmp: Path) -> Path:
-    """A repository whose one file has three hunks to stage."""
-    folder = short_tmp / "repo"
-    folder.mkdir()
-    git(folder, "init", "-q")
-    (folder / "poem.txt").write_text(FIRST)
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "first")
-    changed = FIRST.replace("line 2\n", "line two\n").replace("line 20\n", "line twenty\n")
-    (folder / "poem.txt").write_text(changed.replace("line 39\n", "line thirty-nine\n"))
-    return folder
-
-
-def staged(repo: Path) -> list[str]:
-    """The added lines of the index."""
-    diff = git(repo, "diff", "--cached", "-U0")
-    return [line[1:] for line in diff.splitlines() if line[:1] == "+" and line[:3] != "+++"]
+    return make_repository(short_tmp / "repo")
 
 
 def drive(repo: Path, call: Callable[..., dict[str, Any]]) -> None:

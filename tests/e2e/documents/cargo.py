@@ -1,0 +1,50 @@
+"""A stand-in for cargo, first in the path of the tools that call it, and these tools.
+
+Rules: it says what it does at once, and goes on when the test lets it: nothing hangs on time.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+__all__ = ["Cargo"]
+
+_CARGO = """#!/bin/sh
+case $1 in
+check) echo "    Checking $3 v0.1.0"; read go <"$GATES/check"; echo "ok, 0 warnings" ;;
+test) echo "running 2 tests"; read go <"$GATES/test"
+    echo "test reads ... ok"; echo "test writes ... FAILED"; exit 101 ;;
+esac
+"""
+
+_TOOL = """
+[tools.cargo_{what}]
+source = "local"
+stateful = true
+actions = ["spawn", "fetch", "abort"]
+output = "raw"
+command = ["cargo", "{what}", "--package", "{{{{ tool.arguments.package | default('jp_cli') }}}}"]
+env = {{ PATH = "{bin}:/usr/bin:/bin", GATES = "{gates}" }}
+parameters.package = {{ type = "string" }}
+"""
+
+
+class Cargo:
+    """The programs below `folder`, and the definitions of `cargo_check` and `cargo_test`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.gates = folder / "gates"
+        program = folder / "bin" / "cargo"
+        for one in (self.gates, program.parent):
+            one.mkdir()
+        program.write_text(_CARGO)
+        program.chmod(0o755)
+        self.tools = ""
+        for what in ("check", "test"):
+            os.mkfifo(self.gates / what)
+            self.tools += _TOOL.format(what=what, bin=program.parent, gates=self.gates)
+
+    def go_on(self, what: str) -> None:
+        """Let one go on; waits until it has come so far."""
+        (self.gates / what).write_text("go\n")

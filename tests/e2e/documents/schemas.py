@@ -1,0 +1,60 @@
+"""The schemas of the documents, and what haft's say beyond them.
+
+Rules: haft's may describe, may say that a variant is an object and closed, what an id looks like, and what
+`input` can be; it may let fetch and apply be told when and what to answer. Nothing else differs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.wire import Wire
+
+__all__ = ["ABORT", "APPLY", "FETCH", "adds", "spawning", "variants"]
+
+Schema = dict[str, Any]
+
+
+def _acting(action: str, **more: Schema) -> Schema:
+    return {
+        "properties": {"action": {"const": action}, "id": {"type": "string"}, **more},
+        "required": ["action", "id", *more],
+    }
+
+
+FETCH, ABORT = _acting("fetch"), _acting("abort")
+APPLY = _acting("apply", input={})
+
+
+def spawning(parameters: dict[str, Schema], *required: str) -> Schema:
+    """The document's variant for spawn, of a tool with these parameters."""
+    spawn = _acting("spawn")
+    return {
+        "properties": {**spawn["properties"], **parameters},
+        "required": [*spawn["required"], *required],
+    }
+
+
+def variants(host: Wire, tool: str) -> list[Schema]:
+    """The `oneOf` of a tool as it is listed."""
+    (listed,) = [one for one in host.call("tools/list")["tools"] if one["name"] == tool]
+    schema = listed["parameters"]
+    assert set(schema) == {"type", "oneOf"} and schema["type"] == "object"
+    assert listed["stateful"] is True
+    assert listed["actions"] == [one["properties"]["action"]["const"] for one in schema["oneOf"]]
+    found = schema["oneOf"]
+    assert isinstance(found, list)
+    return found
+
+
+def adds(ours: Schema, documents: Schema) -> set[str]:
+    """The properties that ours has besides; fails where it differs in anything else."""
+    assert ours["type"] == "object" and ours["additionalProperties"] is False
+    assert set(ours) == {"type", "properties", "required", "additionalProperties"}
+    assert ours["required"] == documents["required"]
+    for name, theirs in documents["properties"].items():
+        said = {key: word for key, word in ours["properties"][name].items() if key in theirs}
+        assert said == theirs
+        more = set(ours["properties"][name]) - set(theirs) - {"description"}
+        assert more == {"id": {"pattern"}, "input": {"anyOf"}}.get(name, set())
+    return set(ours["properties"]) - set(documents["properties"])
