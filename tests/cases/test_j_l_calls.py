@@ -1,0 +1,131 @@
+"""Cases of the groups J and L as an assistant meets them: through `tools/call`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cases.conftest import Desk, text
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+
+def params(desk: Desk, **arguments: Any) -> dict[str, Any]:
+    return {"session": desk.session, "tool": "run", "arguments": arguments}
+
+
+def call(desk: Desk, **arguments: Any) -> dict[str, Any]:
+    reply: dict[str, Any] = desk.wire.call("tools/call", **params(desk, **arguments))
+    return reply
+
+
+def sh(script: str) -> dict[str, Any]:
+    return {"argv": ["sh", "-c", script]}
+
+
+def test_RB_045_a_call_that_is_over_can_be_read_again_and_says_the_same(desk: Desk) -> None:
+    once = call(desk, **sh("echo hi; exit 5"))
+    assert (once["content"], once["exit"]) == ("hi\n", {"code": 5})
+    with desk.daemon.connect() as wire:
+        other = Desk(desk.daemon, wire, desk.session)
+        for one in (desk, other, desk):
+            again = call(one, action="fetch", id=once["id"])
+            assert (again["content"], again["exit"]) == ("hi\n", {"code": 5})
+            assert again["state"] == "stopped" and again["error"] == once["error"]
+
+
+def test_RB_046_fifty_spawns_and_their_reads_in_one_batch(desk: Desk) -> None:
+    """And the error of one of them cancels none of its neighbours."""
+    members = []
+    for number in range(50):
+        script = sh("sleep 0.2; echo ok")
+        members.append(params(desk, action="spawn", id=f"n{number}", **script))
+        members.append(
+            params(desk, action="fetch", id=f"n{number}", wait="stopped", view="all")
+            if number != 25
+            else params(desk, action="fetch", id="nobody")
+        )
+    desk.wire.send(
+        [
+            {"jsonrpc": "2.0", "id": at, "method": "tools/call", "params": one}
+            for at, one in enumerate(members)
+        ]
+    )
+    replies = desk.wire.receive()
+    assert [one["id"] for one in replies] == list(range(100))
+    wrong = [one for one in replies if "error" in one]
+    assert [(one["id"], one["error"]["code"]) for one in wrong] == [(51, -32001)]
+    reads = [one["result"] for one in replies[1::2] if "result" in one]
+    assert [text(one) for one in reads] == ["ok\n"] * 49
+
+
+def test_RB_047_who_lost_the_id_finds_its_work_and_ends_it_by_calls(desk: Desk) -> None:
+    call(desk, action="spawn", id="build", **sh("echo start; exec sleep 300"))
+    with desk.daemon.connect() as wire:
+        again = Desk(desk.daemon, wire, desk.session)
+        while (row := again.list()[0])["bytes"] < len("start\n"):
+            pass
+        assert row["state"] == "running" and "sleep 300" in row["command"]
+        found = call(again, action="fetch", id=row["id"], view="all")
+        assert found["content"] == "start\n" and found["tool"] == row["tool"] == "run"
+        assert call(again, action="abort", id=row["id"])["state"] == "stopped"
+
+
+def test_RB_048_a_call_about_what_a_crash_took_says_lost(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon().start()
+    desk = open_desk(daemon)
+    call(desk, action="spawn", id="x", argv=["sleep", "300"])
+    daemon.kill9()
+    desk = open_desk(daemon.start())
+    others = [call(desk, argv=["echo", "other"])["id"] for _ in range(20)]
+    assert "x" not in others and len(set(others)) == 20
+    state = call(desk, action="fetch", id="x")
+    assert state["ended_by"]["by"] == "lost" and "other" not in str(state)
+    with pytest.raises(Refused) as caught:
+        call(desk, action="apply", id="x", input="more")
+    assert caught.value.code == -32008
+
+
+def test_RB_049_calls_pile_up_to_a_bound_and_evict_nothing_that_runs(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon("[daemon]\nmax_handles_session = 2\nretain_stopped_max = 20\n").start()
+    desk = open_desk(daemon)
+    call(desk, action="spawn", id="old", argv=["sleep", "120"])
+    for _ in range(60):
+        call(desk, argv=["sh", "-c", "yes | head -c 300000"])
+    rows = desk.list()
+    assert len(rows) <= 21 and call(desk, action="fetch", id="old")["state"] == "running"
+    files = [one for one in (daemon.state / "haft" / "spool").iterdir() if one.is_file()]
+    assert len(files) <= 20, "what was cut is kept for as long as its handle, and no longer"
+    call(desk, action="spawn", id="b", argv=["sleep", "120"])
+    with pytest.raises(Refused) as caught:
+        call(desk, argv=["true"])
+    assert caught.value.code == -32009 and "max_handles_session" in caught.value.message
+
+
+def test_RB_058_a_call_that_runs_holds_up_no_other_and_ends_when_it_is_cancelled(
+    desk: Desk,
+) -> None:
+    wire = desk.wire
+    running = wire.start("tools/call", **params(desk, argv=["sleep", "60"]))
+    while not (rows := desk.list()):
+        pass
+    assert wire._kept == [], "it has not been answered, and held nobody up"
+    (row,) = rows
+    state = call(desk, action="abort", id=row["id"])
+    assert state["state"] == "stopped"
+    ended = wire.finish(running)
+    assert ended["ended_by"]["by"] == "abort" and ended["id"] == row["id"]
+    another = wire.start("tools/call", **params(desk, argv=["sleep", "60"]))
+    while len(desk.list()) < 2:
+        pass
+    wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": another}})
+    with pytest.raises(Refused) as caught:
+        wire.finish(another)
+    assert caught.value.code == -32800
+    assert call(desk, argv=["echo", "free"])["result"] == "free\n"

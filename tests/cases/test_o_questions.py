@@ -1,0 +1,123 @@
+"""Cases of group O: a question is open until somebody answers it, and what nobody said is no answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from haftd.inquiry.fake import FakeBackend
+from tests.cases.conftest import Desk
+from tests.inquiry.test_desk import Room
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+
+def ask(desk: Desk, name: str, *options: str) -> dict[str, Any]:
+    """Have the person asked, by a handle; nobody is connected who could be."""
+    args = {"question": "Which?", "options": list(options)}
+    state: dict[str, Any] = desk._call("spawn", tool="ask_user", id=name, args=args, wait="input")
+    assert state["state"] == "waiting", state
+    return state
+
+
+def said(state: dict[str, Any]) -> bool:
+    """Whether a state holds anything that could be taken for an answer."""
+    return "result" in state or "answer" in state or bool(state.get("content"))
+
+
+def test_RB_071_a_question_waits_for_its_answer_whoever_comes_and_goes(
+    shared_daemon: RunningDaemon, desk: Desk
+) -> None:
+    with shared_daemon.connect() as wire:
+        asker = Desk(shared_daemon, wire, desk.session)
+        ask(asker, "q", "a", "b")
+        state = asker.fetch("q", wait="stopped", timeout_ms=300)
+        assert state["state"] == "waiting" and not said(state)
+    (open_one,) = desk._call("inquiries/list")["inquiries"]
+    assert open_one["handle"] == "q" and open_one["question"]["text"] == "Which?"
+    for wrong in ("", "c", None, True, ["a"], {"answer": "a"}):
+        with pytest.raises(Refused) as caught:
+            answer(desk, open_one, wrong)
+        assert caught.value.code in (-32011, -32602)
+        assert desk.fetch("q")["state"] == "waiting", wrong
+    answer(desk, open_one, "b")
+    state = desk.fetch("q", wait="stopped", timeout_ms=5_000)
+    assert (state["state"], state["result"]) == ("stopped", "b")
+    with pytest.raises(Refused):
+        answer(desk, open_one, "a")
+    assert desk.fetch("q")["result"] == "b"
+
+
+def answer(desk: Desk, inquiry: dict[str, Any], value: object) -> Any:
+    return desk._call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=value)
+
+
+def test_RB_071_who_gives_the_question_up_gets_no_answer(desk: Desk) -> None:
+    ask(desk, "q", "a", "b")
+    state = desk.abort("q")
+    assert state["state"] == "stopped" and state["ended_by"]["by"] == "abort"
+    assert "aborted" in state["error"]["message"] and not said(state)
+    assert desk._call("inquiries/list")["inquiries"] == []
+
+
+def test_RB_071_a_call_with_nobody_to_ask_does_not_come_back_empty(desk: Desk) -> None:
+    arguments = {"question": "Which?", "options": ["a", "b"]}
+    number = desk.wire.start(
+        "tools/call", session=desk.session, tool="ask_user", arguments=arguments
+    )
+    with desk.daemon.connect() as wire:
+        other = Desk(desk.daemon, wire, desk.session)
+        end = time.monotonic() + 20
+        while not (found := other._call("inquiries/list")["inquiries"]):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert desk.wire._kept == []
+        answer(other, found[0], "a")
+    assert desk.wire.finish(number)["result"] == "a"
+
+
+async def test_RB_072_no_clock_ends_a_question(autojump_clock: MockClock) -> None:
+    room = Room(FakeBackend())
+    with trio.move_on_after(7 * 86_400) as week:
+        await room.ask()
+    assert week.cancelled_caught and room.end is None and room.records == []
+
+
+@pytest.mark.soak
+def test_RB_072_after_a_minute_it_is_still_open(desk: Desk) -> None:
+    ask(desk, "q", "yes", "no")
+    time.sleep(65)
+    state = desk.fetch("q")
+    assert state["state"] == "waiting" and not said(state)
+
+
+def test_RB_072_time_that_was_asked_for_ends_the_wait_and_answers_nothing(desk: Desk) -> None:
+    ask(desk, "t", "yes", "no")
+    state = desk.fetch("t", wait="stopped", timeout_ms=100)
+    assert (state["state"], state["waited"]) == ("waiting", "deadline") and not said(state)
+    awaited = desk._call("await", all=["t"], timeout_secs=0.1)
+    assert awaited["timed_out"] is True and awaited["completed"] == []
+    assert [one["state"] for one in awaited["pending"]] == ["waiting"]
+
+
+def test_RB_072_a_limit_that_was_asked_for_is_named_and_answers_nothing(
+    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+) -> None:
+    daemon = make_daemon()
+    asks = '{"type":"waiting","question":{"id":"go","text":"Delete?","answer_type":"Boolean"}}'
+    daemon.tools(
+        "[tools.asks]\nsource = 'local'\nstateful = true\noutput = 'events'\nlimits.wall_s = 1\n"
+        f"parameters = {{}}\ncommand = ['sh', '-c', '''echo '{asks}'; exec sleep 300''']\n"
+    )
+    desk = open_desk(daemon.start())
+    first = desk._call("spawn", tool="asks", id="t", wait="input")
+    assert first["state"] == "waiting" and first["question"]["text"] == "Delete?"
+    state = desk.fetch("t", wait="stopped", timeout_ms=10_000)
+    assert state["state"] == "stopped" and state["ended_by"]["by"] == "limit"
+    assert "wall_s" in state["error"]["message"] and not said(state)
+    assert not {"yes", "no", "proceed", "continue"} & set(state["error"]["message"].split())
