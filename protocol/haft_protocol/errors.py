@@ -355,11 +355,13 @@ def shutting_down() -> RpcError:
 
 def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcError:
     """A file of the root speaks of the tool, and nobody has trusted it as it is; nothing of it counts."""
+    from shlex import quote  # 1 ms that only this error costs
+
     state = "has changed since it was trusted" if changed else "is not trusted"
     return RpcError(
         "untrusted_root",
         f"There is no tool {shown(tool)} as long as `{_cut(file, 200)}`, which speaks of it, {state}: "
-        f"a person has to look at what it would run, with `haft trust {_cut(root, 100)}`.",
+        f"a person has to look at what it would run, with `haft trust {_cut(quote(root), 200)}`.",
         file=file,
         root=root,
     )

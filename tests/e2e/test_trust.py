@@ -7,10 +7,15 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from haft_protocol.errors import RpcError
+from haft_protocol.methods import TrustGrantParams
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.verbs.trust import trust_grant
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -194,6 +199,34 @@ def test_a_handle_is_read_and_ended_whatever_becomes_of_its_file(project: Projec
         project.call("tools/call", tool="x", arguments={"action": "spawn", "id": "d"})
     assert caught.value.code == -32010
     assert call(action="abort")["state"] == "stopped"
+
+
+def test_a_program_is_not_even_asked_what_it_takes_before_it_is_trusted(project: Project) -> None:
+    sign = project.root / "ran"
+    project.write(
+        text="""
+[tools.shy]
+source = "local"
+command = ["sh", "-c", "touch SIGN; exit 1", "{{ tool }}"]
+""".replace("SIGN", str(sign))
+    )
+    project.call("tools/list")
+    assert project.refused(tool="shy").code == -32010
+    assert project.refused("tools/describe", tools=["shy"]).code == -32010
+    (file,) = project.call("trust/show")["files"]
+    assert file["tools"][0]["describes_itself"] is True
+    assert not sign.exists()
+    project.grant()
+    project.call("tools/list")
+    assert sign.exists()
+
+
+def test_a_caller_that_the_kernel_does_not_vouch_for_cannot_trust() -> None:
+    params = TrustGrantParams(root="/", digest="")
+    for caller in (Caller("websocket", pid=1), Caller("unix")):
+        with pytest.raises(RpcError) as caught:
+            trust_grant(cast(Daemon, None), caller, params)
+        assert caught.value.code == -32006
 
 
 def test_what_the_user_has_is_not_touched_by_what_lies_in_a_root(project: Project) -> None:

@@ -91,6 +91,12 @@ def test_a_tool_of_a_root_is_there_once_its_file_is_trusted(desk: Desk) -> None:
     assert desk.refused("x").code == -32010 and "x" not in desk.listed()
 
 
+def test_the_command_that_is_named_can_be_typed(desk: Desk) -> None:
+    desk.write("a.toml", X, "a b")
+    assert f"`haft trust '{desk.root('a b')}'`" in desk.refused("x", "a b").message
+    assert f"`haft trust '{desk.root('a b')}'`" in desk.said("a b")["a.toml"]
+
+
 def test_a_file_that_changes_asks_again_and_goes_on_when_it_is_as_it_was(desk: Desk) -> None:
     file = desk.write("a.toml", X)
     desk.grant()

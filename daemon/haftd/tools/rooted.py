@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any
 
 from haft_protocol.methods import Problem
@@ -173,7 +174,7 @@ class Rooted:
 
     def _waits(self, one: Found, state: str) -> Problem:
         since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
-        said = f"{since}; see what it would run, and trust it, with `haft trust {self.root}`"
+        said = f"{since}; see what it would run, and trust it, with `haft trust {quote(self.root)}`"
         return problem(one.path, "", said)
 
     def _refused(self, one: Refused) -> Problem:
