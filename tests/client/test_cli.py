@@ -294,6 +294,8 @@ def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(
     assert daemon.calls("tools/list")[0]["provider"] == "openai"
     assert daemon.calls("tools/list")[0]["style"] == "flat"
     assert main(["tools", "--provider", "nobody"]) == 2
+    assert main(["tools", "x"]) == 2
+    assert "'x' is left out: " in capsys.readouterr().err
 
 
 def test_a_refusal_is_one_line_status_4_and_an_error_document(

@@ -55,6 +55,9 @@ def run(options: argparse.Namespace) -> int:
         return 0
     found = next((tool for tool in tools if wanted in (tool.name, tool.tool)), None)
     if found is None:
+        for problem in result.problems:
+            if problem.key in (f"tools.{wanted}", f"tools.{wanted}.parameters"):
+                raise UsageError(f"{wanted!r} is left out: {problem_line(problem)}")
         names = ", ".join(tool.name for tool in tools) or "none"
         raise UsageError(f"there is no tool {wanted!r}; the tools are: {names}")
     if options.json:
