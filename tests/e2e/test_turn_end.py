@@ -118,6 +118,7 @@ def test_one_question_asks_of_each_and_each_is_treated_as_it_says(join: Join) ->
     assert answer["required"] == ["wait", "abort", "keep"]
     assert answer["properties"]["abort"]["enum"] == ["wait", "abort", "keep"]
     host.reply(asked, {"wait": "wait", "abort": "abort", "keep": "keep"})
+    until(lambda: not host.call("inquiries/list")["inquiries"], "the answer has come")
     host.call("apply", id="wait", input={"line": "done"}, wait="none", view="tail", max_bytes=0)
     result = host.finish(number)
     assert decided(result) == {"wait": "wait", "abort": "abort", "keep": "keep"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.faults.harness import until
+
 from .calls import batched, called
 from .conftest import Host
 
@@ -60,6 +62,7 @@ def test_the_turn_end_inquiry(host_of: Host) -> None:
     host.result(
         asked, {"inquiry_id": inquiry, "answer": {"build": "wait", "web": "keep", "old": "abort"}}
     )
+    until(lambda: not host.call("inquiries/list")["inquiries"], "the answer has come")
     host.call("apply", id="build", input={"line": "go"}, wait="none", view="tail", max_bytes=0)
     result = host.finish(number)
     assert {one["id"]: one["decided"] for one in result["inquired"]} == {
