@@ -163,9 +163,9 @@ def test_who_gives_up_meanwhile_ends_the_program_too(join: Join) -> None:
 
 def test_nothing_is_run_where_nobody_is_asked(join: Join, tmp_path: Path) -> None:
     host = join()
-    host.finish(host.spawn("free", root=str(tmp_path)))
+    host.finish(host.spawn("free", "first", root=str(tmp_path)))
     assert not (tmp_path / "ran").exists()
-    spawned = host.spawn("counted", root=str(tmp_path))
+    spawned = host.spawn("counted", "second", root=str(tmp_path))
     asked = host.asked()
     assert asked["params"]["rendered"] == "shown"
     host.say(asked, "allow", remember="session")
