@@ -37,7 +37,6 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     name: str
     runs: tuple[str, ...] = ()
     shell: str | UnsetType = UNSET
-    describes_itself: bool = False
     asks: dict[str, str] = {}
     describes_itself: bool = False
     says: dict[str, Any] = {}

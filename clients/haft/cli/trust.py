@@ -168,8 +168,6 @@ def _tool(tool: DefinedTool, *, whole: bool) -> Iterator[str]:
         yield from _block(" ".join(tool.runs), "      | ")
     elif tool.runs:
         yield f"    runs: {' '.join(_seen(_quoted(word)) for word in tool.runs)}"
-    if tool.describes_itself:
-        yield "    is run as soon as it is listed, to say what it takes"
     if not whole:
         return
     asks = ", ".join(f"{action}: {mode}" for action, mode in tool.asks.items())

@@ -56,7 +56,6 @@ def _with_what_runs(shown: DefinedTool, tool: Tool) -> DefinedTool:
         shown,
         runs=tuple(f"{{each = {w.each}}}" if isinstance(w, Each) else w for w in words),
         shell=UNSET if shell is None else shell,
-        describes_itself=tool.self_describing,
         asks={action: mode for action, mode in modes.items() if mode != "unattended"},
         describes_itself=tool.self_describing,
     )
