@@ -38,6 +38,7 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     runs: tuple[str, ...] = ()
     shell: str | UnsetType = UNSET
     asks: dict[str, str] = {}
+    describes_itself: bool = False
     says: dict[str, Any] = {}
     unused: str | UnsetType = UNSET
 

@@ -75,6 +75,7 @@ MEANINGS: dict[str, str] = {
     "DefinedTool.runs": "the words of the command, with their templates",
     "DefinedTool.shell": "the shell that the words are a script for",
     "DefinedTool.asks": "what happens before an action, for those that are not unattended: `ask`, `edit` or `skip`",
+    "DefinedTool.describes_itself": "whether the command is run to describe the tool, too, when it is first listed or called; nobody is asked for that",
     "DefinedTool.says": "the whole definition, as it is written",
     "DefinedTool.unused": "why there will be no such tool",
     "TrustedRoot.root": "its one path",
