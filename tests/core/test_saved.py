@@ -147,7 +147,7 @@ def test_no_name_while_more_may_come(folder: SpoolFolder, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("fails", ["open", "link", "write", "budget"])
-def test_a_full_disk_costs_the_name_and_nothing_else(
+def test_L10_a_full_disk_costs_the_name_and_nothing_else(
     folder: SpoolFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     handle = ended(spool_in(folder, total=0 if fails == "budget" else 1 << 30), lines(100))
