@@ -24,6 +24,7 @@ __all__ = [
     "CalledState",
     "CalledStopped",
     "CalledWaiting",
+    "DrainParams",
     "NoticesResult",
     "ParameterInfo",
     "Provider",
@@ -55,10 +56,18 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
     env: dict[str, str | None] | UnsetType = UNSET
 
 
-class NoticesResult(msgspec.Struct, frozen=True):
-    """What the session has not seen, oldest first; it is handed out once."""
+class DrainParams(Params, frozen=True, kw_only=True):
+    """Take the notices of the session, with `markdown` also as a text."""
+
+    format: Literal["json", "markdown"] = "json"
+
+
+class NoticesResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the session has not seen, oldest first; it is handed out once. `text` is the same as
+    Markdown."""
 
     notifications: tuple[Notice, ...]
+    text: str | UnsetType = UNSET
 
 
 class ToolsListParams(Params, frozen=True, kw_only=True):

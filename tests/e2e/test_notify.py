@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,6 +143,34 @@ def test_what_a_program_prints_cannot_leave_its_line(room: Room) -> None:
     start(room, "build", "b", r"printf 'error \033[2J\007 x\r\n\n'; exec sleep 300")
     (notice,) = drained(room)
     assert notice["lines"] == ["error \\x07 x"]
+
+
+def test_as_markdown_a_program_has_lines_and_no_structure(room: Room) -> None:
+    start(room, "build", "b", "echo 'error ``` **x**'; exec sleep 300")
+    found: dict[str, Any] = {}
+
+    def look() -> bool:
+        found.update(room.call("notifications/drain", format="markdown"))
+        return bool(found["notifications"])
+
+    until(look, "nothing is told")
+    assert found["text"] == (
+        "- **info** `b` (build) has printed a line that matches \\`error\\`:\n"
+        "  ````text\n  error ``` **x**\n  ````\n"
+    )
+    assert room.call("notifications/drain", format="markdown") == {"notifications": [], "text": ""}
+
+
+def test_the_command_line_takes_what_was_not_told(room: Room) -> None:
+    def haft() -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "haft", "notices", "--session", room.session]
+        return subprocess.run(line, env=room.daemon.env, capture_output=True, text=True)
+
+    room.spawn("good", "read x; exit 0")
+    room.call("apply", id="good", input={"line": ""}, wait="stopped", cursor=0)
+    done = haft()
+    assert done.stdout == "- **info** `good` (run) has ended and succeeded.\n"
+    assert (haft().stdout, done.returncode) == ("", 0)
 
 
 def test_a_wrong_word_is_a_problem_of_the_definition(shared_daemon: RunningDaemon) -> None:

@@ -37,6 +37,8 @@ MEANINGS: dict[str, str] = {
     "ToolsCallParams.context": "whatever helps to answer a question of the tool; it is handed on, never looked into",
     "ToolsCallParams.env": "as for `spawn`",
     "NoticesResult.notifications": "what the session has not seen, oldest first; handed out once",
+    "NoticesResult.text": "the same as Markdown, where that was asked for; empty where there is nothing",
+    "DrainParams.format": "`markdown` adds `text`",
     "Notice.kind": "`tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed",
     "Notice.level": "`info`, `warning`, `error` or `critical`",
     "Notice.message": "one sentence for a person or a model",

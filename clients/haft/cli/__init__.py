@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "answer": "answer what a tool asks",
     "approvals": "list what waits for a person's word",
     "approve": "allow, deny, skip or change what waits",
+    "notices": "take what a session was not told yet, as text",
     "attach": "take a handle's terminal into your own",
     "abort": "end handles and everything they started",
     "await": "wait for handles to stop",

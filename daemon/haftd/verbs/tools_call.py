@@ -26,12 +26,13 @@ from haft_protocol.errors import (
     shown,
     shutting_down,
 )
+from haft_protocol.markdown import notices_markdown
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
     AwaitParams,
     AwaitResult,
-    Empty,
+    DrainParams,
     FetchParams,
     NoticesResult,
     SpawnParams,
@@ -93,9 +94,10 @@ def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnPa
     return _spawn_of(params, call) if call.action == "spawn" else None
 
 
-def notifications_drain(daemon: Daemon, caller: Caller, params: Empty) -> NoticesResult:
+def notifications_drain(daemon: Daemon, caller: Caller, params: DrainParams) -> NoticesResult:
     """Hand out what the session has not seen."""
-    return NoticesResult(daemon.notices.drain(daemon.session_of(caller, params), time.time()))
+    notices = daemon.notices.drain(daemon.session_of(caller, params), time.time())
+    return NoticesResult(notices, UNSET if params.format == "json" else notices_markdown(notices))
 
 
 def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
