@@ -60,11 +60,13 @@ class Hosting:
         *,
         policy: str | None = None,
         timeout_ms: int | None = None,
+        target: str | None = None,
+        context: object = None,
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn, and what is not to outlast it."""
-        fields = given(policy=policy, timeout_ms=timeout_ms)
+        """End the turn, and what is not to outlast it; `target` and `context` are for who is asked."""
+        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
         return ended
 
@@ -103,9 +105,15 @@ class HostingOnTrio:
         return begun.turn
 
     async def end_turn(
-        self, *, policy: str | None = None, timeout_ms: int | None = None, **common: Unpack[Common]
+        self,
+        *,
+        policy: str | None = None,
+        timeout_ms: int | None = None,
+        target: str | None = None,
+        context: object = None,
+        **common: Unpack[Common],
     ) -> TurnEndResult:
-        """End the turn, and what is not to outlast it."""
-        fields = given(policy=policy, timeout_ms=timeout_ms)
+        """End the turn, and what is not to outlast it; `target` and `context` are for who is asked."""
+        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
         ended: TurnEndResult = await self.call("turn/end", **fields, **common)
         return ended

@@ -121,8 +121,6 @@ def own_bound(method: str, params: Mapping[str, object]) -> float | None:
         return _seconds(params.get("timeout_ms"), 1000.0, _DEFAULT_WAIT_S)
     if method == "abort":
         return _seconds(params.get("grace_ms"), 1000.0, 60.0)
-    if method == "turn/end":
-        return _seconds(params.get("timeout_ms"), 1000.0, 60.0)
     if method == "tools/call":
         return None
     if method == "await":
