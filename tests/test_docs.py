@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from haft_protocol.methods import METHODS
+from tests.gendocs.dialogues import PAGES as DIALOGUES
+from tests.gendocs.dialogues import dialogues, filled
 from tests.gendocs.page import PAGE, page, unused
 from tests.running import RunningDaemon
 
@@ -25,6 +27,14 @@ def test_the_reference_is_what_the_types_say() -> None:
 
 def test_every_meaning_is_of_a_field_that_exists() -> None:
     assert unused() == set()
+
+
+def test_the_dialogues_on_the_pages_are_what_the_daemon_says(short_tmp: Path) -> None:
+    made = dialogues(short_tmp)
+    for one in DIALOGUES:
+        text = one.read_text()
+        assert "<!-- made: " in text
+        assert filled(text, made) == text, f"{one.name} is stale: run `python -m tests.gendocs`"
 
 
 def test_every_method_has_a_heading() -> None:

@@ -1,5 +1,13 @@
-"""`python -m tests.gendocs`: make the reference part of docs/protocol.md anew."""
+"""`python -m tests.gendocs`: make the reference part of docs/protocol.md and the dialogues anew."""
 
+import tempfile
+from pathlib import Path
+
+from .dialogues import PAGES, dialogues, filled
 from .page import PAGE, page
 
 PAGE.write_text(page(PAGE.read_text()))
+with tempfile.TemporaryDirectory(prefix="haft-") as folder:
+    made = dialogues(Path(folder))
+for one in PAGES:
+    one.write_text(filled(one.read_text(), made))

@@ -1,0 +1,331 @@
+"""The dialogues that README.md and docs/assistants.md show: held with a real daemon, and written down.
+
+Rules: what is shown was sent. `…` stands for what is left out: `jsonrpc`, fields that the dialogue is not
+about, the middle of a long text, the answers that this git's prompt offers. What differs each time (ids made
+up, times) is among the fields that are left out; paths stand for those of the test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.faults.harness import until
+from tests.repository import make_repository
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+__all__ = ["PAGES", "dialogues", "filled"]
+
+_ROOT = Path(__file__).parents[2]
+PAGES = (_ROOT / "README.md", _ROOT / "docs" / "assistants.md")
+
+_MODIFY = """
+import json, os
+call = json.loads(os.environ["HAFT_CALL"])["tool"]
+if "backup" in call["answers"]:
+    print(json.dumps({"type": "success", "content": "File modified successfully"}))
+else:
+    question = {"id": "backup", "text": "Create backup files?", "answer_type": "Boolean"}
+    print(json.dumps({"type": "needs_input", "question": question}))
+"""
+_TOOLS = f"""
+[tools.modify_file]
+source = "local"
+output = "outcome"
+command = ["{sys.executable}", "-I", "-S", "-c", '''{_MODIFY}''']
+parameters.path = {{ type = "string", required = true }}
+
+[tools.deploy]
+source = "local"
+run = "ask"
+output = "raw"
+command = ["echo", "deployed to {{{{ tool.arguments.to }}}}"]
+parameters.to = {{ type = "string", required = true }}
+
+[tools.server]
+source = "local"
+stateful = true
+on_turn_end = "inquire"
+command = ["sh", "-c", "echo 'listening on 8000'; exec sleep 300"]
+parameters = {{}}
+"""
+_SCRIPTS = {
+    "build": "echo compiling; read go <gates/build; echo '12 files compiled'",
+    "check": "echo 'running 2 tests'; read go <gates/check; echo 'writes: FAILED'; exit 1",
+}
+_MORE = "…"
+_STATE = ("state", "content", "input_wanted", "result", "error")
+
+
+class _Host:
+    """A connection of a host, and what was said on it."""
+
+    def __init__(self, daemon: RunningDaemon, session: str, root: Path) -> None:
+        self.wire = Wire(daemon.socket)
+        self.root = root
+        self.session = session
+        self.lines: list[str] = []
+        self._id = 0
+        able = {"inquiry": True, "approval": True}
+        self.wire.call(
+            "initialize",
+            client={"name": "host"},
+            protocol=1,
+            session=session,
+            capabilities=able,
+        )
+
+    def asks(self, *calls: tuple[str, dict[str, Any]]) -> None:
+        """Send requests: one, or a batch."""
+        requests: list[dict[str, Any]] = []
+        for method, params in calls:
+            self._id += 1
+            requests.append({"id": self._id, "method": method, "params": params})
+        self.shown("→", requests)
+        # The root is that of the test, so it is not shown.
+        sent = [
+            {"jsonrpc": "2.0", **one, "params": {**one["params"], "root": str(self.root)}}
+            if one["method"] == "tools/call"
+            else {"jsonrpc": "2.0", **one}
+            for one in requests
+        ]
+        self.wire.send(sent if len(sent) > 1 else sent[0])
+
+    def calls(self, *calls: tuple[str, dict[str, Any]], **more: Any) -> None:
+        self.asks(
+            *(("tools/call", {"tool": tool, "arguments": given, **more}) for tool, given in calls)
+        )
+
+    def hears(self, *fields: str) -> Any:
+        """Receive a reply, a batch of them or a request, and show these fields of its body."""
+        message = self.wire.receive()
+        shown = message if isinstance(message, list) else [message]
+        self.shown("←", [_abridged(one, fields) for one in shown])
+        return message
+
+    def replies(self, request: Any, result: dict[str, Any]) -> None:
+        self.shown("→", [{"id": request["id"], "result": result}])
+        self.wire.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
+
+    def says(self, **more: Any) -> None:
+        """Call the git tool on the handle, and hear how it stands."""
+        self.calls(("git_stage", {**more}))
+        self.hears(*_STATE)
+
+    def shown(self, arrow: str, messages: list[Any]) -> None:
+        texts = [_text(one) for one in messages]
+        whole = f"[{(',' + chr(10) + '   ').join(texts)}]" if len(texts) > 1 else texts[0]
+        self.lines.append(f"{arrow} {whole}")
+
+    def end(self) -> list[str]:
+        self.wire.call("session/close")
+        self.wire.close()
+        return self.lines
+
+
+def dialogues(folder: Path) -> dict[str, str]:
+    """All of them by name, held with a daemon in this folder."""
+    root = make_repository(folder / "poem")
+    (root / "gates").mkdir()
+    for name, script in _SCRIPTS.items():
+        os.mkfifo(root / "gates" / name)
+        (root / name).write_text(f"#!/bin/sh\n{script}\n")
+        (root / name).chmod(0o755)
+    daemon = RunningDaemon(folder / "daemon")
+    daemon.tools(_TOOLS)
+    daemon.start()
+    try:
+        return {
+            held.__name__.strip("_"): "\n".join(held(_Host(daemon, held.__name__.strip("_"), root)))
+            for held in (
+                *(_list, _staging, _batch, _question, _pulled),
+                *(_approval, _notice, _turn),
+            )
+        }
+    finally:
+        daemon.close()
+
+
+def filled(text: str, made: dict[str, str]) -> str:
+    """A page with its marked blocks made anew; raises KeyError for a block that nobody makes."""
+    return re.sub(
+        r"(<!-- made: (\w+) -->\n```\n).*?(```\n<!-- /made -->)",
+        lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _list(host: _Host) -> list[str]:
+    host.asks(("tools/list", {"provider": "openai"}))
+    listed = host.wire.receive()
+    (tool,) = [one for one in listed["result"]["tools"] if one["name"] == "modify_file"]
+    shown = {key: tool[key] for key in ("name", "parameters", "stateful")}
+    result = {"tools": [{**shown, _MORE: 0}, _MORE]}
+    host.shown("←", [{"id": listed["id"], "result": {**result, _MORE: 0}}])
+    return host.end()
+
+
+def _staging(host: _Host) -> list[str]:
+    host.says(action="spawn", id="staging")
+    for answer in ("y", "n", "y"):
+        host.says(action="apply", id="staging", input={"line": answer})
+    return host.end()
+
+
+def _batch(host: _Host) -> list[str]:
+    both = ("build", "check")
+    host.calls(
+        *(("run", {"action": "spawn", "id": id, "argv": [f"./{id}"]}) for id in both),
+        ("await", {"all": list(both)}),
+    )
+    _begun(host, *both)
+    for id in both:
+        (host.root / "gates" / id).write_text("go\n")
+    # On a busy machine the first line comes after the reply of spawn, so that is not shown there.
+    host.hears("id", "state", "completed", "pending")
+    host.calls(*(("run", {"action": "fetch", "id": id, "view": "all"}) for id in both))
+    host.hears("id", *_STATE)
+    return host.end()
+
+
+def _question(host: _Host) -> list[str]:
+    host.calls(("modify_file", {"path": "poem.txt"}), call_id="call_7")
+    asked = host.hears("inquiry_id", "question")
+    host.replies(asked, {"answer": True})
+    host.hears("state", "result", "call_id")
+    return host.end()
+
+
+def _pulled(host: _Host) -> list[str]:
+    host.wire.call("initialize", client={"name": "host"}, protocol=1, session=host.session)
+    with Wire(host.wire.sock.getpeername()) as other:
+        number = other.start(
+            "tools/call",
+            tool="ask_user",
+            arguments={"question": "Which?", "options": ["this", "that"]},
+            session=host.session,
+            call_id="call_8",
+        )
+        until(lambda: host.wire.call("inquiries/list")["inquiries"], "it is asked")
+        host.asks(("inquiries/list", {}))
+        listed = host.wire.receive()
+        (one,) = listed["result"]["inquiries"]
+        shown = {**{key: one[key] for key in ("inquiry_id", "question", "target")}, _MORE: 0}
+        host.shown("←", [{"id": listed["id"], "result": {"inquiries": [shown]}}])
+        answer = {"inquiry_id": "tool_call.ask_user.call_8", "answer": "that"}
+        host.asks(("inquiries/answer", answer))
+        host.hears()
+        other.finish(number)
+    return host.end()
+
+
+def _approval(host: _Host) -> list[str]:
+    host.calls(("deploy", {"to": "prod"}))
+    asked = host.hears("tool", "action", "arguments", "rendered")
+    host.replies(asked, {"decision": "edit", "arguments": {"to": "staging"}})
+    host.hears("state", "result")
+    return host.end()
+
+
+def _notice(host: _Host) -> list[str]:
+    spawn = {"tool": "run", "args": {"argv": ["./check"]}, "root": str(host.root)}
+    host.wire.call("spawn", id="check", **spawn)
+    (host.root / "gates" / "check").write_text("go\n")
+    with Wire(host.wire.sock.getpeername()) as other:
+        # A reader by a cursor of its own takes nobody's news.
+        other.call("fetch", session=host.session, id="check", wait="stopped", cursor=0)
+    host.calls(("run", {"argv": ["git", "diff", "--stat"]}))
+    message = host.wire.receive()
+    for notice in message["result"]["notifications"]:
+        for key in set(notice) - {"kind", "level", "message"}:
+            notice.pop(key)
+        notice[_MORE] = 0
+    host.shown("←", [_abridged(message, ("state", "result", "notifications"))])
+    return host.end()
+
+
+def _turn(host: _Host) -> list[str]:
+    for id in ("web", "old"):
+        host.wire.call("spawn", tool="server", id=id)
+    host.asks(("turn/end", {}))
+    asked = host.wire.receive()
+    question = {**asked["params"]["question"], "pre_amble": _MORE}
+    for choice in question["answer_type"]["fields"].values():
+        choice["text"] = _MORE
+    asked["params"]["question"] = question
+    host.shown("←", [_abridged(asked, ("inquiry_id", "question"))])
+    host.replies(asked, {"answer": {"web": "keep", "old": "abort"}})
+    ended = host.wire.receive()
+    for one in ended["result"]["handles"]:
+        for key in set(one) - {"id", "state", "ended_by"}:
+            one.pop(key)
+        one[_MORE] = 0
+    host.shown("←", [_abridged(ended, ("handles", "inquired"))])
+    return host.end()
+
+
+def _begun(host: _Host, *ids: str) -> None:
+    """Wait until they have said something."""
+    with Wire(host.wire.sock.getpeername()) as other:
+        for id in ids:
+            until(partial(_is_there, other, host.session, id), f"{id} is spawned")
+            other.call("fetch", session=host.session, id=id, wait="output", cursor=0)
+
+
+def _is_there(wire: Wire, session: str, id: str) -> bool:
+    return any(one["id"] == id for one in wire.call("handles/list", session=session)["handles"])
+
+
+def _abridged(message: dict[str, Any], fields: tuple[str, ...]) -> dict[str, Any]:
+    """A message without `jsonrpc`, and of its body these fields only."""
+    shown = {key: value for key, value in message.items() if key != "jsonrpc"}
+    for part in ("result", "params"):
+        if part in shown:
+            body = shown[part]
+            shown[part] = {key: _cut(key, body[key]) for key in fields if key in body}
+            if set(body) - set(fields):
+                shown[part][_MORE] = 0
+    return shown
+
+
+def _cut(key: str, value: Any) -> Any:
+    """A field as it is shown: the handles of a list by their ids and states."""
+    if key in ("completed", "pending"):
+        return [{"id": one["id"], "state": one["state"], _MORE: 0} for one in value]
+    if key == "input_wanted" and value is not None:
+        return {"kind": value["kind"], _MORE: 0}
+    if key == "error":
+        return {"message": value["message"], _MORE: 0}
+    return value
+
+
+def _changes(text: str) -> str:
+    """Of a hunk what it changes, and the last line."""
+    *lines, last = text.split("\n")
+    changed = [one for one in lines if re.match(r"[-+](?![-+])", one)]
+    return "\n".join([_MORE, *changed, _MORE, last]) if changed else text
+
+
+def _text(message: Any) -> str:
+    """A message as it is printed."""
+
+    def shortened(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shortened(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [shortened(one) for one in value]
+        if not isinstance(value, str):
+            return value
+        # The answers that a prompt offers differ from one git to the next.
+        value = re.sub(r"\[y,n,[^\]]*\]", "[y,n,…]", value)
+        return value if len(value) <= 100 else _changes(value)
+
+    text = json.dumps(shortened(message), ensure_ascii=False, separators=(",", ":"))
+    return text.replace(f'"{_MORE}":0', _MORE).replace(f'"{_MORE}"', _MORE)
