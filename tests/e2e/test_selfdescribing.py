@@ -37,6 +37,7 @@ print(json.dumps({"tools": [
     {"name": "test", "summary": "Test.", "parameters": {"times": {"type": "integer", "default": 3}}},
 ]}))
 """
+WAITS = f"while not os.path.exists(here + '/go'): time.sleep(0.01)\n{TWO}"
 UNABLE = {
     "exits": ("sys.exit(3)", "ended with exit code 3 (it said: noise)"),
     "junk": ("print('usage: x')", "printed no description of tools"),
@@ -60,6 +61,10 @@ class Binary:
 
     def plays(self, script: str) -> None:
         (self.path.parent / "plays").write_text(script)
+
+    def goes(self) -> None:
+        """Let one that `WAITS` answer."""
+        (self.path.parent / "go").touch()
 
     def asked(self, action: str = "schema") -> list[list[str]]:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
@@ -132,8 +137,7 @@ def test_a_binary_with_several_tools_is_listed_described_and_called(
 
 def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path) -> None:
     """Twenty at once, of which some leave. From then on nothing is awaited."""
-    slow = f"time.sleep(0.3)\n{TWO}"
-    binaries = {name: Binary(tmp_path / name, slow) for name in ("described", "called", "spawned")}
+    binaries = {name: Binary(tmp_path / name, WAITS) for name in ("described", "called", "spawned")}
     daemon, wire = serve(
         "".join(
             one.defined(name).replace('"local"', '"local.check"') for name, one in binaries.items()
@@ -159,6 +163,7 @@ def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path
             cancel = {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": numbers[1]}}
             wires[1].send(cancel)
             assert wires[1].receive()["error"]["code"] == -32800
+            binaries[name].goes()
             for one, number in zip(wires[2:], numbers[2:], strict=True):
                 one.finish(number)
             for one in wires[2:6]:
@@ -170,7 +175,7 @@ def test_it_is_asked_once_by_whoever_needs_it_first(serve: Serve, tmp_path: Path
 
 
 def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: Path) -> None:
-    binary = Binary(tmp_path / "b", f"time.sleep(0.2)\n{TWO}")
+    binary = Binary(tmp_path / "b", WAITS)
     _, wire = serve(binary.defined("check", "stateful = true") + binary.defined("test"))
     call = {"action": "spawn", "package": "p"}
     batch = [
@@ -190,6 +195,7 @@ def test_a_batch_waits_for_it_before_its_ids_are_taken(serve: Serve, tmp_path: P
     )
     wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "n3"}})
     assert wire.call("ping") == {"pong": True}  # The batch holds up nobody else.
+    binary.goes()
     replies = wire.receive()
     assert [one["id"] for one in replies] == [f"n{at}" for at in range(len(batch))]
     assert replies[0]["result"]["completed"][1]["id"] == "b"
