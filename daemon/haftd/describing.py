@@ -105,9 +105,8 @@ class Describing:
             del self._under_way[tool]
             asking.over.set()
         self.descriptions.learn(tool, root, trio.current_time(), said)
-        if isinstance(said, Tool):
-            self._marks[tool] = marks
-        else:
+        self._marks[tool] = marks
+        if not isinstance(said, Tool):
             log.warning("a tool has not described itself", tool=tool.name, why=said)
 
     def _marks_of(self, tool: Tool, root: str) -> _Marks:

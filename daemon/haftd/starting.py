@@ -128,7 +128,7 @@ class Starter:
         root = self.place.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
-        tool = self.catalogue.ready(params.tool, named)
+        tool = self.catalogue.ready(params.tool, named, params.args)
         args = arguments.check(tool, params.args)
         context = CallContext(
             root=root,

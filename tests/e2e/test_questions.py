@@ -111,7 +111,7 @@ def test_a_waiting_handle_can_be_aborted_and_counts_as_not_stopped(wire: Wire) -
 def test_a_live_tool_says_its_states(wire: Wire) -> None:
     with wire:
         state = wire.call("spawn", tool="live", id="l", wait="input")
-        assert state["state"] == "waiting", state
+        assert state["state"] == "waiting", str(state)
         assert "working\n" in state["content"] and "just a line\n" in state["content"]
         assert state["question"]["text"] == "Name?"
         state = wire.call("apply", id="l", input="Ada", wait="stopped")

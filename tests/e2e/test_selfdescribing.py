@@ -244,6 +244,32 @@ def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_pa
     assert not running(str(tmp_path))
 
 
+def test_one_that_may_describe_itself_is_run_when_there_is_something_to_know(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """Not for a call without arguments; and it stands as it is defined where it has no answer."""
+    able, unable = Binary(tmp_path / "able"), Binary(tmp_path / "unable", "pass")
+    ours = '[tools.{}]\nsource = "local"\ncommand = "{}"\n'
+    _, wire = serve(ours.format("check", able.path) + ours.format("plain", unable.path))
+    assert wire.call("tools/call", tool="plain", arguments={})["result"]
+    assert wire.call("spawn", tool="plain", id="a", args={}, wait="stopped")["state"] == "stopped"
+    assert unable.asked() == []
+    tools, problems = listed(wire)
+    assert list(tools["check"]["parameters"]["properties"]) == ["package"]
+    assert tools["plain"]["parameters"]["properties"] == {}
+    assert list(problems) == ["plain"] and "printed nothing" in problems["plain"]
+    with pytest.raises(
+        Refused, match=r"takes no arguments.*printed nothing.*add `parameters`"
+    ) as no:
+        wire.call("tools/call", tool="plain", arguments={"a": 1})
+    assert no.value.code == -32005
+    with pytest.raises(Refused, match="package"):
+        wire.call("tools/call", tool="check", arguments={})
+    assert wire.call("tools/describe", tools=["plain"])["tools"][0]["parameters"] == []
+    assert wire.call("tools/call", tool="plain", arguments={})["result"]
+    assert [len(one.asked()) for one in (able, unable)] == [1, 1]
+
+
 def running(text: str) -> list[int]:
     """The processes that have this in their command."""
     found = []

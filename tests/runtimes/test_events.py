@@ -7,7 +7,9 @@ import json
 import pytest
 import trio
 
+from haft_protocol.questions import Question
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
+from haftd.runtimes.pipes import PipeGrip
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
 
@@ -99,6 +101,33 @@ say({{'type': 'stopped', 'result': json.dumps(answer)}})
     assert said["params"] == {"question": "name", "input": "Ada"}
     assert port.output == b"hm\n"
     assert [question.id for question in port.asked] == ["name"]
+
+
+async def test_what_is_read_for_an_answer_is_not_read_for_input() -> None:
+    """Of one that has asked, from the moment it has, though its question waits to be asked."""
+    second = {**NAME, "id": "second"}
+    script = f"""
+say({{'type': 'waiting', 'question': {NAME!r}}})
+say({{'type': 'waiting', 'question': {second!r}}})
+hear()
+"""
+
+    class Thinking(Recorder):
+        async def ask(self, question: Question) -> object:
+            self.asked.append(question)
+            self._note()
+            await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, stdio, tool(script), Thinking())
+        await performance.port.until(lambda: bool(performance.port.asked))
+        grip = performance.grip
+        assert isinstance(grip, PipeGrip)
+        with trio.fail_after(20):
+            while PipeGrip.wanted(grip).state != "reads":
+                await trio.sleep(0.001)
+        assert grip.wanted().state == "busy"
+        nursery.cancel_scope.cancel()
 
 
 async def test_input_is_given_as_apply() -> None:

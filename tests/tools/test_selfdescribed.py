@@ -22,22 +22,34 @@ OURS = "[tools.x]\n"
         OLDER + 'source = "local"\ncommand = "a b"',
         OLDER + 'command = "a"',
         OLDER + 'source = "local.y"\ncommand = { program = "a", args = ["{{tool}}"] }',
-        OURS + 'source = "local"\ncommand = "a"',
-        OURS + 'source = "local.y"\ncommand = "a"',
-        OURS + 'output = "outcome"\ncommand = "a"',
-        OURS + 'output = "events"\nstateful = true\ncommand = "a"',
         OURS + 'command = "a {{context}} {{tool}}"',
         OURS + 'command = ["a", "{{ tool | tojson }}"]',
         OURS + 'command = ["a", "--action={{ context.action }}"]',
         OURS + 'command = { program = "a {{context}}", shell = true }',
         OLDER + 'command = { program = "a {{ context.action }}", shell = true }',
-        OURS + 'source = "local"\ncommand = "a"\nparameters.p.default = 5',
+        OURS + 'source = "local"\ncommand = "a {{context}}"\nparameters.p.default = 5',
     ],
 )
 def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_question(
     text: str,
 ) -> None:
-    assert tool(text).self_describing and not tool(text).parameters_given
+    one = tool(text)
+    assert one.self_describing and not one.may_describe and not one.parameters_given
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OURS + 'source = "local"\ncommand = "a"',
+        OURS + 'source = "local.y"\ncommand = "a"',
+        OURS + 'output = "outcome"\ncommand = "a"',
+        OURS + 'output = "events"\nstateful = true\ncommand = "a"',
+        OURS + 'source = "local"\ncommand = "a"\nparameters.p.default = 5',
+    ],
+)
+def test_a_program_may_be_asked_where_the_definition_only_says_that_it_is_ours(text: str) -> None:
+    one = tool(text)
+    assert one.may_describe and not one.self_describing
 
 
 @pytest.mark.parametrize(
@@ -59,7 +71,7 @@ def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_questio
     ],
 )
 def test_any_other_is_not(text: str) -> None:
-    assert not tool(text).self_describing
+    assert not tool(text).is_asked
 
 
 def test_what_comes_with_the_daemon_and_the_daemons_own_are_not_asked() -> None:
@@ -74,8 +86,10 @@ def say(*entries: dict[str, Any]) -> bytes:
     return json.dumps({"tools": entries}).encode()
 
 
-def asked(text: str = "", name: str = "x", source: str = "local") -> Tool:
-    return tool(f'[tools.{name}]\nsource = "{source}"\ncommand = "a"\n{text}', name)
+def asked(
+    text: str = "", name: str = "x", source: str = "local", command: str = "a {{context}}"
+) -> Tool:
+    return tool(f'[tools.{name}]\nsource = "{source}"\ncommand = "{command}"\n{text}', name)
 
 
 def test_the_program_says_what_the_definition_does_not() -> None:
@@ -228,8 +242,8 @@ def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> Non
     known.learn(one, "/a", 0, "ended with exit code 3")
     assert not known.lacks(one, "/a", RETRY_S - 0.1) and known.lacks(one, "/b", 1)
     assert known.lacks(one, "/a", RETRY_S)
-    refusal = known.refusal(one, "/a")
-    assert refusal.kind == "spawn_failed"
+    refusal = known.refusal(one, "/a", ())
+    assert refusal is not None and refusal.kind == "spawn_failed"
     for words in ("exit code 3", "add `parameters`", "0.toml:1", 'action = "schema"'):
         assert words in refusal.message
     assert known.problems([one], "/a")[0].key == "tools.x"
@@ -238,6 +252,32 @@ def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> Non
     assert known.problems([one], "/a") == ()
     known.forget(one)
     assert known.lacks(one, "/a", 9) and known.of(one) is one
+
+
+def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an_answer() -> None:
+    known, one = Descriptions(), asked(command="a")
+    assert known.lacks(one, "/a", 0) and known.problems([one], "/a") == ()
+    assert known.refusal(one, "/a", ()) is None
+    known.learn(one, "/a", 0, "printed nothing")
+    assert not known.lacks(one, "/a", 1e9) and known.of(one) is one
+    refusal = known.refusal(one, "/a", {"p": 1})
+    assert refusal is not None and refusal.kind == "invalid_arguments"
+    assert "takes no arguments" in refusal.message and "printed nothing" in refusal.message
+    assert known.refusal(one, "/a", ()) is None
+    assert [problem.key for problem in known.problems([one], "/a")] == ["tools.x"]
+    known.forget(one)
+    assert known.lacks(one, "/a", 1)
+    given = asked("parameters.p.default = 5", command="a")
+    known.learn(given, "/a", 0, "printed nothing")
+    assert known.refusal(given, "/a", {"p": 1}) is None
+
+
+def test_what_is_remembered_of_roots_is_bounded() -> None:
+    known, one = Descriptions(), asked(command="a")
+    for at in range(100):
+        known.learn(one, f"/{at}", 0, "printed nothing")
+    assert known.lacks(one, "/0", 1) and not known.lacks(one, "/99", 1)
+    assert len(known._mute[one]) <= 32
 
 
 def test_what_is_known_of_a_definition_goes_with_it() -> None:

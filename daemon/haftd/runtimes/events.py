@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from haft_protocol.outcome import Failure, NeedsInput, Progress, Raw, Success, r
 from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
-from .base import Call, Input, InputRefused, Port, ToolFailed
+from .base import Call, Input, InputRefused, Port, ToolFailed, Wanted
 from .child import Child, Output
 from .pipes import PipeGrip
 from .reading import Said
@@ -46,7 +47,15 @@ def _context(call: Call) -> Any:
 
 
 class _LiveGrip(PipeGrip):
-    """Input goes in as notifications."""
+    """Input goes in as notifications. `asks` says whether a question of the tool is still to be asked."""
+
+    def __init__(self, call: Call, port: Port, child: Child, asks: Callable[[], bool]) -> None:
+        super().__init__(call, port, child)
+        self._asks = asks
+
+    def wanted(self) -> Wanted:
+        """See `base.Grip`. One that has asked reads for the answer, and not for any input."""
+        return Wanted("busy") if self._asks() else super().wanted()
 
     def encode(self, item: Input) -> bytes:
         return _notification("apply", {"input": item.text})
@@ -59,7 +68,7 @@ class Live:
         self._call = call
         self._port = port
         self._child = child
-        self._grip = _LiveGrip(call, port, child)
+        self._grip = _LiveGrip(call, port, child, lambda: bool(self._questions))
         self._line = bytearray()
         self._too_long = False
         self._said: Said | None = None

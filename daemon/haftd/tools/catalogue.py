@@ -98,23 +98,24 @@ class Catalogue:
         given as it is; see `ready`."""
         return self.descriptions.of(self._defined(name, root))
 
-    def ready(self, name: str, root: str | None) -> Tool:
-        """As `find`; raises `RpcError` (spawn_failed) where nobody knows what the tool takes."""
+    def ready(self, name: str, root: str | None, args: Iterable[str] = ()) -> Tool:
+        """As `find`, for a call with arguments of these names; raises `RpcError` (spawn_failed, or
+        invalid_arguments) where its program was to say what the tool takes, and has not."""
         tool = self.find(name, root)
-        if tool.self_describing:
-            raise self.descriptions.refusal(tool, root)
+        if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
+            raise refusal
         return tool
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
         """The definition of that name, or all that are listed, if it leaves the parameters to its
-        program; also when that has been asked. Raises what `find` raises."""
+        program, or may do so; also when that has been asked. Raises what `find` raises."""
         if name is None:
             return self._offer(root).self_describing
         tool = self._defined(name, root)
-        return [tool] if tool.self_describing else []
+        return [tool] if tool.is_asked else []
 
     def mute(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Those of the listed tools that are to describe themselves and have not."""
+        """Those of the listed tools that were to describe themselves and have not."""
         return self.descriptions.problems(self._offer(root).self_describing, root)
 
     def _defined(self, name: str, root: str | None) -> Tool:

@@ -101,6 +101,8 @@ class Tool:
     parameters_given: bool = False
     self_describing: bool = False
     """Its program is to be asked for the parameters before it is listed or called."""
+    may_describe: bool = False
+    """Its program may know them; the definition stands as it is where it does not."""
     laid_over: Mapping[str, Any] = field(default_factory=dict)
     """What the definition says of parameters that the program describes."""
     entry: str = ""
@@ -133,6 +135,11 @@ class Tool:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "validator", compile_schema(self.parameters))
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether its program is asked for what the definition does not say."""
+        return self.self_describing or self.may_describe
 
     @property
     def is_builtin(self) -> bool:

@@ -26,7 +26,7 @@ class Offer:
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
-        self.self_describing = [tool for tool in listed(tools.values()) if tool.self_describing]
+        self.self_describing = [tool for tool in listed(tools.values()) if tool.is_asked]
         self._problems = problems
         self._revision = 0
         self._listed: dict[tuple[Provider, Style | None], _Listed] = {}

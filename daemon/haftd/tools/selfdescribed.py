@@ -1,12 +1,14 @@
 """Tools that describe themselves: which programs may be asked, and what their answer makes of a tool.
 
 Rules: pure; `haftd.describing` asks. A program is run for its description only where the definition
-shows that it knows the question, for one that does not would do its work instead. The user's fields
-win over the program's, one by one. Section 10.
+shows that it knows the question, or says that it may: one that does not would do its work instead. Where
+it must know it, nothing is said of the tool without its answer; where it may, the definition stands
+without one. The user's fields win over the program's, one by one. Section 10.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -15,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import minijinja
 
-from haft_protocol.errors import RpcError, shown, spawn_failed
+from haft_protocol.errors import RpcError, invalid_arguments, shown, spawn_failed
 from haft_protocol.methods import Problem
 from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
 
@@ -27,7 +29,10 @@ from .parameters import Wrong, read_parameters
 __all__ = ["RETRY_S", "Descriptions", "Undescribed", "described", "marked"]
 
 RETRY_S = 5.0
-"""A program that has not described itself is not asked again before."""
+"""A program that must know the question and has not answered is not asked again before."""
+
+_MOST_ROOTS = 32
+"""In so many roots it is remembered that a program gave no answer."""
 
 _MEMBER = re.compile(r"\b(tool|context)\s*\[")
 _NAMES = minijinja.Environment()
@@ -46,10 +51,10 @@ class Undescribed(ValueError):
 def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     """The tool of a definition with these fields, marked as one that describes itself if it is one.
 
-    It is one if it is local and on pipes, says nothing of what its parameters take, and the
-    definition shows that its program knows the question: it has the `older` form, or writes `source`
-    and its output is not raw, or writes a structured `output`, or hands the whole `tool` or `context`,
-    or the action, to its program. A shell script is one only if it does the last with `context`.
+    It can be one if it is local and on pipes, and says nothing of what its parameters take. It is one
+    if the definition shows that its program knows the question: it has the `older` form, or hands the
+    whole `tool` or `context`, or the action, to its program; a shell script, only if it does that with
+    `context`. It may be one if it writes `source` and its output is not raw, or a structured `output`.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -59,15 +64,14 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     if given is not None and not _is_laid_over(given):
         return tool
     handed = set(_handed(tool.command))
+    over = given or {}
+    if "context" in handed or (tool.command.shell is None and (older or handed)):
+        return replace(tool, self_describing=True, parameters_given=False, laid_over=over)
     structured = values.get("output") in ("outcome", "events")
-    if tool.command.shell is not None:
-        knows = "context" in handed
-    else:
-        local = "source" in values and tool.output != "raw"
-        knows = older or local or structured or bool(handed)
-    if not knows:
-        return tool
-    return replace(tool, self_describing=True, parameters_given=False, laid_over=given or {})
+    local = "source" in values and tool.output != "raw"
+    if tool.command.shell is None and (structured or local):
+        return replace(tool, may_describe=True, laid_over=over)
+    return tool
 
 
 def _is_laid_over(given: object) -> bool:
@@ -110,6 +114,7 @@ def described(tool: Tool, stdout: bytes) -> Tool:
         return replace(
             tool,
             self_describing=False,
+            may_describe=False,
             parameters_given=True,
             laid_over={},
             summary=tool.summary or entry.summary or "",
@@ -197,6 +202,11 @@ def _inside(form: dict[str, Any]) -> dict[str, Any]:
 # -- what is known
 
 
+def _retry_s(tool: Tool) -> float:
+    """One that need not know the question may have done its work instead: it is left alone."""
+    return RETRY_S if tool.self_describing else math.inf
+
+
 class Descriptions:
     """What programs have said of their tools; it goes with the definitions that it belongs to."""
 
@@ -208,14 +218,14 @@ class Descriptions:
 
     def of(self, tool: Tool) -> Tool:
         """The tool as it is described; itself where it is not, or needs not to be."""
-        return self._known.get(tool, tool) if tool.self_describing else tool
+        return self._known.get(tool, tool) if tool.is_asked else tool
 
     def lacks(self, tool: Tool, root: str, now: float) -> bool:
         """Whether the program is to be asked before anything is said of the tool."""
-        if not tool.self_describing or tool in self._known:
+        if not tool.is_asked or tool in self._known:
             return False
         asked = self._mute.get(tool, {}).get(root)
-        return asked is None or now >= asked[0] + RETRY_S
+        return asked is None or now >= asked[0] + _retry_s(tool)
 
     def learn(self, tool: Tool, root: str, now: float, said: Tool | str) -> None:
         """The tool as it is described, or a clause about the program, which was asked in `root`."""
@@ -227,26 +237,36 @@ class Descriptions:
         fresh = {
             place: asked
             for place, asked in self._mute.get(tool, {}).items()
-            if now < asked[0] + RETRY_S
+            if now < asked[0] + _retry_s(tool)
         }
+        while len(fresh) >= _MOST_ROOTS:
+            del fresh[next(iter(fresh))]
         self._mute[tool] = {**fresh, root: (now, said)}
 
     def forget(self, tool: Tool) -> None:
         """It is not what it was: it is to be asked again."""
-        if self._known.pop(tool, None) is not None:
+        was_known = self._known.pop(tool, None) is not None
+        if self._mute.pop(tool, None) is not None or was_known:
             self.revision += 1
 
-    def refusal(self, tool: Tool, root: str | None) -> RpcError:
-        """Why a tool that is not described cannot be called."""
-        return spawn_failed(self._why(tool, root), tool=tool.name)
+    def refusal(self, tool: Tool, root: str | None, args: Iterable[str]) -> RpcError | None:
+        """Why a tool that is not described cannot be called so; None where it can."""
+        if tool.self_describing:
+            return spawn_failed(self._why(tool, root), tool=tool.name)
+        first = next(iter(args), None)
+        if not tool.may_describe or tool.parameters_given or first is None:
+            return None
+        why = f"the tool takes no arguments: {self._why(tool, root)}"
+        return invalid_arguments(tool.name, [{"path": shown(first).strip("'"), "message": why}])
 
     def problems(self, tools: Iterable[Tool], root: str | None) -> tuple[Problem, ...]:
         """Those of these tools that are to describe themselves and have not."""
-        return tuple(
-            self._problem(tool, root)
-            for tool in tools
-            if tool.self_describing and tool not in self._known
-        )
+        return tuple(self._problem(tool, root) for tool in tools if self._is_missed(tool))
+
+    def _is_missed(self, tool: Tool) -> bool:
+        if tool in self._known:
+            return False
+        return tool.self_describing or (tool.may_describe and tool in self._mute)
 
     def failures(self) -> tuple[Problem, ...]:
         """Those that have been asked in vain, wherever that was."""

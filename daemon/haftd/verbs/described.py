@@ -7,7 +7,7 @@ refused, or left out, by the verb.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sized
 from functools import partial
 from typing import Any
 
@@ -33,14 +33,21 @@ def _listed(daemon: Daemon, params: Any) -> list[Tool]:
     return daemon.catalogue.self_describing(root=_named_root(params))
 
 
-def _one(daemon: Daemon, params: Any) -> list[Tool]:
-    return daemon.catalogue.self_describing(params.tool, _named_root(params))
+def _started(daemon: Daemon, params: Any) -> list[Tool]:
+    return _one(daemon, params, params.args)
 
 
 def _called(daemon: Daemon, params: Any) -> list[Tool]:
     """Nothing for a call on a handle: that must be possible whatever has become of the program."""
     action = params.arguments.get("action", "spawn")
-    return [one for one in _one(daemon, params) if not one.stateful or action == "spawn"]
+    args = [name for name in params.arguments if name not in ("action", "id")]
+    return [one for one in _one(daemon, params, args) if not one.stateful or action == "spawn"]
+
+
+def _one(daemon: Daemon, params: Any, args: Sized) -> list[Tool]:
+    """A program that only may know is not run for a call without arguments: there is nothing to check."""
+    tools = daemon.catalogue.self_describing(params.tool, _named_root(params))
+    return [one for one in tools if one.self_describing or args]
 
 
 def _named(daemon: Daemon, params: Any) -> list[Tool]:
@@ -52,7 +59,7 @@ NEEDS: dict[str, Need] = {
     "tools/list": _listed,
     "tools/describe": _named,
     "tools/call": _called,
-    "spawn": _one,
+    "spawn": _started,
 }
 """The methods that speak of what tools take, each with the definitions that its params mean."""
 

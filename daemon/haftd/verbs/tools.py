@@ -41,5 +41,6 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:
     """Read the definitions again; handles that run are not touched."""
     problems = daemon.reload()
     catalogue = daemon.catalogue
-    count = len(catalogue.list(None)) + len(catalogue.self_describing())
+    unlisted = sum(one.self_describing for one in catalogue.self_describing())
+    count = len(catalogue.list(None)) + unlisted
     return ReloadResult(tools=count, problems=problems)
