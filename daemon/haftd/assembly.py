@@ -45,8 +45,9 @@ from haftd.inquiry.llm.keys import NoKey, read_key
 from haftd.inquiry.static import StaticBackend
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
+from haftd.manual import manual
 from haftd.runtimes.base import Call
-from haftd.runtimes.builtin import BuiltinRuntime
+from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
@@ -145,6 +146,7 @@ def assemble(
         )
 
     desk = Desk(_backends(parts, links, sessions, command), answered, remembered)
+    builtins = dict(BUILTINS)
     starter = Starter(
         place=Place(
             environ=parts.environ,
@@ -165,11 +167,13 @@ def assemble(
         runtimes={
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
-            "builtin": BuiltinRuntime(),
+            "builtin": BuiltinRuntime(builtins),
         },
         make_spool=_spools(parts.paths, parts.settings, registry.make_room),
     )
     errands = Errands(starter)
+    describing = Describing(errands, catalogue.descriptions, handles)
+    builtins["describe_tools"] = manual(catalogue, describing)  # It runs what the starter starts.
     facts = Facts(
         version=version("haftd"),
         socket=parts.paths.socket,
@@ -208,7 +212,7 @@ def assemble(
         catalogue=catalogue,
         starter=starter,
         errands=errands,
-        describing=Describing(errands, catalogue.descriptions, handles),
+        describing=describing,
         facts=facts,
         audit=audit,
         notices=notices,

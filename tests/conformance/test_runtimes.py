@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import trio
 
@@ -162,10 +161,10 @@ class BuiltinBench:
     """Tools without a process: they can ask and fail, and print nothing."""
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
-        async def asks(arguments: Mapping[str, Any], port: Port) -> str:
+        async def asks(call: Call, port: Port) -> str:
             return " ".join([str(await port.ask(one)).replace("T", "t") for one in part.questions])
 
-        async def fails(arguments: Mapping[str, Any], port: Port) -> str:
+        async def fails(call: Call, port: Port) -> str:
             raise ToolFailed("no luck", ("here",), transient=True)
 
         tools = {"asks": asks, "fails": fails}

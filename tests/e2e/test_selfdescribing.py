@@ -393,3 +393,23 @@ def test_a_program_of_a_root_is_asked_once_the_root_is_trusted(
     assert json.loads(said)["arguments"] == {"package": "p"}
     assert "check" not in listed(wire)[0]
     assert binary.asked() == [["schema", "check", root]]
+
+
+def test_a_model_reads_about_tools_by_calling_one(serve: Serve, tmp_path: Path) -> None:
+    """Also about one whose program has to be asked; what is not there fails the call by its name."""
+    binary = Binary(tmp_path / "b")
+    _, wire = serve(binary.defined("check", 'examples = "check all"'))
+
+    def read(*names: str) -> dict[str, Any]:
+        said: dict[str, Any] = wire.call(
+            "tools/call", tool="describe_tools", arguments={"tools": list(names)}
+        )
+        return said
+
+    said = read("check", "run")["result"]
+    assert said.startswith("# check\n\nCheck.\n\nAt length.")
+    assert "- `package` (string, required): Package to check." in said and "check all" in said
+    assert "# run\n" in said and "`action` (spawn, fetch, apply, abort)" in said
+    assert len(binary.asked()) == 1
+    failed = read("check", "nothing")
+    assert "nothing" in failed["error"]["message"] and "result" not in failed

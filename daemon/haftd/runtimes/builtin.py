@@ -1,6 +1,6 @@
 """Tools that are the daemon's own: no process, only what the port can do.
 
-Rules: one coroutine each, by the tool's name; its arguments have been checked. There is nothing to
+Rules: one coroutine each, by the tool's name; the arguments of its call have been checked. There is nothing to
 signal, to read or to leave behind.
 """
 
@@ -27,8 +27,8 @@ from .base import Call, Ended, Input, InputRefused, LeftOver, Port, ScreenShot, 
 
 __all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
 
-Builtin = Callable[[Mapping[str, Any], Port], Awaitable[str]]
-"""Takes the arguments and the port; returns the result, or raises `ToolFailed`."""
+Builtin = Callable[[Call, Port], Awaitable[str]]
+"""Takes the call and the port; returns the result, or raises `ToolFailed`."""
 
 
 class BuiltinRuntime:
@@ -41,7 +41,7 @@ class BuiltinRuntime:
         """See `base`."""
         port.started(_Grip(call))
         try:
-            result = await self._tools[call.tool](call.arguments, port)
+            result = await self._tools[call.tool](call, port)
         except trio.Cancelled:
             port.ended(Ended(natural=False))
             raise
@@ -52,8 +52,9 @@ class BuiltinRuntime:
         return result
 
 
-async def _ask_user(arguments: Mapping[str, Any], port: Port) -> str:
+async def _ask_user(call: Call, port: Port) -> str:
     """Ask the person; the answer as a text."""
+    arguments = call.arguments
     question = Question(
         id="answer",
         text=arguments["question"],
@@ -84,6 +85,7 @@ def _answer_type(arguments: Mapping[str, Any]) -> AnswerType:
 BUILTINS: Mapping[str, Builtin] = {
     "ask_user": _ask_user,
 }
+"""Those that need nothing but their call and the port."""
 
 
 class _Grip:

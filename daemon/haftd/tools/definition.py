@@ -29,7 +29,7 @@ __all__ = [
     "compile_schema",
 ]
 
-BUILTIN = frozenset({"ask_user"})
+BUILTIN = frozenset({"ask_user", "describe_tools"})
 """The tools that are the daemon's own; `await` is one, too, and no definition speaks of it."""
 
 Action = Literal["spawn", "fetch", "apply", "abort"]

@@ -1,0 +1,37 @@
+"""A description as a page."""
+
+from __future__ import annotations
+
+from haftd.tools.describing import describe
+from haftd.tools.pages import page
+
+from .making import tool
+
+TEXT = """
+[tools.x]
+command = "a"
+stateful = true
+summary = "Do it."
+description = "At length."
+examples = "Like this:\\n\\n    x"
+[tools.x.parameters]
+n = { type = "integer", default = 3, summary = "How\\noften." }
+to = { type = "object", required = true, properties = { a = { type = "string", enum = ["é", "b"] } } }
+"""
+
+
+def test_a_page_says_all_that_a_definition_says() -> None:
+    assert page([describe(tool(TEXT))]) == (
+        "# x\n\nDo it.\n\nAt length.\n\n"
+        "It is held: call it with `action` (spawn, fetch, apply, abort) and `id`.\n\n"
+        "## Parameters\n"
+        "- `n` (integer, optional, default 3): How often.\n"
+        "- `to` (object, required)\n"
+        '- `to.a` (string, optional): One of "é", "b".\n\n'
+        "## Examples\nLike this:\n\n    x"
+    )
+
+
+def test_what_is_not_said_has_no_place_and_pages_follow_each_other() -> None:
+    bare = describe(tool('[tools.x]\ncommand = "a"\nsummary = "S."\ndescription = "S."'))
+    assert page([bare, bare]) == "# x\n\nS.\n\n# x\n\nS."
