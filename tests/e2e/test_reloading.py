@@ -116,7 +116,7 @@ def test_what_only_a_start_can_change_is_said(
         reload(daemon, wire)
         (problem,) = problems(wire)
         assert problem["key"] == "daemon" and "next start" in problem["message"]
-        left = {"run", "await", "ask_user"}
+        left = {"run", "await", "ask_user", "describe_tools"}
         assert tools(wire) == left, "the toolpack is no such thing"
         config.write_text("[daemon\n")
         reload(daemon, wire)
