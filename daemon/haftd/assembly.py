@@ -20,6 +20,7 @@ from haft_protocol.methods import Problem
 from haftd.approvals import Approvals
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
+from haftd.calls import Calls, Place, find_askpass
 from haftd.connection import Rim
 from haftd.core.handles import Handle
 from haftd.core.matches import Matches
@@ -51,7 +52,7 @@ from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.settings import ConfigError, Paths, Settings, load_settings
-from haftd.starting import Place, Starter, find_askpass
+from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
@@ -135,19 +136,7 @@ def assemble(
         said = {} if "withheld" in more else typed(answer)
         audit.record("answer", **more, **said)
 
-    def command() -> Backend:
-        own = parts.settings.inquiry.command
-        if own is None:
-            raise AssertionError("the settings leave the backend out where it has no command")
-        limits = {"wall_s": own.timeout_s}
-        return CommandBackend(
-            lambda: starter.own("inquiry", own.argv, limits),
-            lambda call, confirmed: starter.settled(call, confirmed),
-        )
-
-    desk = Desk(_backends(parts, links, sessions, command), answered, remembered)
-    builtins = dict(BUILTINS)
-    starter = Starter(
+    calls = Calls(
         place=Place(
             environ=parts.environ,
             home=home_of(Path(parts.paths.runtime.folder)),
@@ -158,12 +147,32 @@ def assemble(
             root=parts.environ.get("HOME") or "/",
             askpass=find_askpass((sys.executable, sys.argv[0]), parts.paths.socket),
         ),
-        settings=parts.settings,
+        secret_env=own.secret_env,
+        journal=parts.journal,
+        make_room=registry.make_room,
+    )
+    desk = Desk(_backends(parts, links, sessions, calls), answered, remembered)
+
+    def settled(call: Call, confirmed: bool) -> None:
+        calls.settled(call, confirmed)
+        stir()
+
+    supervisor = Supervisor(
+        handles,
+        grace_s=own.abort_grace_ms / 1000,
+        withdraw=registry.withdraw,
+        settled=settled,
+    )
+    errands = Errands(calls)
+    describing = Describing(errands, catalogue.descriptions, handles)
+    builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
+    starter = Starter(
+        calls=calls,
         catalogue=catalogue,
         news=news,
         registry=registry,
         desk=desk,
-        journal=parts.journal,
+        supervisor=supervisor,
         runtimes={
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
@@ -171,9 +180,6 @@ def assemble(
         },
         make_spool=_spools(parts.paths, parts.settings, registry.make_room),
     )
-    errands = Errands(starter)
-    describing = Describing(errands, catalogue.descriptions, handles)
-    builtins["describe_tools"] = manual(catalogue, describing)  # It runs what the starter starts.
     facts = Facts(
         version=version("haftd"),
         socket=parts.paths.socket,
@@ -184,18 +190,6 @@ def assemble(
         unconfirmed=parts.report.unconfirmed,
         problems=[*parts.problems, *_missing_key(parts), *catalogue.problems],
     )
-
-    def settled(call: Call, confirmed: bool) -> None:
-        starter.settled(call, confirmed)
-        stir()
-
-    supervisor = Supervisor(
-        handles,
-        grace_s=own.abort_grace_ms / 1000,
-        withdraw=registry.withdraw,
-        settled=settled,
-    )
-    starter.supervisor = supervisor
     return Daemon(
         settings=parts.settings,
         registry=registry,
@@ -231,11 +225,16 @@ def _members(sessions: Sessions, name: str) -> list[Caller]:
     return [one for one in sessions.members(name) if isinstance(one, Caller)]
 
 
-def _backends(
-    parts: Parts, links: Links, sessions: Sessions, command: Callable[[], Backend]
-) -> list[Backend]:
+def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> list[Backend]:
     """Who answers questions, in the configured order."""
     settings = parts.settings
+
+    def command() -> Backend:
+        own = settings.inquiry.command
+        if own is None:
+            raise AssertionError("the settings leave the backend out where it has no command")
+        limits = {"wall_s": own.timeout_s}
+        return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.settled)
 
     def model() -> Backend:
         # It brings an HTTP client along: only who asks a model pays for that.

@@ -111,7 +111,7 @@ class Describing:
 
     def _marks_of(self, tool: Tool, root: str) -> _Marks:
         """The files that the command names, as they are before it is run."""
-        path = path_of(self.errands.starter.place.environ)
+        path = path_of(self.errands.calls.place.environ)
         try:
             ready = resolve(
                 tool, {}, CallContext(root=root, session="", handle="", action="schema", path=path)

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import trio
 
 from haft_protocol.errors import RpcError
+from haftd.calls import Calls
 from haftd.runtimes.errand import Failed, run_errand
-from haftd.starting import Starter
 from haftd.tools.definition import Command, Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext
@@ -30,7 +30,7 @@ _MOST_AT_ONCE = 32
 class Errands:
     """Runs tools' programs for what they print, a few at once; the others wait for their turn."""
 
-    starter: Starter
+    calls: Calls
     _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MOST_AT_ONCE))
 
     async def run(
@@ -63,13 +63,13 @@ class Errands:
         asked = tool if command is None else replace(tool, command=command)
         if asked.command is None:
             return Failed("start", "It has no command.")
-        path = path_of(self.starter.place.environ, client)
+        path = path_of(self.calls.place.environ, client)
         context = CallContext(root=root, session=session, handle=handle, action=action, path=path)
         async with self._turns:
             try:
-                call = self.starter.errand(asked, args or {}, context, client, timeout_s)
+                call = self.calls.errand(asked, args or {}, context, client, timeout_s)
             except RpcError as error:
                 return Failed("start", error.message)
             except OSError as error:
                 return Failed("start", f"Its call cannot be written down: {error.strerror}.")
-            return await run_errand(call, self.starter.settled)
+            return await run_errand(call, self.calls.settled)

@@ -24,11 +24,12 @@ from haft_protocol.methods import AbortParams, ApplyParams, FetchParams, SpawnPa
 from haft_protocol.states import HandleState
 from haftd.approvals import Request
 from haftd.caller import Caller
+from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
 from haftd.daemon import Daemon
 from haftd.reviewing import Review
-from haftd.starting import Gate, Prepared
+from haftd.starting import Gate
 from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
 from haftd.use import Skipped

@@ -14,11 +14,11 @@ from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.core.noticing import Switches, Watched
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
-from haftd.starting import Prepared
 from haftd.tools.definition import Tool
 from haftd.use import Use
 

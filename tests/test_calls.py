@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from haftd.starting import find_askpass
+from haftd.calls import find_askpass
 
 
 def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one(
