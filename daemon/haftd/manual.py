@@ -13,7 +13,6 @@ from haftd.describing import Describing
 from haftd.runtimes.base import Call, Port, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.describing import describe
 from haftd.tools.pages import page
 
 __all__ = ["manual"]
@@ -28,7 +27,7 @@ def manual(catalogue: Catalogue, describing: Describing) -> Builtin:
         try:
             asked = [one for name in names for one in catalogue.self_describing(name, root)]
             await describing.ask(describing.lacking(asked, root), root)
-            return page(describe(catalogue.ready(name, root)) for name in names)
+            return page(catalogue.describe(name, root) for name in names)
         except RpcError as refusal:
             raise ToolFailed(refusal.message) from None
 

@@ -411,5 +411,8 @@ def test_a_model_reads_about_tools_by_calling_one(serve: Serve, tmp_path: Path) 
     assert "- `package` (string, required): Package to check." in said and "check all" in said
     assert "# run\n" in said and "`action` (spawn, fetch, apply, abort)" in said
     assert len(binary.asked()) == 1
+    said = read("await")["result"]
+    assert "- `all` (" in said and "- `any` (" in said
+    assert wire.call("tools/describe", tools=["await"])["tools"][0]["name"] == "await"
     failed = read("check", "nothing")
     assert "nothing" in failed["error"]["message"] and "result" not in failed

@@ -15,10 +15,12 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
-from haft_protocol.methods import Problem, Provider, Style, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, ToolDescription, ToolInfo
 
 from .definition import Tool
+from .describing import describe, describe_await
 from .document import Document, Unreadable, problem, read
+from .listing import AWAIT
 from .load import Layer, layers_of, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
@@ -106,11 +108,17 @@ class Catalogue:
             raise refusal
         return tool
 
+    def describe(self, name: str, root: str | None) -> ToolDescription:
+        """All that is to be said about a tool that can be called; raises what `ready` raises."""
+        return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
+
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
         """The definition of that name, or all that are listed, if it leaves the parameters to its
         program, or may do so; also when that has been asked. Raises what `find` raises."""
         if name is None:
             return self._offer(root).self_describing
+        if name == AWAIT.name:
+            return []
         tool = self._defined(name, root)
         return [tool] if tool.is_asked else []
 

@@ -17,8 +17,9 @@ from haft_protocol.dialects.telling import among, joined, tell
 from haft_protocol.methods import ParameterInfo, ToolDescription
 
 from .definition import Tool
+from .listing import AWAIT
 
-__all__ = ["describe"]
+__all__ = ["describe", "describe_await"]
 
 _DEEPEST = 5
 _MOST = 256
@@ -48,6 +49,20 @@ def describe(tool: Tool) -> ToolDescription:
         stateful=tool.stateful,
         actions=tool.actions,
         parameters=tuple(parameters),
+    )
+
+
+def describe_await() -> ToolDescription:
+    """The same of `await`, which no definition speaks of."""
+    own, _ = flatten(read(AWAIT.parameters))
+    return ToolDescription(
+        name=AWAIT.name,
+        summary=AWAIT.description,
+        description="",
+        examples="",
+        stateful=AWAIT.stateful,
+        actions=AWAIT.actions,
+        parameters=tuple(_parameters(own, "", 0)),
     )
 
 

@@ -14,7 +14,6 @@ from haft_protocol.methods import (
 )
 from haftd.caller import Caller
 from haftd.daemon import Daemon
-from haftd.tools.describing import describe
 
 __all__ = ["tools_describe", "tools_list", "tools_reload"]
 
@@ -33,7 +32,7 @@ def tools_describe(
     """Describe the tools in full; one that is not there fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
     return ToolsDescribeResult(
-        tuple(describe(daemon.catalogue.ready(name, root)) for name in params.tools)
+        tuple(daemon.catalogue.describe(name, root) for name in params.tools)
     )
 
 
