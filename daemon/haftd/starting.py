@@ -65,7 +65,6 @@ class Starter:
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
         client = None if isinstance(params.env, UnsetType) else params.env
         tool = self.catalogue.ready(params.tool, named, params.args)
-        args = arguments.check(tool, params.args)
         context = CallContext(
             root=root,
             session=session,
@@ -73,13 +72,31 @@ class Starter:
             action="run",
             path=path_of(self.place.environ, client),
         )
+        return self._prepared(tool, params.args, context, call_id, client)
+
+    def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
+        """The same spawn with other arguments: of the very definition that was to run, whatever
+        stands in its place meanwhile."""
+        return self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
+
+    def _prepared(
+        self,
+        tool: Tool,
+        given: Mapping[str, Any],
+        context: CallContext,
+        call_id: str | None,
+        client: Mapping[str, str | None] | None,
+    ) -> Prepared:
+        args = arguments.check(tool, given)
         invocation = resolve(tool, args, context)
         if not tool.is_builtin and ("pty" if invocation.terminal else "stdio") not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         if invocation.terminal and mode_of(tool, "result") != "unattended":
             why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
             raise unsupported_runtime(tool.name, "pty", why)
-        return Prepared(session, params.id, call_id, tool, args, context, invocation, client)
+        return Prepared(
+            context.session, context.handle, call_id, tool, args, context, invocation, client
+        )
 
     def start(
         self,

@@ -400,6 +400,31 @@ def test_a_word_is_about_the_definition_that_was_shown(asker: RunningDaemon, joi
         host.call("tools/reload")
 
 
+@pytest.mark.parametrize("how", ["another", "none"])
+def test_changed_arguments_go_to_the_definition_that_was_shown(
+    asker: RunningDaemon, join: Join, how: str
+) -> None:
+    host = join()
+    name = f"passing_{how}"
+    file = asker.config / "haft" / "tools" / "zz.toml"
+    file.write_text(definition(name, 'run = "ask"'))
+    try:
+        host.call("tools/reload")
+        spawned = host.spawn(name, "one")
+        called = host.start("tools/call", tool=name, arguments={"text": "done"})
+        first, second = host.asked(), host.asked()
+        changed = definition(name, 'run = "ask"').replace("printf", "echo else; printf")
+        file.write_text(changed if how == "another" else "")
+        host.call("tools/reload")
+        for asked in (first, second):
+            host.say(asked, "edit", arguments={"text": "done"})
+        for running in (spawned, called):
+            assert host.finish(running)["result"] == "done\n"
+    finally:
+        file.unlink()
+        host.call("tools/reload")
+
+
 def test_a_no_for_the_session_is_kept_until_that_is_closed(join: Join) -> None:
     host = join()
     spawned = host.spawn("careful")

@@ -20,7 +20,7 @@ from msgspec import UNSET
 
 from haft_protocol.approvals import Approval, PolicedAction
 from haft_protocol.errors import RpcError, invalid_arguments
-from haft_protocol.methods import AbortParams, ApplyParams, FetchParams, SpawnParams
+from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
 from haft_protocol.states import HandleState
 from haftd.approvals import Request
 from haftd.caller import Caller
@@ -50,9 +50,7 @@ _MOST_OF_A_RESULT = 32_768
 _FIXED = ("id", "session", "root")
 
 
-def gate_of(
-    daemon: Daemon, caller: Caller, ready: Prepared, params: SpawnParams, *, one_shot: bool
-) -> Gate | None:
+def gate_of(daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool) -> Gate | None:
     """What a start has to pass; None where it has to pass nothing."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
@@ -61,8 +59,7 @@ def gate_of(
         return None
 
     def check(arguments: dict[str, Any]) -> Prepared:
-        changed = msgspec.structs.replace(params, args=arguments)
-        prepared = daemon.starter.prepare(ready.session, changed)
+        prepared = daemon.starter.change(ready, arguments)
         if not one_shot or prepared.invocation.terminal:
             return prepared
         # A run to the end reads what the caller has decided that it reads.

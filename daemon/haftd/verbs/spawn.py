@@ -39,7 +39,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use, is_new = start(daemon, caller, ready, params, context)
+    handle, use, is_new = start(daemon, caller, ready, context)
     if use is None:
         return look(daemon, params, handle)
 
@@ -61,7 +61,6 @@ def start(
     daemon: Daemon,
     caller: Caller,
     ready: Prepared,
-    params: SpawnParams,
     context: Any = None,
     *,
     one_shot: bool = False,
@@ -76,7 +75,7 @@ def start(
         # What the daemon's own tools ask is another question each time, under the same id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
-    gate = gate_of(daemon, caller, ready, params, one_shot=one_shot)
+    gate = gate_of(daemon, caller, ready, one_shot=one_shot)
     review = review_of(daemon, caller, ready.tool)
     handle, use, is_new = daemon.starter.start(ready, origin, gate, review)
 

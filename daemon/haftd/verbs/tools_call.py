@@ -222,7 +222,7 @@ def _run(
     if not ready.invocation.terminal and ready.invocation.output != "events":
         # Nobody can write to it: it reads the end at once instead of waiting for ever.
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
-    handle, use, is_new = start(daemon, caller, ready, as_spawn, params.context, one_shot=True)
+    handle, use, is_new = start(daemon, caller, ready, params.context, one_shot=True)
 
     async def ended() -> object:
         try:
