@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import trio
 from msgspec import UnsetType
@@ -28,6 +29,7 @@ from haftd.supervisor import Supervisor
 from haftd.tools import arguments
 from haftd.tools.approving import mode_of, policy_of
 from haftd.tools.catalogue import Catalogue
+from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
 from haftd.use import Entry, Use
