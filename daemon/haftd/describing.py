@@ -23,7 +23,7 @@ from haftd.errands import Errands, Failed
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
-from haftd.tools.selfdescribed import Descriptions, Undescribed, described
+from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
 
 __all__ = ["Describing"]
 
@@ -133,7 +133,7 @@ def _read(tool: Tool, said: bytes | Failed) -> Tool | str:
         last = "".join(c if c.isprintable() else " " for c in last)[:_LONGEST_NOISE]
         return f"{said.why} (it said: {last})" if last else said.why
     try:
-        return described(tool, said)
+        return read_description(tool, said)
     except Undescribed as undescribed:
         return str(undescribed)
 

@@ -14,15 +14,14 @@ import structlog
 import trio
 
 from haft_protocol.errors import RpcError
-from haft_protocol.states import EndedBy
-from haft_protocol.states import Review as Standing
+from haft_protocol.states import EndedBy, Review
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.outcomes import fault
 from haftd.core.sealed import Ending, Sealed, Shown, Word, dropped, unsealed
 from haftd.core.spool import Spool
 
-__all__ = ["Review", "Reviewing"]
+__all__ = ["Reviewer", "Reviewing"]
 
 SHOWN = 16_384
 """Bytes of a result that are shown to whoever decides."""
@@ -30,7 +29,7 @@ SHOWN = 16_384
 _REVIEWED = ("exit", "limit")
 """The ends that are reviewed: those that nobody asked for."""
 
-_BECAME: dict[str, Standing] = {
+_BECAME: dict[str, Review] = {
     "allow": "allowed",
     "edit": "edited",
     "deny": "denied",
@@ -39,19 +38,19 @@ _BECAME: dict[str, Standing] = {
 
 log = structlog.get_logger("haftd.reviewing")
 
-Review = Callable[[Handle, Shown], Awaitable[Word]]
+Reviewer = Callable[[Handle, Shown], Awaitable[Word]]
 """Seeks the word about a result. Raises the `RpcError` with which it is refused."""
 
 
 class Reviewing:
     """What stands between the end of a use and those who read it."""
 
-    __slots__ = ("_complete", "_handle", "_review", "_scope", "_sealed", "done")
+    __slots__ = ("_complete", "_handle", "_reviewer", "_scope", "_sealed", "done")
 
-    def __init__(self, handle: Handle, spool: Spool, review: Review) -> None:
+    def __init__(self, handle: Handle, spool: Spool, reviewer: Reviewer) -> None:
         self._handle = handle
         self._sealed = Sealed(spool)
-        self._review = review
+        self._reviewer = reviewer
         self._scope = trio.CancelScope()
         self._complete = trio.Event()
         self.done = trio.Event()
@@ -106,7 +105,7 @@ class Reviewing:
     async def _seek(self) -> Word:
         handle = self._handle
         try:
-            return await self._review(handle, self._sealed.show(handle.rendering, SHOWN))
+            return await self._reviewer(handle, self._sealed.show(handle.rendering, SHOWN))
         except RpcError as refusal:
             return Word("deny", said=refusal.message, refusal=refusal)
         except Exception:

@@ -23,7 +23,7 @@ from haftd.core.registry import Registry
 from haftd.core.spool import Spool
 from haftd.inquiry.base import Origin
 from haftd.inquiry.desk import Desk
-from haftd.reviewing import Review, Reviewing
+from haftd.reviewing import Reviewer, Reviewing
 from haftd.runtimes.base import Call, Runtime
 from haftd.supervisor import Supervisor
 from haftd.tools import arguments
@@ -105,10 +105,10 @@ class Starter:
         ready: Prepared,
         origin: Origin,
         gate: Gate | None = None,
-        review: Review | None = None,
+        reviewer: Reviewer | None = None,
     ) -> tuple[Handle, Use | None, bool]:
         """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions,
-        `review` for its result. A `call_id` that made a handle before gives that one, with the use
+        `reviewer` gives the word about its result. A `call_id` that made a handle before gives that one, with the use
         that is left of it, and starts nothing. Raises `RpcError`, and then nothing was taken."""
         admitted = self.registry.admit(
             trio.current_time(),
@@ -134,7 +134,7 @@ class Starter:
             raise
         inquirer = self.desk.inquirer(handle, origin)
         entry = None if gate is None else self._entry(handle, ready, call, gate)
-        reviewing = None if review is None else Reviewing(handle, self.make_spool(), review)
+        reviewing = None if reviewer is None else Reviewing(handle, self.make_spool(), reviewer)
         use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry, reviewing)
         return handle, use, True
 

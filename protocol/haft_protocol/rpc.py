@@ -8,7 +8,6 @@ daemon's side; what a client writes and reads is in `haft.wire`. Sections 1, 2 a
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
+from .nesting import nesting
 
 __all__ = [
     "BadReply",
@@ -30,7 +30,6 @@ __all__ = [
     "encode_reply",
     "encode_request",
     "join_batch",
-    "nesting",
     "read_message",
     "read_params",
     "read_reply",
@@ -42,7 +41,6 @@ NULL = b"null"
 _LONGEST_ID = 256
 _LONGEST_INT = 20
 _OPENINGS = (b"{", b"[")
-_ROUNDS = 8
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -260,40 +258,6 @@ def _incoming(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> In
 
 def _too_deep(max_nesting: int) -> RpcError:
     return limit_exceeded("max_nesting", max_nesting, "The message is nested too deeply")
-
-
-_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
-_NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
-
-
-def nesting(message: bytes) -> int:
-    """How deep well-formed JSON is nested: 0 for a scalar. 8 MiB of anything take less than a second.
-
-    Strings are taken out first, then the innermost pairs of brackets, a level a round: most
-    messages are nothing after a few.
-    """
-    if b"\\" in message:
-        # In this order: a run of backslashes pairs up from its left, so an escaped quote is
-        # whatever is left of `\"` after that.
-        message = message.replace(b"\\\\", b"").replace(b'\\"', b"")
-    message = message.translate(_TO_SQUARE, _NOT_STRUCTURE)
-    # Two quotes side by side are an empty string, or the seam of two strings: either way what
-    # follows is as much inside or outside as before.
-    message = message.replace(b'""', b"")
-    if b'"' in message:
-        message = b"".join(message.split(b'"')[::2])
-    for depth in range(_ROUNDS):
-        if not message:
-            return depth
-        message = message.replace(b"[]", b"")
-    # What is left has few tips for its length, so walking it run by run is cheap.
-    runs = re.findall(rb"\[+|\]+", message)
-    level = deepest = 0
-    for opening, closing in zip(runs[::2], runs[1::2], strict=False):
-        level += len(opening)
-        deepest = max(deepest, level)
-        level -= len(closing)
-    return _ROUNDS + deepest
 
 
 # ── params ───────────────────────────────────────────────────────────────────────────────────────

@@ -293,45 +293,6 @@ def test_U13_in_a_batch_only_the_element_that_is_too_deep_is_refused() -> None:
     assert (second.error.code, second.id) == (-32009, b"2")
 
 
-def depth(value: object) -> int:
-    if isinstance(value, dict):
-        return 1 + max(map(depth, value.values()), default=0)
-    if isinstance(value, list):
-        return 1 + max(map(depth, value), default=0)
-    return 0
-
-
-tricky = st.text(st.sampled_from('[]{}"\\,:a\n'), max_size=8)
-
-
-@given(
-    st.recursive(
-        tricky | st.integers(),
-        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(tricky, inner, max_size=4),
-        max_leaves=30,
-    )
-)
-def test_nesting_is_counted_right_whatever_the_texts_hold(value: object) -> None:
-    assert rpc.nesting(json.dumps(value).encode()) == depth(value)
-    assert rpc.nesting(json.dumps(value, indent=1).encode()) == depth(value)
-
-
-@given(st.lists(st.integers(-30, 30).filter(bool), max_size=60))
-def test_deep_nesting_is_counted_right(steps: list[int]) -> None:
-    """Up and down in long runs, as trees of hundreds of levels have them."""
-    written, level, deepest = b"[", 1, 1
-    for step in steps:
-        if step > 0:
-            written += b"," * written.endswith(b"]") + b"[" * step
-        else:
-            step = -min(-step, level - 1)
-            written += b"]" * -step
-        level += step
-        deepest = max(deepest, level)
-    written += b"]" * level
-    assert rpc.nesting(written) == deepest
-
-
 # ── batches ──────────────────────────────────────────────────────────────────────────────────────
 
 

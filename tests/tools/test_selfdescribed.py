@@ -9,7 +9,7 @@ import pytest
 
 from haftd.tools import arguments
 from haftd.tools.definition import Tool
-from haftd.tools.selfdescribed import RETRY_S, Descriptions, Undescribed, described
+from haftd.tools.selfdescribed import RETRY_S, Descriptions, Undescribed, read_description
 from tests.tools.making import called, read, tool
 
 OLDER = "[conversation.tools.x]\n"
@@ -103,7 +103,7 @@ def test_the_program_says_what_the_definition_does_not() -> None:
             "loose": {"type": "boolean", "required": False},
         },
     }
-    found = described(asked(), say(entry))
+    found = read_description(asked(), say(entry))
     assert (found.summary, found.description) == ("Short.", "Long.")
     assert found.parameters == {
         "type": "object",
@@ -140,7 +140,7 @@ required = false
             "rest": {"type": "integer"},
         },
     }
-    found = described(asked(own), say(entry))
+    found = read_description(asked(own), say(entry))
     assert (found.summary, found.description, found.examples) == ("Mine.", "Its.", "x(1)")
     package = {
         "type": "string", "enum": ["all", "one"], "default": "all", "description": "Mine, too."
@@ -155,7 +155,9 @@ def test_a_whole_schema_is_taken_as_it_is_and_changed_in_its_properties() -> Non
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "required": ["a", "b"],
     }
-    found = described(asked("parameters.b.default = 'x'"), say({"name": "x", "parameters": schema}))
+    found = read_description(
+        asked("parameters.b.default = 'x'"), say({"name": "x", "parameters": schema})
+    )
     assert found.parameters["required"] == ["a"]
     assert found.parameters["properties"]["b"] == {"type": "string", "default": "x"}
 
@@ -163,7 +165,7 @@ def test_a_whole_schema_is_taken_as_it_is_and_changed_in_its_properties() -> Non
 def test_nested_parameters_are_required_unless_they_have_a_default() -> None:
     inner = {"start": {"type": "integer"}, "end": {"type": "integer", "default": 0}}
     listed = {"type": "array", "items": {"type": "object", "properties": inner}}
-    found = described(asked(), say({"name": "x", "parameters": {"spans": listed}}))
+    found = read_description(asked(), say({"name": "x", "parameters": {"spans": listed}}))
     assert found.parameters["properties"]["spans"]["items"]["required"] == ["start"]
 
 
@@ -174,7 +176,7 @@ def test_what_a_serializer_writes_for_nothing_is_nothing() -> None:
     }  # fmt: skip
     may = {"type": ["string", "null"], "default": None}
     entry = {"name": "x", "summary": None, "parameters": {"p": form, "q": may}}
-    found = described(asked(), say(entry)).parameters
+    found = read_description(asked(), say(entry)).parameters
     assert found["properties"] == {"p": {"type": "string"}, "q": may}
     assert found["required"] == ["p"]
 
@@ -195,15 +197,15 @@ def test_the_entry_is_found_by_the_source_by_the_name_or_because_it_is_the_only_
 ) -> None:
     said = say(*({"name": one, "summary": one} for one in names))
     if found is not None:
-        assert described(asked(name=name, source=source), said).summary == found
+        assert read_description(asked(name=name, source=source), said).summary == found
         return
     with pytest.raises(Undescribed, match="describes no tool") as caught:
-        described(asked(name=name, source=source), said)
+        read_description(asked(name=name, source=source), said)
     assert "'y'" in str(caught.value)
 
 
 def test_the_program_is_told_the_name_that_it_knows() -> None:
-    definition = described(asked(source="local.y"), say({"name": "y"}))
+    definition = read_description(asked(source="local.y"), say({"name": "y"}))
     told = json.loads(called(definition, {}).context_json)["tool"]
     assert told["name"] == "y" and definition.name == "x"
 
@@ -227,13 +229,13 @@ def test_the_program_is_told_the_name_that_it_knows() -> None:
 )
 def test_an_answer_that_is_wrong_is_told_so(said: bytes, words: str) -> None:
     with pytest.raises(Undescribed, match=words):
-        described(asked(), said)
+        read_description(asked(), said)
 
 
 def test_a_change_of_a_parameter_that_is_not_there_is_a_mistake() -> None:
     entry = {"name": "x", "parameters": {"package": {"type": "string"}}}
     with pytest.raises(Undescribed, match="describes no parameter 'pakcage'"):
-        described(asked("parameters.pakcage.default = 1"), say(entry))
+        read_description(asked("parameters.pakcage.default = 1"), say(entry))
 
 
 def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> None:
@@ -247,7 +249,7 @@ def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> Non
     for words in ("exit code 3", "add `parameters`", "0.toml:1", 'action = "schema"'):
         assert words in refusal.message
     assert known.problems([one], "/a")[0].key == "tools.x"
-    known.learn(one, "/b", 1, described(one, say({"name": "x", "summary": "s"})))
+    known.learn(one, "/b", 1, read_description(one, say({"name": "x", "summary": "s"})))
     assert not known.lacks(one, "/a", 9) and known.of(one).summary == "s"
     assert known.problems([one], "/a") == ()
     known.forget(one)
@@ -284,7 +286,7 @@ def test_what_is_known_of_a_definition_goes_with_it() -> None:
     known = Descriptions()
     for _ in range(3):
         one = asked()
-        known.learn(one, "/", 0, described(one, say({"name": "x"})))
+        known.learn(one, "/", 0, read_description(one, say({"name": "x"})))
         assert known.of(one) is not one
     del one
     assert len(known._known) == 0
@@ -297,4 +299,4 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
     )
     assert problems == []
     said = say({"name": "check", "summary": "c"}, {"name": "test", "summary": "t"})
-    assert [described(one, said).summary for one in tools.values()] == ["c", "t"]
+    assert [read_description(one, said).summary for one in tools.values()] == ["c", "t"]

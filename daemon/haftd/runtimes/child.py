@@ -13,26 +13,23 @@ Rules:
 
 from __future__ import annotations
 
-import shlex
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import trio
 
-from haftd.core.text import STRIPPED, Rendering
 from haftd.host import pump
 from haftd.host.group import Kin
 from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
 
-from .base import Call, Ended, InputRefused, LeftOver, Port, StartFailed
+from .base import Call, Ended, LeftOver, Port, StartFailed
 from .bounds import Bounds
 from .reading import Reading
 
-__all__ = ["Child", "ChildGrip", "Output", "command_of"]
+__all__ = ["Child", "Output"]
 
 _LOOSE_S = 0.5
-_LONGEST_COMMAND = 200
 _TERM = 1 << 14
 
 
@@ -44,12 +41,6 @@ class Output:
     take: Callable[[bytes], None]
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None
     at_end: bool = False
-
-
-def command_of(argv: Sequence[str]) -> str:
-    """What runs, for a person to read."""
-    text = shlex.join(argv)
-    return text if len(text) <= _LONGEST_COMMAND else text[: _LONGEST_COMMAND - 1] + "…"
 
 
 def _launch(call: Call) -> Launched:
@@ -363,51 +354,6 @@ class Child:
         if not complete:
             self._port.completed()
         await self._cut_loose()
-
-
-class ChildGrip:
-    """What every grip on a process knows; see `base.Grip`."""
-
-    def __init__(self, call: Call, port: Port, child: Child) -> None:
-        self.child = child
-        self._port = port
-        self._command = command_of(call.argv)
-
-    @property
-    def pid(self) -> int | None:
-        """See `base.Grip`."""
-        return self.child.pid
-
-    @property
-    def command(self) -> str:
-        """See `base.Grip`."""
-        return self._command
-
-    @property
-    def rendering(self) -> Rendering:
-        """See `base.Grip`."""
-        return STRIPPED
-
-    def kill(self) -> None:
-        """See `base.Grip`."""
-        self.child.kill()
-
-    def left_behind(self) -> tuple[LeftOver, ...]:
-        """See `base.Grip`."""
-        return self.child.left_behind()
-
-    def members(self) -> tuple[int, ...]:
-        """See `base.Grip`."""
-        return self.child.members()
-
-    def hides_input(self) -> bool:
-        """See `base.Grip`. A pipe shows nothing by itself."""
-        return False
-
-    def refuse_if_ended(self) -> None:
-        """Raise `InputRefused` when nobody is there any more."""
-        if self.child.ended:
-            raise InputRefused("The program has ended; it takes no input.")
 
 
 def _have(fd: int | None) -> int:

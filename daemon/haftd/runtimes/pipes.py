@@ -20,7 +20,8 @@ from haftd.host import pump, reads
 
 from . import keys
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
-from .child import Child, ChildGrip
+from .child import Child
+from .grip import ChildGrip
 from .wanting import wanted
 
 __all__ = ["PipeGrip"]

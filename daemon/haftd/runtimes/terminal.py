@@ -22,7 +22,8 @@ from haftd.host import pump, reads, tty
 from . import pacing, screen
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .bounds import Bounds
-from .child import Child, ChildGrip, Output
+from .child import Child, Output
+from .grip import ChildGrip
 from .reading import Plain
 from .transcript import Transcript
 from .typist import Typist

@@ -26,7 +26,7 @@ from .document import problem
 from .merging import merge
 from .parameters import Wrong, read_parameters
 
-__all__ = ["RETRY_S", "Descriptions", "Undescribed", "described", "marked"]
+__all__ = ["RETRY_S", "Descriptions", "Undescribed", "marked", "read_description"]
 
 RETRY_S = 5.0
 """A program that must know the question and has not answered is not asked again before."""
@@ -103,7 +103,7 @@ def _handed(command: Command) -> Iterable[str]:
 # -- what the answer makes of them
 
 
-def described(tool: Tool, stdout: bytes) -> Tool:
+def read_description(tool: Tool, stdout: bytes) -> Tool:
     """The tool as its program describes it, under what the definition says; raises `Undescribed`."""
     try:
         entry = _entry(tool, read_schema(stdout))

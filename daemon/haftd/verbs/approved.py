@@ -28,7 +28,7 @@ from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
 from haftd.daemon import Daemon
-from haftd.reviewing import Review
+from haftd.reviewing import Reviewer
 from haftd.starting import Gate
 from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
@@ -37,7 +37,7 @@ from haftd.use import Skipped
 from .base import Later, settled
 from .rendering import renderer
 
-__all__ = ["WITHHELD", "approved", "gate_of", "review_of", "what_runs"]
+__all__ = ["WITHHELD", "approved", "gate_of", "reviewer_of", "what_runs"]
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
@@ -95,7 +95,7 @@ def gate_of(daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool) 
     return gate
 
 
-def review_of(daemon: Daemon, caller: Caller, tool: Tool) -> Review | None:
+def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
     """What a result has to pass before it is handed out; None where it has to pass nothing."""
     mode = mode_of(tool, "result")
     if mode == "unattended":

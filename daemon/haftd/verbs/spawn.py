@@ -22,7 +22,7 @@ from haftd.inquiry.base import Origin
 from haftd.tools.definition import Tool
 from haftd.use import Use
 
-from .approved import gate_of, review_of, what_runs
+from .approved import gate_of, reviewer_of, what_runs
 from .base import Later, settled
 from .reading import answer, look, plan
 
@@ -76,8 +76,8 @@ def start(
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
     gate = gate_of(daemon, caller, ready, one_shot=one_shot)
-    review = review_of(daemon, caller, ready.tool)
-    handle, use, is_new = daemon.starter.start(ready, origin, gate, review)
+    reviewer = reviewer_of(daemon, caller, ready.tool)
+    handle, use, is_new = daemon.starter.start(ready, origin, gate, reviewer)
 
     def record() -> None:
         if use is not None and use.grip is not None:

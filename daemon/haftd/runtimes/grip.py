@@ -1,0 +1,70 @@
+"""What every grip on a process can do, whatever it is attached to.
+
+Rules: a question is answered as of now, also when the process has ended. What a pipe and a terminal
+do differently is not known here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from haftd.core.text import STRIPPED, Rendering
+
+from .base import Call, InputRefused, LeftOver, Port
+from .child import Child
+
+__all__ = ["ChildGrip"]
+
+_LONGEST_COMMAND = 200
+
+
+class ChildGrip:
+    """What every grip on a process knows; see `base.Grip`."""
+
+    def __init__(self, call: Call, port: Port, child: Child) -> None:
+        self.child = child
+        self._port = port
+        self._command = _command_of(call.argv)
+
+    @property
+    def pid(self) -> int | None:
+        """See `base.Grip`."""
+        return self.child.pid
+
+    @property
+    def command(self) -> str:
+        """See `base.Grip`."""
+        return self._command
+
+    @property
+    def rendering(self) -> Rendering:
+        """See `base.Grip`."""
+        return STRIPPED
+
+    def kill(self) -> None:
+        """See `base.Grip`."""
+        self.child.kill()
+
+    def left_behind(self) -> tuple[LeftOver, ...]:
+        """See `base.Grip`."""
+        return self.child.left_behind()
+
+    def members(self) -> tuple[int, ...]:
+        """See `base.Grip`."""
+        return self.child.members()
+
+    def hides_input(self) -> bool:
+        """See `base.Grip`. A pipe shows nothing by itself."""
+        return False
+
+    def refuse_if_ended(self) -> None:
+        """Raise `InputRefused` when nobody is there any more."""
+        if self.child.ended:
+            raise InputRefused("The program has ended; it takes no input.")
+
+
+def _command_of(argv: Sequence[str]) -> str:
+    """What runs, for a person to read."""
+    text = shlex.join(argv)
+    return text if len(text) <= _LONGEST_COMMAND else text[: _LONGEST_COMMAND - 1] + "…"
