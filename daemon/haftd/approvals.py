@@ -15,6 +15,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.remembered import Remembered
-from haftd.links import Link, Links, Unreachable
+from haftd.links import Link, Links, Round, Unreachable
 
 __all__ = ["Approvals", "Request", "Verdict"]
 
@@ -228,19 +229,14 @@ class Approvals:
             log.exception("an approval could not be asked for", handle=one.request.handle.id)
 
     async def _ask_around(self, one: _Open[T]) -> None:
-        tried: set[Link] = set()
-        first, session = one.request.caller, one.request.approval.session
+        members = partial(self._members, one.request.approval.session)
+        asked = Round(self._links, members, one.request.caller, "approval")
         while not one.settled.is_set():
-            arrivals = self._links.arrivals
-            others = (other for other in self._members(session) if other is not first)
-            able = self._links.able((first, *others), "approval")
-            link = next((link for link in able if link not in tried), None)
+            link = asked.next()
             if link is None:
-                while self._links.arrivals == arrivals:
-                    await self._links.arrival()
-                continue
-            await self._ask(link, one)
-            tried.add(link)
+                await asked.more()
+            else:
+                await self._ask(link, one)
 
     async def _ask(self, link: Link, one: _Open[T]) -> None:
         approval = one.approval

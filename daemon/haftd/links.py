@@ -20,7 +20,7 @@ import trio
 from haft_protocol.rpc import Incoming, encode_request, read_reply
 from haftd.caller import Caller
 
-__all__ = ["MOST_ASKS", "Link", "Links", "Unreachable", "WayOut"]
+__all__ = ["MOST_ASKS", "Link", "Links", "Round", "Unreachable", "WayOut"]
 
 MOST_ASKS = 64
 """Requests that one peer may leave unanswered; who wants more of it asks somebody else."""
@@ -156,9 +156,7 @@ class Links:
         """The link of a caller, for as long as it is read."""
         return self._links.get(caller)
 
-    def able(
-        self, callers: Iterable[Caller], what: Literal["inquiry", "approval"] = "inquiry"
-    ) -> list[Link]:
+    def able(self, callers: Iterable[Caller], what: Literal["inquiry", "approval"]) -> list[Link]:
         """The links of those callers that can be asked what a tool wants to know, or to approve what
         it is to do, in that order."""
         return [self._links[one] for one in callers if getattr(one, what) and one in self._links]
@@ -171,3 +169,39 @@ class Links:
     async def arrival(self) -> None:
         """Wait until that is so."""
         await self._arrived.park()
+
+
+class Round:
+    """Those of a session who can be asked one thing, each once: first the caller that it is about,
+    then the others in order, then who comes later. `members` names the callers of the session."""
+
+    __slots__ = ("_arrivals", "_first", "_links", "_members", "_tried", "_what")
+
+    def __init__(
+        self,
+        links: Links,
+        members: Callable[[], Iterable[Caller]],
+        first: Caller,
+        what: Literal["inquiry", "approval"],
+    ) -> None:
+        self._links = links
+        self._members = members
+        self._first = first
+        self._what: Literal["inquiry", "approval"] = what
+        self._tried: set[Link] = set()
+        self._arrivals = 0
+
+    def next(self) -> Link | None:
+        """Who is to be asked now; None where all there are have been."""
+        self._arrivals = self._links.arrivals
+        others = (one for one in self._members() if one is not self._first)
+        for link in self._links.able((self._first, *others), self._what):
+            if link not in self._tried:
+                self._tried.add(link)
+                return link
+        return None
+
+    async def more(self) -> None:
+        """Wait until somebody can be asked who could not be when `next` gave nobody."""
+        while self._links.arrivals == self._arrivals:
+            await self._links.arrival()

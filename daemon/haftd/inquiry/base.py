@@ -53,18 +53,15 @@ class Origin:
     """What runs: a remembered answer is given to nothing else of that name. None: to nothing."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Way:
-    """One question on its way: what is asked, for whom, and who was asked in vain already."""
+    """One question on its way: what is asked, and for whom."""
 
     inquiry: Inquiry
     origin: Origin
     tool: str
-    tried: set[object] = field(default_factory=set)
     renew: Callable[[], Inquiry] | None = None
     """What is asked as of now, where that changes while it is asked."""
-    arrivals: int = 0
-    """Who had arrived when it was last asked; the client backend's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ the question is open is asked then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from weakref import WeakKeyDictionary
 
 from haft_protocol.errors import CODES, RpcError
 from haft_protocol.inquiries import ASK, read_lasting
 from haft_protocol.questions import InvalidAnswer
 from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
-from haftd.links import Link, Links, Unreachable
+from haftd.links import Link, Links, Round, Unreachable
 
 from .base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way
 
@@ -33,28 +35,28 @@ class ClientBackend(Backend):
     def __init__(self, links: Links, members: Callable[[str], Iterable[Caller]]) -> None:
         self._links = links
         self._members = members
+        self._rounds: WeakKeyDictionary[Way, Round] = WeakKeyDictionary()
 
     async def ask(self, way: Way) -> Outcome:
         """See `base`."""
-        while True:
-            way.arrivals = self._links.arrivals
-            link = next((one for one in self._able(way) if one not in way.tried), None)
-            if link is None:
-                return Declined("no client that can be asked is in the session")
+        asked = self._round(way)
+        while (link := asked.next()) is not None:
             answer = await self._ask(link, way)
             if answer is not None:
                 return answer
-            way.tried.add(link)
+        return Declined("no client that can be asked is in the session")
 
     async def change(self, way: Way) -> None:
         """See `base`."""
-        while self._links.arrivals == way.arrivals:
-            await self._links.arrival()
+        await self._round(way).more()
 
-    def _able(self, way: Way) -> list[Link]:
-        first = way.origin.caller
-        others = (one for one in self._members(way.inquiry.session) if one is not first)
-        return self._links.able((first, *others))
+    def _round(self, way: Way) -> Round:
+        found = self._rounds.get(way)
+        if found is None:
+            session = way.inquiry.session
+            members = partial(self._members, session)
+            found = self._rounds[way] = Round(self._links, members, way.origin.caller, "inquiry")
+        return found
 
     async def _ask(self, link: Link, way: Way) -> Answered | None:
         for _ in range(1 + AGAIN):
