@@ -410,7 +410,7 @@ def test_changed_arguments_go_to_the_definition_that_was_shown(
     file.write_text(definition(name, 'run = "ask"'))
     try:
         host.call("tools/reload")
-        spawned = host.spawn(name, "one")
+        spawned = host.spawn(name, "one", wait="stopped")
         called = host.start("tools/call", tool=name, arguments={"text": "done"})
         first, second = host.asked(), host.asked()
         changed = definition(name, 'run = "ask"').replace("printf", "echo else; printf")
