@@ -16,7 +16,7 @@ from typing import Any, Literal
 import h11
 import trio
 
-__all__ = ["Asked", "Raw", "Server", "Step", "serving"]
+__all__ = ["CRUMBS", "Asked", "Raw", "Server", "Step", "serving"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,11 @@ class Raw:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Step = dict[str, Any] | Raw | Literal["hangs", "drops", "floods"]
+Step = dict[str, Any] | Raw | Literal["hangs", "drops", "floods", "crumbles"]
 """An object is the body of a reply with 200."""
+
+CRUMBS = 50_000
+"""Parts of one byte that a reply has that crumbles."""
 
 
 class Server:
@@ -83,6 +86,9 @@ class Server:
                 return
             if step == "floods":
                 await _flood(peer, stream)
+                return
+            if step == "crumbles":
+                await _crumble(peer, stream)
                 return
             if not isinstance(step, Raw):
                 step = Raw(body=json.dumps(step).encode())
@@ -128,6 +134,11 @@ async def _flood(peer: h11.Connection, stream: trio.SocketStream) -> None:
     await stream.send_all(peer.send(head))
     while True:
         await stream.send_all(peer.send(h11.Data(data=b" " * 65_536)))
+
+
+async def _crumble(peer: h11.Connection, stream: trio.SocketStream) -> None:
+    head = h11.Response(status_code=200, headers=[("transfer-encoding", "chunked")])
+    await stream.send_all(peer.send(head) + b"1\r\n \r\n" * CRUMBS + b"0\r\n\r\n")
 
 
 @asynccontextmanager

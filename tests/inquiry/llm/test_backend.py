@@ -23,7 +23,7 @@ from haftd.inquiry.llm.sending import Sender, _reason
 
 from .judging import KEY, judge
 from .recording import NAMES, Recorded, recorded
-from .serving import Raw, Server, Step, serving
+from .serving import CRUMBS, Raw, Server, Step, serving
 
 PATIENCE_S = 10.0
 
@@ -171,6 +171,22 @@ async def test_a_reply_that_is_none_fails_for_good(step: Step, hint: str) -> Non
     async with play("openai", step) as stage:
         assert hint in await stage.fails()
         assert len(stage.server.asked) == 1
+
+
+async def test_a_reply_in_tiny_parts_lets_others_have_their_turns() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with play("openai", "crumbles") as stage, trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        assert "no JSON" in await stage.fails()
+        nursery.cancel_scope.cancel()
+    assert turns > CRUMBS / 100
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ from .retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
 __all__ = ["Sender"]
 
 _MOST = 4 << 20
+_AT_ONCE = 64
+"""Parts of a reply that are taken before others get their turn: about a millisecond."""
 
 log = structlog.get_logger("haftd.inquiry")
 
@@ -130,6 +132,10 @@ class Sender:
                 raise InquiryFailed("the model's server answered in an encoding nobody asked for")
             async for part in response.aiter_raw():
                 body.take(part)
+                if body.parts % _AT_ONCE == 0:
+                    # What came at once may be thousands of parts, and others want their turn. Not a
+                    # place for a cancellation, see below; the next thing that is waited for is.
+                    await trio.lowlevel.cancel_shielded_checkpoint()
                 if body.is_too_long:
                     # The client reads by generators in generators, and only a cancellation of the
                     # innermost closes them all: so the loop goes on, and ends there.
@@ -144,10 +150,12 @@ class _Body:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.parts = 0
         self.is_too_long = False
 
     def take(self, part: bytes) -> None:
         """Keep it, unless it is too much."""
+        self.parts += 1
         self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MOST
         if not self.is_too_long:
             self.data += part
