@@ -188,7 +188,7 @@ def assemble(
         containment="processes" if parts.base is None else "cgroup",
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,
-        problems=[*parts.problems, *_missing_key(parts), *catalogue.problems],
+        problems=[*parts.problems, *_missing_key(parts, parts.settings), *catalogue.problems],
     )
     return Daemon(
         settings=parts.settings,
@@ -253,9 +253,9 @@ def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> l
     return [made[name]() for name in settings.inquiry.backends]
 
 
-def _missing_key(parts: Parts) -> list[Problem]:
+def _missing_key(parts: Parts, settings: Settings) -> list[Problem]:
     """What is wrong with the key of the model that answers questions; it is read anew when needed."""
-    inquiry = parts.settings.inquiry
+    inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
     try:
@@ -326,6 +326,7 @@ def _reloader(
     parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit, registry: Registry
 ) -> Callable[[], tuple[Problem, ...]]:
     def reload() -> tuple[Problem, ...]:
+        settings = parts.settings
         try:
             settings, problems = load_settings(parts.paths)
             catalogue.reload(toolpack=settings.toolpack.enable)
@@ -333,11 +334,16 @@ def _reloader(
             problems = [Problem(file=parts.paths.config, key="", message=str(error))]
         else:
             problems += [
-                Problem(file=parts.paths.config, key=name, message="takes effect at the next start")
+                Problem(
+                    file=parts.paths.config,
+                    key=name,
+                    message="takes effect at the next start",
+                    advice="`haft stop`, which ends all that it holds, then start it again",
+                )
                 for name in settings.__struct_fields__
                 if name != "toolpack" and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        facts.problems = [*problems, *_missing_key(parts), *catalogue.problems]
+        facts.problems = [*problems, *_missing_key(parts, settings), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
         return (*facts.problems, *stores, *cut_output(registry))

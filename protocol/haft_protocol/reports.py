@@ -69,6 +69,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     message: str
     line: int | UnsetType = UNSET
+    advice: str | UnsetType = UNSET
 
 
 class ReloadResult(msgspec.Struct, frozen=True):

@@ -69,6 +69,7 @@ def test_each_fault_is_found_and_comes_with_what_to_do(
     assert main(["doctor", "--json"]) == 1
     found = findings(capsys)
     assert found["runtime folder"][0] == "problem"
+    assert found["definitions"][2] == "mend it, then `haft reload`"
     assert found["runtime folder"][2] == f"chmod go-w {short_tmp}"
     assert found["version"] == (
         "problem",

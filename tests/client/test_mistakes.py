@@ -40,6 +40,15 @@ def _type(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         ("fetch s1 more", "haft fetch: unrecognized arguments: more"),
         ("fetch s1 --fast", "haft fetch: unrecognized arguments: --fast"),
         ("spawn run --id x ls -la", "haft spawn: a command stands behind --, as in: -- ls -la"),
+        (
+            "spawn server --id x port=80 --host a --x=",
+            "haft spawn: an argument of the tool is given by --arg, as in: --arg port=80 --arg host=a --arg x=",
+        ),
+        (
+            "spawn run --id x CC=gcc make",
+            "haft spawn: a command stands behind --, as in: -- CC=gcc make",
+        ),
+        ("spawn run --id x --fast", "haft spawn: a command stands behind --, as in: -- --fast"),
         ("fetch", "haft fetch: the following arguments are required: ID"),
     ],
 )

@@ -102,6 +102,8 @@ def test_it_shows_what_would_run_and_trusts_it_with_a_word_for_scripts(person: P
     assert "was not trusted" in person.haft("trust", "--revoke")[2]
     status, out, err = person.haft("tools")
     assert "build_it" not in out and "haft trust" in out
+    status, out, err = person.haft("tools", "build_it")
+    assert status == 4 and "a.toml" in err and "haft trust" in err, "the list alone knows no reason"
 
 
 def test_what_has_changed_is_shown_and_what_has_not_is_short(person: Person) -> None:
@@ -154,7 +156,7 @@ def test_a_change_between_the_look_and_the_word_is_refused(person: Person) -> No
 
 def test_nothing_to_trust_is_no_failure(person: Person) -> None:
     status, _, err = person.haft("trust", "--yes")
-    assert status == 0 and "nothing can be trusted" in err
+    assert status == 0 and f"there is no definition in {person.root}/.haft/tools" in err
     status, out, _ = person.haft("--json", "trust", "/nowhere")
     assert status == 0 and json.loads(out)["files"] == []
 

@@ -116,8 +116,16 @@ def test_what_only_a_start_can_change_is_said(
         reload(daemon, wire)
         (problem,) = problems(wire)
         assert problem["key"] == "daemon" and "next start" in problem["message"]
+        assert "haft stop" in problem["advice"], "to reload again would say the same for ever"
         left = {"run", "await", "ask_user", "describe_tools"}
         assert tools(wire) == left, "the toolpack is no such thing"
+        config.write_text(
+            "[inquiry]\nbackends = ['llm']\n[inquiry.llm]\nprovider = 'openai'\nmodel = 'm'\n"
+            "key_file = '/nowhere/key'\n[toolpack]\nenable = ['run']\n"
+        )
+        reload(daemon, wire)
+        said = {one["key"]: one["message"] for one in problems(wire)}
+        assert "/nowhere/key" in said["inquiry.llm"], "a key that the next start will lack"
         config.write_text("[daemon\n")
         reload(daemon, wire)
         assert [one["file"] for one in problems(wire)] == [str(config)]

@@ -287,6 +287,7 @@ MEANINGS: dict[str, str] = {
     "Problem.key": "at which key",
     "Problem.message": "what is wrong",
     "Problem.line": "on which line",
+    "Problem.advice": "what to do, where that is not to mend the file and to reload",
     # daemon/status and daemon/shutdown.
     "StatusResult.uptime_s": "seconds since the start",
     "StatusResult.socket": "its Unix socket",

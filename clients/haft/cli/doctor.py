@@ -177,9 +177,8 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
             "processes", "problem", f"process {pid} could not be ended", "look at it with ps"
         )
     for problem in status.problems:
-        yield Finding(
-            "definitions", "problem", problem_line(problem), "mend it, then `haft reload`"
-        )
+        advice = problem.advice or "mend it, then `haft reload`"
+        yield Finding("definitions", "problem", problem_line(problem), advice)
     yield from _path(status)
 
 

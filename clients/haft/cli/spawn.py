@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -15,6 +16,8 @@ from .values import read_arguments
 
 _PERSON_S = 660.0
 """How long a person may think (`approval_timeout_s`, 600), and the time that others take."""
+
+_ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
 USAGE = "haft spawn TOOL --id ID [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
@@ -57,8 +60,28 @@ def parse(parser: Parser, arguments: list[str], options: argparse.Namespace) -> 
 
 
 def beyond(options: argparse.Namespace, words: Sequence[str]) -> str:
-    """A command was written where the tool's options stand."""
+    """A command, or the tool's own arguments, were written where the options stand."""
+    if arguments := _as_arguments(words):
+        return f"an argument of the tool is given by --arg, as in: {arguments}"
     return f"a command stands behind --, as in: -- {shlex.join(words)}"
+
+
+def _as_arguments(words: Sequence[str]) -> str | None:
+    """The words as arguments of a tool: those that are `key=value`, `--key=value` or `--key value`;
+    None where they are anything else."""
+    rest = list(words)
+    pairs: list[str] = []
+    while rest:
+        found = _ARGUMENT.fullmatch(rest.pop(0))
+        if found is None or (found["dashes"] and found["value"] is None and not rest):
+            return None
+        dashes, key, value = found.group("dashes", "key", "value")
+        if value is None:
+            if not dashes:
+                return None
+            value = rest.pop(0)
+        pairs.append(f"--arg {shlex.quote(f'{key}={value}')}")
+    return " ".join(pairs)
 
 
 def run(options: argparse.Namespace) -> int:

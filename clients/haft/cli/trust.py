@@ -103,9 +103,13 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
     waiting = [one for one in shown.files if one.state in ("new", "changed")]
     if not waiting and not options.json:
         refused = any(one.state == "refused" for one in shown.files)
-        there = "nothing else" if refused else "all of it" if shown.files else "nothing"
-        is_ = "can be trusted" if refused or not shown.files else "is trusted already"
-        show.line(f"haft trust: {there} {is_}")
+        if not shown.files:
+            said = (
+                f"nothing can be trusted: there is no definition in {_seen(shown.root)}/{_FOLDER}"
+            )
+        else:
+            said = "nothing else can be trusted" if refused else "all of it is trusted already"
+        show.line(f"haft trust: {said}")
         return 1 if refused else 0
     if not sure and not _asked(len(waiting)):
         show.line("haft trust: nothing was trusted")

@@ -104,7 +104,7 @@ def listing(
                     file=tool.file,
                     key=f"tools.{tool.name}.parameters",
                     message=f"the tool is left out for {provider}: {why}",
-                    **({} if tool.line is None else {"line": tool.line}),
+                    line=msgspec.UNSET if tool.line is None else tool.line,
                 )
             )
     if any(tool.stateful for tool in found):
