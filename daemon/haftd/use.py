@@ -67,6 +67,7 @@ class Use:
         "_shown",
         "asking",
         "begun",
+        "callers",
         "done",
         "ender",
         "failure",
@@ -98,6 +99,8 @@ class Use:
         self.failure: RpcError | None = None
         self.ender: EndedBy | None = None
         self.written_to = 0
+        self.callers: int | None = None
+        """The calls that run it to its end, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []
         self._shown: dict[int, ScreenShot] = {}
 

@@ -319,6 +319,24 @@ def test_a_retry_that_is_cancelled_leaves_the_first_calls_run_alone(
     assert list(states(other).values()) == ["running"]
 
 
+def test_a_run_goes_on_while_a_retry_waits_for_it(room: Room, beside: Beside) -> None:
+    arguments = sh("exec sleep 300")
+    first = room.start("tools/call", tool="run", arguments=arguments, call_id="again")
+    until(lambda: "running" in states(beside()).values(), "it runs")
+    other = beside()
+    retry = other.start("tools/call", tool="run", arguments=arguments, call_id="again")
+    other.pause()
+    room.cancel(first)
+    with pytest.raises(Refused):
+        room.wire.finish(first)
+    room.pause()
+    assert list(states(room).values()) == ["running"]
+    other.cancel(retry)
+    with pytest.raises(Refused):
+        other.wire.finish(retry)
+    until(lambda: list(states(room).values()) == ["stopped"], "it is ended with the last")
+
+
 def test_a_result_is_as_long_as_its_definition_lets_it_be(make_daemon: Any) -> None:
     daemon = make_daemon()
     daemon.tools(
