@@ -19,6 +19,7 @@ from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
 from haftd.calls import Calls, Place, Prepared
 from haftd.core.handles import Handle
+from haftd.core.noticing import Switches, Watched
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
 from haftd.inquiry.base import Origin
@@ -126,7 +127,7 @@ class Starter:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
         handle.on_news = self.news
-        handle.policy = policy_of(ready.tool)
+        _heed(handle, ready.tool)
         try:
             call = self.calls.of_use(handle, ready)
         except BaseException:
@@ -153,3 +154,18 @@ class Starter:
             return self._runtime(changed), changed
 
         return entry
+
+
+def _heed(handle: Handle, tool: Tool) -> None:
+    """What the definition says of its handles, in their words."""
+    said = tool.notify
+    handle.policy = policy_of(tool)
+    handle.on_turn_end = tool.on_turn_end or "abort"
+    handle.on_disconnect = tool.on_disconnect
+    handle.notify = Switches(
+        on_success=said.on_success,
+        on_failure=said.on_failure,
+        on_waiting=said.on_waiting,
+        on_content=said.on_content,
+        patterns=tuple(Watched(one.name, one.match, one.level) for one in said.patterns),
+    )

@@ -146,7 +146,7 @@ class Inquirer:
         """The answer that was given before and is to be given again; one that fits no longer is
         forgotten."""
         handle, bound_to = self._handle, self._origin.bound_to
-        if bound_to is None or not self._may_remember(question):
+        if bound_to is None or not self._inquiry(question).can_be_remembered:
             return None
         about = _about(handle, question)
         word = self._desk.remembered.find(handle.session, about, bound_to)
@@ -165,13 +165,9 @@ class Inquirer:
         handle, bound_to = self._handle, self._origin.bound_to
         if isinstance(until, UnsetType) or bound_to is None or asked.private:
             return
-        if self._may_remember(asked.question):
+        if self.describe(asked).can_be_remembered:
             about = _about(handle, asked.question)
             self._desk.remembered.keep(handle.session, about, answer, until, bound_to)
-
-    def _may_remember(self, question: Question) -> bool:
-        is_for_a_person = self._target(question) in ("caller", "user")
-        return is_for_a_person and not isinstance(question.answer_type, Secret)
 
     async def route(self, asked: Asked) -> None:
         """See `asking.Router`."""
@@ -202,7 +198,10 @@ class Inquirer:
 
     def describe(self, asked: Asked) -> Inquiry:
         """See `asking.Router`."""
-        handle, question = self._handle, asked.question
+        return self._inquiry(asked.question)
+
+    def _inquiry(self, question: Question) -> Inquiry:
+        handle = self._handle
         call_id = self._origin.call_id or f"{handle.id}.{handle.generation}"
         name = inquiry_id(handle.tool, call_id)
         context = self._origin.context

@@ -16,10 +16,8 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.calls import Prepared
 from haftd.core.handles import Handle
-from haftd.core.noticing import Switches, Watched
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
-from haftd.tools.definition import Tool
 from haftd.use import Use
 
 from .approved import gate_of, reviewer_of, what_runs
@@ -85,21 +83,6 @@ def start(
 
     if use is not None and is_new:
         use.when_begun(record)
-        handle.on_turn_end = ready.tool.on_turn_end or "abort"
-        handle.on_disconnect = ready.tool.on_disconnect
-        handle.notify = _switches(ready.tool)
         daemon.watching.follow(handle)
         daemon.subscriptions.appeared(handle)
     return handle, use, is_new
-
-
-def _switches(tool: Tool) -> Switches:
-    """What its definition wants to be told, in the words of the handle."""
-    own = tool.notify
-    return Switches(
-        on_success=own.on_success,
-        on_failure=own.on_failure,
-        on_waiting=own.on_waiting,
-        on_content=own.on_content,
-        patterns=tuple(Watched(one.name, one.match, one.level) for one in own.patterns),
-    )
