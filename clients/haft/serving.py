@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw
 
 from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided, Decision
-from haft_protocol.inquiries import ASK, Inquiry
+from haft_protocol.inquiries import ASK, Inquiry, Lasting
 
 from .errors import Declined, ProtocolFault
 from .wire import Conversation, Id
@@ -24,7 +24,7 @@ from .wire import Conversation, Id
 __all__ = ["Answerer", "Approver", "Server", "Serving", "servers"]
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
-"""Finds the answer to a question: a bool, a text or one of the options."""
+"""Finds the answer to a question: a bool, a text or one of the options; or one of them as `Lasting`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Gives a person's word on an action."""
@@ -46,7 +46,8 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
         find = answer
 
         async def inquiry(params: Raw) -> object:
-            return {"answer": await find(_read(params, Inquiry))}
+            said = await find(_read(params, Inquiry))
+            return said if isinstance(said, Lasting) else {"answer": said}
 
         served[ASK] = inquiry
     if approve is not None:

@@ -35,6 +35,7 @@ __all__ = [
     "InquiriesListParams",
     "InquiriesListResult",
     "Inquiry",
+    "Lasting",
     "Target",
     "check_remember",
     "inquiry_id",
@@ -81,6 +82,16 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         is asked, which has to think each time, nor what no tool asks."""
         is_for_a_person = self.target in ("caller", "user")
         return is_for_a_person and not self.is_secret and self.handle is not UNSET
+
+
+class Lasting(msgspec.Struct, frozen=True):
+    """An answer that is given again, without asking, to the same program that asks the same."""
+
+    answer: Any
+    remember: Remember
+
+    def __repr__(self) -> str:
+        return f"Lasting({self.remember}, …)"
 
 
 class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,7 +14,7 @@ import trio
 
 from haft import Declined, RemoteError, aio
 from haft_protocol.approvals import Approval, Decided
-from haft_protocol.inquiries import Inquiry
+from haft_protocol.inquiries import Inquiry, Lasting
 from tests.client.conftest import Serve
 from tests.e2e.inquiring import asking, tool
 from tests.running import RunningDaemon
@@ -56,6 +56,19 @@ async def test_a_question_is_answered_by_the_program_that_called(place: RunningD
     assert [one.question.id for one in asked] == ["name", "again"]
     assert {one.inquiry_id for one in asked} == {"tool_call.two.c1"}
     assert asked[0].context == {"said": "hi"}
+
+
+async def test_a_lasting_answer_is_asked_for_once(place: RunningDaemon) -> None:
+    asked: list[str] = []
+
+    async def answer(inquiry: Inquiry) -> object:
+        asked.append(str(inquiry.call_id))
+        return Lasting(True, "session")
+
+    async with aio.connect(answer=answer, session="lasting") as haft:
+        done = [await haft.call_tool("one", call_id=name) for name in ("a", "b")]
+    assert [json.loads(one["result"]) for one in done] == [{"sure": True}] * 2
+    assert asked == ["a"]
 
 
 async def test_questions_are_answered_side_by_side(place: RunningDaemon) -> None:
