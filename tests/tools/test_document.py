@@ -68,3 +68,12 @@ def test_whatever_the_text_there_is_a_document_or_one_kind_of_error(text: str) -
         return
     last = len(text.splitlines())
     assert all(1 <= line <= last for line in found.lines.values())
+
+
+@pytest.mark.parametrize(
+    "text", ["a = {" + "a." * 400 + "a = 1}", "a." * 400 + "a = 1", "a = " + "[" * 90 + "]" * 90]
+)
+def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
+    """Whoever goes through it goes as deep, and so does what it is told in."""
+    with pytest.raises(Unreadable, match="nested too deeply"):
+        parse(text, "f")

@@ -233,12 +233,36 @@ def test_what_is_wrong_in_a_trusted_file_takes_no_other_away(desk: Desk) -> None
         "a." * 20_000 + "a = 1\n",
         "[" + "a." * 20_000 + "a]\n",
         "x = 1\n[tools.x]\n" + "b." * 99 + "c = 1",
+        "x = {" + "a." * 20_000 + "a = 1}\n",
+        "x." + ('"\u2028".' + "a." * 50) * 200 + "a = 1\n",
+        'x = ["""a""""", {' + "a." * 20_000 + "a = 1}]\n",
     ],
 )
 def test_a_key_that_would_take_long_is_not_read(desk: Desk, text: str) -> None:
     desk.write("a.toml", text)
     desk.grant()
     assert "a key of more than 64 parts" in desk.said()["a.toml"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'description = "' + "a." * 200 + '"',
+        "description = " + '"""' + "\n" + "a." * 200 + "\n" + '"""',
+        "description = '" + "a." * 200 + "'  # " + "a." * 200,
+        "examples = '''" + "a." * 200 + "'''",
+    ],
+)
+def test_dots_in_a_text_are_no_key(desk: Desk, text: str) -> None:
+    desk.write("a.toml", f"[tools.x]\ncommand = 'true'\n{text}\n")
+    desk.grant()
+    assert desk.runs("x") == "true"
+
+
+def test_what_cannot_end_a_text_is_looked_at_once(desk: Desk) -> None:
+    desk.write("a.toml", "a = " + '"' + '\\"' * 30_000)
+    desk.grant()
+    assert "no TOML" in desk.said()["a.toml"] or "not TOML" in desk.said()["a.toml"]
 
 
 @pytest.mark.parametrize("form", ["tools", "conversation.tools"])

@@ -206,3 +206,9 @@ def test_a_template_that_would_go_too_deep_is_refused_and_not_parsed(source: str
 def test_a_long_text_with_many_templates_is_no_long_expression() -> None:
     check("{{ tool.name }} {# " + "x" * 3000 + " #}" + " more" * 1000)
     check("{% if tool %}{{ tool }}{% endif %}" * 200)
+
+
+def test_nothing_can_be_put_into_itself() -> None:
+    """What writes values goes as deep as they do: to the end of the process."""
+    with pytest.raises(BadTemplate, match="namespace"):
+        check("{% set n = namespace() %}{% set n.a = n %}{{ n }}")

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from haftd.host.identity import Stat, every_pid, read_stat
 
-__all__ = ["become_subreaper", "children", "hidden", "lister", "lives"]
+__all__ = ["become_subreaper", "children", "hidden", "is_below", "lister", "lives"]
 
 _PR_SET_CHILD_SUBREAPER = 36
+_MOST_STEPS = 10_000
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
 
@@ -97,6 +98,27 @@ def lives(stat: Stat) -> bool:
         return len(os.listdir(f"/proc/{stat.pid}/task")) > 1  # noqa: PTH208
     except OSError:
         return False
+
+
+def is_below(pid: int, above: int) -> bool | None:
+    """Say whether a process descends from another; None where that cannot be told any more, as of
+    one that has ended."""
+    at = pid
+    for _ in range(_MOST_STEPS):
+        if at == above:
+            return True
+        if at <= 0:
+            return False
+        stat = read_stat(at)
+        if stat is not None:
+            at = stat.parent
+        elif hidden(at):
+            return False
+        elif at == pid:
+            return None
+        else:
+            at = pid  # A parent has just ended: its children have another one by now.
+    return None
 
 
 def hidden(pid: int) -> bool:

@@ -22,6 +22,11 @@ __all__ = ["LARGEST_FILE", "Document", "Unreadable", "problem", "read"]
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
 
+_DEEPEST = 64
+"""Tables and lists in each other: what goes on with them goes as deep as they do."""
+
+_MOST_DOTS = 64
+_TOO_DEEP = "it is nested too deeply"
 _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
 _AT = re.compile(r" \(at line (\d+), column \d+\)$")
 _TRIPLE = re.compile(r'"""|\'\'\'')
@@ -86,28 +91,32 @@ def parse(text: str, file: str) -> Document:
         line = int(found[1]) if found else None
         raise Unreadable(f"it is not TOML: {_AT.sub('', said)}", line) from None
     except RecursionError:
-        raise Unreadable("it is nested too deeply") from None
+        raise Unreadable(_TOO_DEEP) from None
     except ValueError:
         raise Unreadable(_TOO_LARGE) from None
-    if any(type(one) is int and one.bit_length() > 63 for one in _values(data)):
-        raise Unreadable(_TOO_LARGE)
+    for one, depth in _values(data):
+        if depth > _DEEPEST:
+            raise Unreadable(_TOO_DEEP)
+        if type(one) is int and one.bit_length() > 63:
+            raise Unreadable(_TOO_LARGE)
     return Document(file, data, dict(_places(text)))
 
 
-def _values(data: object) -> Iterator[object]:
-    waiting = [data]
+def _values(data: object) -> Iterator[tuple[object, int]]:
+    """All values in it, and in how many others each is."""
+    waiting = [(data, 0)]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
-        else:
-            yield one
+        one, depth = waiting.pop()
+        yield one, depth
+        if isinstance(one, dict | list):
+            inner = one.values() if isinstance(one, dict) else one
+            waiting.extend((each, depth + 1) for each in inner)
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
     """The key path that a table header or the left side of an assignment names."""
+    if text.count(".") > _MOST_DOTS:
+        return None  # it may be no key at all, and reading one takes the square of its length
     try:
         tree: Any = tomllib.loads(text)
     except (ValueError, RecursionError):

@@ -32,6 +32,14 @@ _MOST_DOTS = 64
 _MOST_TOOLS = 128
 _MOST_FORMER = 256
 _NAME = "A-Za-z0-9_-"
+_TOKEN = re.compile(
+    r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5})?
+    | \'{3}(?:[^\']|\'{1,2}(?!\'))*+(?:\'{3,5})?
+    | "(?:[^"\\\n]|\\.)*+"? | \'[^\'\n]*+\'? | \#[^\n]*+
+    | (?P<dot>\.) | (?P<end>[\n=,\[\]{}])''',
+    re.VERBOSE | re.DOTALL,
+)
+"""What of TOML may hold dots or end a key; what is unfinished goes to where it must have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +83,16 @@ def _document(found: Found) -> Document:
         text = found.data.decode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
-    for number, line in enumerate(text.splitlines(), 1):
-        # What reads TOML takes the square of such a key's length.
-        key = line.partition("=")[0] if "=" in line or line.lstrip()[:1] == "[" else ""
-        if key.count(".") > _MOST_DOTS:
-            raise Unreadable(f"it has a key of more than {_MOST_DOTS} parts", number)
+    dots = 0
+    for token in _TOKEN.finditer(text):
+        if token["end"]:
+            dots = 0
+        elif token["dot"]:
+            dots += 1
+            # What reads TOML takes the square of such a key's length.
+            if dots > _MOST_DOTS:
+                line = text.count("\n", 0, token.start()) + 1
+                raise Unreadable(f"it has a key of more than {_MOST_DOTS} parts", line)
     document = parse(text, found.path)
     if sum(len(one) for one in tables(document)) > _MOST_TOOLS:
         raise Unreadable(f"it defines more than {_MOST_TOOLS} tools")

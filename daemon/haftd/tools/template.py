@@ -52,6 +52,7 @@ _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HA
 """Joins the parts and runs them. The first line of the script stays the first line."""
 
 _FUEL = 5_000_000
+# `namespace` is none of them: one can be put into itself, and writing that ends the process.
 _KNOWN = frozenset(
     {
         "tool",
@@ -61,7 +62,6 @@ _KNOWN = frozenset(
         "which",
         "range",
         "dict",
-        "namespace",
         "cycler",
         "joiner",
     }

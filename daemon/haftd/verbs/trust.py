@@ -1,13 +1,14 @@
 """trust/show, trust/grant, trust/revoke, trust/list: whose definitions count.
 
 Rules: to trust is a person's business. It is taken over the Unix socket only, where the kernel says who
-calls, and not from a process of a running tool: what an assistant runs here cannot let a repository's
-tools in. It is for what was shown, by its digest; what has changed meanwhile has to be shown
+calls, and not from a process that haftd has started, for a tool or to ask something: what an assistant
+runs here cannot let a repository's tools in. One that has connected and is gone is taken for such. It is for what was shown, by its digest; what has changed meanwhile has to be shown
 again. Files are read one at a time, with others' turns between them.
 """
 
 from __future__ import annotations
 
+import os
 import time
 
 import trio
@@ -24,6 +25,7 @@ from haft_protocol.trust import (
 )
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.host.family import is_below
 from haftd.tools.showing import show
 from haftd.tools.trust import TrustFault
 
@@ -91,9 +93,13 @@ def _refuse_tools(daemon: Daemon, caller: Caller) -> None:
         raise not_authorized(
             "What a root defines is trusted over the Unix socket only: `haft trust` does it."
         )
-    for use in daemon.supervisor.uses():
-        if caller.pid in use.members():
-            raise not_authorized(
-                "A tool that haftd runs cannot trust a root; a person does it, with `haft trust` in a "
-                "terminal of their own."
-            )
+    below = is_below(caller.pid, os.getpid())
+    if below is None:
+        raise not_authorized(
+            "The process that has connected is gone, so nobody can tell who calls; connect again."
+        )
+    if below or any(caller.pid in use.members() for use in daemon.supervisor.uses()):
+        raise not_authorized(
+            "A program that haftd runs cannot trust a root; a person does it, with `haft trust` in a "
+            "terminal of their own."
+        )
