@@ -25,6 +25,11 @@ command = ["echo", "{{ tool.arguments.text }}"]
 parameters.text = { type = "string", required = true }
 run = "ask"
 
+[tools.typed]
+stateful = true
+command = ["cat"]
+run = { spawn = "unattended", apply = "ask" }
+
 [tools.looked_at]
 source = "local"
 command = ["sh", "-c", 'printf "%s" "$1"; exit "$2"', "sh", "{{ tool.arguments.text }}", "{{ tool.arguments.status }}"]
@@ -167,3 +172,25 @@ def test_a_result_is_decided_the_same_way(desk: Desk) -> None:
     person.sendline("s")
     person.expect(pexpect.EOF)
     assert "was not handed out" in desk.wire.finish(number)["result"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("spawn", "careful", "--id", "h", "--arg", "text=a"),
+        ("apply", "typed", "--line", "a"),
+    ],
+)
+def test_who_waits_for_a_person_says_so_and_has_their_time(
+    desk: Desk, words: tuple[str, ...]
+) -> None:
+    if words[0] == "apply":
+        desk.wire.call("spawn", session="work", tool="typed", id="typed", wait="none")
+    person = desk.terminal("--session", "work", *words)
+    id = "typed" if words[0] == "apply" else "h"
+    person.expect_exact(
+        f"{id}: waits for a person's word, see `haft approvals` and `haft approve {id}`"
+    )
+    assert desk.haft("--session", "work", "approve", id, "--allow")[0] == 0
+    person.expect_exact("a\r\n")
+    person.expect(pexpect.EOF)

@@ -18,7 +18,7 @@ from ..errors import RemoteError
 from ..requests import given
 from . import show
 from .options import connect
-from .reading import finish
+from .reading import approved, finish
 from .words import in_our_words
 
 __all__ = ["EPILOG", "configure", "run"]
@@ -74,7 +74,7 @@ _End = HandleState | _Earlier | RemoteError
 
 def _end_one(haft: Haft, options: argparse.Namespace, fields: dict[str, object]) -> None:
     try:
-        finish(haft, options, haft.raw("abort", fields))
+        finish(haft, options, approved(haft, options, "abort", fields))
     except RemoteError as refused:
         end = _sorted(refused)
         if isinstance(end, RemoteError):

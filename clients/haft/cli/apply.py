@@ -17,7 +17,7 @@ from ..client import Haft
 from ..errors import RemoteError
 from . import show
 from .options import UsageError, connect
-from .reading import add_reading, finish, reading_of, state_of
+from .reading import add_reading, approved, finish, reading_of, state_of
 from .values import read_answer, read_json, read_place, read_size, read_text
 
 __all__ = ["EPILOG", "beyond", "configure", "run"]
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         given = {"input": form} if answer is None else _answer(haft, options, answer)
         fields = {"id": options.id, **given, **reading_of(options)}
-        return finish(haft, options, haft.raw("apply", fields))
+        return finish(haft, options, approved(haft, options, "apply", fields))
 
 
 def _form(options: argparse.Namespace, secret: bool) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .options import connect
-from .reading import add_reading, finish, reading_of
+from .reading import add_reading, approved, finish, reading_of
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -27,4 +27,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read it and show it."""
     with connect(options) as haft:
-        return finish(haft, options, haft.raw("fetch", {"id": options.id, **reading_of(options)}))
+        fields = {"id": options.id, **reading_of(options)}
+        return finish(haft, options, approved(haft, options, "fetch", fields))

@@ -6,20 +6,30 @@ Rules: the daemon's own defaults hold for what is not said here.
 from __future__ import annotations
 
 import argparse
+import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import get_args
 
 import msgspec
 
-from haft_protocol.methods import View, Wait
+from haft_protocol.methods import ApprovalsListResult, View, Wait
 from haft_protocol.states import HandleState, Stopped
 
 from ..client import Haft
+from ..errors import HaftError
 from . import show
+from .options import connect
 
-__all__ = ["add_reading", "finish", "reading_of", "state_of"]
+__all__ = ["add_reading", "approved", "finish", "reading_of", "state_of"]
+
+Fields = Mapping[str, object]
 
 _SETTLE_S = 1.0
+_SILENCE_S = 1.0
+_PERSON_S = 660.0
+"""How long a person may think (`approval_timeout_s`, 600), and the time that others take."""
 _FIELDS = (
     "wait",
     "timeout_ms",
@@ -70,6 +80,29 @@ def reading_of(options: argparse.Namespace) -> dict[str, object]:
 def state_of(encoded: bytes) -> HandleState:
     """Read a handle state."""
     return _STATE.decode(encoded)
+
+
+def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Fields) -> bytes:
+    """Call what a person may be asked about first; it has their time, and says that it waits for them."""
+    if haft.patience is not None:
+        haft.patience = max(haft.patience, _PERSON_S)
+    word = threading.Timer(_SILENCE_S, _say_who_is_waited_for, (options, fields["id"]))
+    word.daemon = True
+    word.start()
+    try:
+        return haft.raw(method, fields)
+    finally:
+        word.cancel()
+
+
+def _say_who_is_waited_for(options: argparse.Namespace, id: object) -> None:
+    """Say so if the call waits for a person's word. Only a help: what goes wrong here is not said."""
+    with suppress(HaftError), connect(options) as other:
+        waiting = msgspec.json.decode(other.raw("approvals/list"), type=ApprovalsListResult)
+        if any(one.id == id for one in waiting.approvals):
+            show.line(
+                f"{id}: waits for a person's word, see `haft approvals` and `haft approve {id}`"
+            )
 
 
 def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:

@@ -11,11 +11,8 @@ from collections.abc import Sequence
 from ..requests import given
 from . import show
 from .options import Parser, connect, words_behind
-from .reading import add_reading, finish, reading_of
+from .reading import add_reading, approved, finish, reading_of
 from .values import read_arguments
-
-_PERSON_S = 660.0
-"""How long a person may think (`approval_timeout_s`, 600), and the time that others take."""
 
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
@@ -96,10 +93,8 @@ def run(options: argparse.Namespace) -> int:
         env=None if getattr(options, "clean_env", False) else _environment(),
     )
     with connect(options, start=True) as haft:
-        if haft.patience is not None:
-            # A person may be asked first whether it may run.
-            haft.patience = max(haft.patience, _PERSON_S)
-        return finish(haft, options, haft.raw("spawn", {**fields, **reading_of(options)}))
+        full = {**fields, **reading_of(options)}
+        return finish(haft, options, approved(haft, options, "spawn", full))
 
 
 def _environment() -> dict[str, str]:
