@@ -11,6 +11,9 @@ import base64
 import signal
 import time
 
+import msgspec
+from msgspec import UNSET
+
 from haft_protocol.methods import View
 from haft_protocol.questions import Question, Secret
 from haft_protocol.states import HandleState, Screen, Stopped, Waiting
@@ -112,7 +115,8 @@ class Attachment:
         return b"\x1b[%d;1H%b" % (rows, b"\n" * rows)
 
     def _drain(self, state: Stopped) -> HandleState:
-        """Draw the last output, which may come a moment after the end."""
+        """Draw the last output, which may come a moment after the end; what is told of the state then
+        says nothing of how much of it a single reply had."""
         until = time.monotonic() + _DRAIN_S
         while True:
             fresh = self._fetch("raw", max_bytes=_OUTPUT)
@@ -123,6 +127,7 @@ class Attachment:
             self._draw(fresh)
             self._own.settle(10.0)
             if self._cursor == before:
+                state = msgspec.structs.replace(state, omitted=0, truncated=UNSET)
                 if state.output_complete is not False or time.monotonic() > until:
                     return state
                 time.sleep(0.05)
