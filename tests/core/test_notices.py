@@ -131,6 +131,17 @@ def lines(one: Handle, watched: Watched, *texts: str) -> Matches:
     return Matches(watched, found)
 
 
+def test_lines_that_were_read_are_not_counted_and_more_stays_more() -> None:
+    one = handle("h")
+    told = lines(one, ERROR, "ERROR 1", "ERROR 2", "ERROR 3")
+    first_end = one.spool.end // 3
+    notice = told.notice(one, first_end, 1.0)
+    assert notice.lines == ("ERROR 2", "ERROR 3") and notice.count == 2
+    told = Matches(ERROR, [Found(ERROR, "ERROR 1", 8, True)])
+    told.merge(lines(one, ERROR, "ERROR 4"))
+    assert "at least 2 lines" in told.notice(one, 0, 1.0).message
+
+
 def test_what_is_switched_off_is_not_told() -> None:
     names = ("success", "failure", "waiting")
     handles = {name: handle(name) for name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from haftd.core.remembered import Remembered
 
 
-def said(words: Remembered, session: str, about: str, bound_to: object = None) -> object:
+def said(words: Remembered, session: str, about: object, bound_to: object = None) -> object:
     word = words.find(session, about, bound_to)
     return None if word is None else word.said
 
@@ -50,3 +50,12 @@ def test_what_was_said_is_in_no_repr() -> None:
     words = Remembered()
     words.keep("s", "x", "canary", "session")
     assert "canary" not in repr(words.find("s", "x"))
+
+
+def test_what_is_said_again_is_the_newest() -> None:
+    words = Remembered()
+    for number in range(4_096):
+        words.keep("s", number, number, "session")
+    words.keep("s", 0, "again", "session")
+    words.keep("s", "one more", 1, "session")
+    assert said(words, "s", 0) == "again" and said(words, "s", 1) is None

@@ -118,3 +118,15 @@ def test_a_spool_that_was_closed_ends_the_scan() -> None:
     stop(one)
     one.spool.close()
     assert looked(scan) == [] and not scan.behind
+
+
+def test_the_next_line_is_found_where_one_matched_before_it_was_finished() -> None:
+    one = handle("error")
+    scan = Scan(one)
+    one.emit(b"an error", 0.0)
+    first = looked(scan)
+    one.emit(b" goes on\nbegins", 0.0)
+    between = looked(scan)
+    one.emit(b" an error\n", 0.0)
+    assert (len(first), between) == (1, [])
+    assert looked(scan) == [("error", "begins an error")]

@@ -99,6 +99,11 @@ def test_what_is_given_up_is_dropped_and_says_by_whom() -> None:
     assert one.spool.read(0, 100) == b""
 
 
+def test_what_is_given_up_still_says_what_could_not_be_ended() -> None:
+    one = sealed(Ending(by=EXIT, result="said", unconfirmed=(7,)))
+    assert dropped(one, EndedBy("abort")).unconfirmed == (7,)
+
+
 def test_what_comes_late_is_seen_by_nobody() -> None:
     one = sealed(PRINTED)
     _, spool = unsealed(one, Word("allow"))

@@ -63,3 +63,11 @@ def test_a_line_is_cut_and_shows_what_would_not_be_seen() -> None:
     assert printable("a\tb\x00", 80) == "a\\tb\\x00"
     assert printable("x" * 100, 10) == "x" * 9 + "…"
     assert printable("x" * 10, 10) == "x" * 10
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [(119, "119 s"), (120, "2 min"), (7_199, "119 min"), (7_200, "2 h")],
+)
+def test_an_age_is_told_in_a_unit_that_is_read_at_a_glance(after: int, said: str) -> None:
+    assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {said}"

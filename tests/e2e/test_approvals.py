@@ -303,6 +303,9 @@ def test_input_waits_and_is_then_given(join: Join) -> None:
     host.say(asked, "edit", arguments={"input": {"nonsense": 1}})
     again = host.asked()
     assert "input" in again["params"]["refused"]
+    host.say(again, "edit", arguments={"id": "other", "input": {"line": "bad"}})
+    again = host.asked()
+    assert "cannot be changed" in json.dumps(again["params"]["refused"])
     host.say(again, "edit", arguments={"input": {"line": "bad"}, "wait": "stopped"})
     assert host.finish(given)["exit"] == {"code": 1}
 

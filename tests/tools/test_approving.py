@@ -9,6 +9,7 @@ import pytest
 from haft_protocol.approvals import PolicedAction
 from haftd.tools.approving import mode_of, policy_of, render
 from haftd.tools.definition import Command, Each, Tool
+from haftd.verbs.approved import what_runs
 from tests.tools.making import read
 
 ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")
@@ -118,3 +119,20 @@ def test_a_table_names_actions_and_modes_only() -> None:
         assert len(problems) == 1
     tools, problems = read('[tools.x]\ncommand = "true"\nrun = { default = "ask" }\n')
     assert problems == [] and mode_of(tools["x"], "call") == "ask"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"command": Command(("y",))},
+        {"env": {"A": "2"}},
+        {"cwd": "/elsewhere"},
+        {"file": "other.toml"},
+        {"runtime": "pty"},
+    ],
+    ids=str,
+)
+def test_a_remembered_word_is_about_all_that_decides_what_runs(more: dict[str, Any]) -> None:
+    said: dict[str, Any] = {"file": "t.toml", "command": Command(("x",)), "env": {"A": "1"}}
+    assert what_runs(Tool(name="t", **said)) == what_runs(Tool(name="t", **said))
+    assert what_runs(Tool(name="t", **{**said, **more})) != what_runs(Tool(name="t", **said))

@@ -178,3 +178,10 @@ def test_whoever_is_killed_while_writing_leaves_it_whole(path: Path) -> None:
         store = Trust(str(path))
         assert list(store.files("/r")) == ["a.toml"] and store.problems == ()
         store.grant("/s", one())
+
+
+def test_a_store_that_its_group_can_write_is_not_believed(path: Path) -> None:
+    store = Trust(str(path))
+    store.grant("/r", one())
+    path.chmod(0o620)
+    assert store.files("/r") == {} and "others can write" in store.problems[0].message
