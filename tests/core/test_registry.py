@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,20 @@ def admit(
         root="/",
         make_spool=spool,
     )
+
+
+class Args(dict[str, Any]):
+    """Arguments of which can be said whether anybody has them still."""
+
+
+def test_what_a_handle_was_called_with_is_not_kept_with_it() -> None:
+    registry, args = Registry(), Args(text="x" * 1000)
+    gone = weakref.ref(args)
+    handle = admit(registry, call_id="c", args=args).handle
+    del args
+    assert gone() is None
+    again = {"text": "x" * 1000}
+    assert admit(registry, "b", call_id="c", args=again) == Admitted(handle, known=True)
 
 
 def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:

@@ -10,7 +10,7 @@ seconds of the caller's monotonic clock. Sections 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
@@ -40,10 +40,10 @@ class Handle:
     __slots__ = (
         "_listeners",
         "_state",
-        "args",
         "asked",
         "born",
         "call_id",
+        "called_with",
         "command",
         "end_shown",
         "ended_by",
@@ -97,7 +97,7 @@ class Handle:
         spool: Spool,
         now: float,
         call_id: str | None = None,
-        args: dict[str, Any] | None = None,
+        called_with: bytes = b"",
         root: str = "/",
         wall: float = 0.0,
     ) -> None:
@@ -106,7 +106,8 @@ class Handle:
         self.session = session
         self.generation = generation
         self.call_id = call_id
-        self.args: dict[str, Any] = args if args is not None else {}
+        self.called_with = called_with
+        """A digest of its arguments: they may be large, and are only told from others."""
         self.root = root
         self.spool = spool
         self.terminal = False

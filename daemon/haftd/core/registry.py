@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -33,6 +34,11 @@ _ROOM = 32
 
 _EMPTY = Budget(0)
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def _digest(args: dict[str, Any]) -> bytes:
+    # Of what was on the wire: 1 == True in Python only.
+    return sha256(_encode(args)).digest()
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -133,7 +139,7 @@ class Registry:
             spool=make_spool(),
             now=now,
             call_id=call_id,
-            args=args,
+            called_with=b"" if call_id is None else _digest(args),
             root=root,
             wall=wall,
         )
@@ -160,10 +166,9 @@ class Registry:
         if call_id is None or shelf is None:
             return None
         handle = shelf.calls.get(call_id)
-        if handle is None or handle.tool != tool or handle.args != args:
+        if handle is None or handle.tool != tool:
             return None
-        # 1 == True in Python, not on the wire.
-        return handle if _encode(handle.args) == _encode(args) else None
+        return handle if handle.called_with == _digest(args) else None
 
     def withdraw(self, handle: Handle) -> None:
         """Undo the admission of a handle that did not start; what it replaced is back."""
