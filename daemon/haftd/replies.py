@@ -34,7 +34,8 @@ __all__ = [
     "shows_bytes",
 ]
 
-_BYTES = (b'"raw"', b'"paint"')
+_BYTES = (b'"raw"', b'"paint"', b"\\")
+"""What params say that ask for bytes; or an escape, behind which that may stand."""
 
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"

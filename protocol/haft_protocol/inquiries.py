@@ -55,7 +55,8 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A question on its way. `target` is `caller` where the definition says nothing, `assistant`,
     `user` (a person, and nobody else), or the definition's own table. `schema` is that of the
     answer. `context` is what the caller gave with its `tools/call`. What the daemon itself asks, at the
-    end of a turn, has no `handle` and no `call_id`."""
+    end of a turn, has no `handle` and no `call_id`. `refused` is there when the same one has answered
+    before in a way that cannot be."""
 
     session: str
     inquiry_id: str
@@ -65,6 +66,7 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     handle: str | UnsetType = UNSET
     call_id: str | UnsetType = UNSET
     context: Any = UNSET
+    refused: str | UnsetType = UNSET
 
     @property
     def is_for_a_person(self) -> bool:

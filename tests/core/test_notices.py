@@ -53,6 +53,27 @@ def test_what_was_read_before_is_not_told() -> None:
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
+def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() -> None:
+    one, other = handle("one"), handle("other")
+    notices = noted(one, other)
+    one.awaited = other.awaited = 1
+    stop(one)
+    stop(other)
+    assert notices.drain("s", 2.0) == ()
+    one.view(3.0)
+    one.awaited = other.awaited = 0
+    assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
+    assert notices.drain("s", 5.0) == ()
+
+
+def test_a_question_is_told_although_a_call_waits_for_the_end() -> None:
+    one = handle("one")
+    notices = noted(one)
+    one.awaited = 1
+    one.ask(Question(id="q", text="Sure?", answer_type=Text()), 1.0)
+    assert [notice.kind for notice in notices.drain("s", 2.0)] == ["tool.waiting"]
+
+
 def test_a_question_is_told_unless_it_was_shown_or_answered() -> None:
     question = Question(id="q", text="Sure?", answer_type=Text())
     told, shown, answered, again = (handle(name) for name in ("told", "shown", "answered", "again"))

@@ -190,8 +190,13 @@ def test_who_answers_wrongly_is_asked_again_twice_and_has_declined_then(
 def test_a_wrong_answer_may_be_put_right(join: Join) -> None:
     host = join()
     running = ask(host)
-    host.reply(host.asked(), "yes")
-    host.reply(host.asked(), True)
+    first = host.asked()
+    assert "refused" not in first["params"]
+    host.reply(first, "yes")
+    again = host.asked()
+    assert "true or false" in again["params"]["refused"]
+    assert {**again["params"], "refused": 0} == {**first["params"], "refused": 0}
+    host.reply(again, True)
     assert host.finish(running)["result"] == "true"
 
 

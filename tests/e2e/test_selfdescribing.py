@@ -212,7 +212,7 @@ def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_pa
     hangs = "limits.wall_s = 0.5"
     daemon, wire = serve(
         able.defined("check")
-        + '[tools.gone]\nsource = "local"\ncommand = "/not/there"\n'
+        + '[tools.gone]\noutput = "outcome"\ncommand = "/not/there"\n'
         + "".join(one.defined(how, hangs if how == "hangs" else "") for how, one in unable.items())
     )
     tools, problems = listed(wire)
@@ -249,7 +249,7 @@ def test_one_that_may_describe_itself_is_run_when_there_is_something_to_know(
 ) -> None:
     """Not for a call without arguments; and it stands as it is defined where it has no answer."""
     able, unable = Binary(tmp_path / "able"), Binary(tmp_path / "unable", "pass")
-    ours = '[tools.{}]\nsource = "local"\ncommand = "{}"\n'
+    ours = '[tools.{}]\noutput = "outcome"\ncommand = "{}"\n'
     _, wire = serve(ours.format("check", able.path) + ours.format("plain", unable.path))
     assert wire.call("tools/call", tool="plain", arguments={})["result"]
     assert wire.call("spawn", tool="plain", id="a", args={}, wait="stopped")["state"] == "stopped"
@@ -326,6 +326,7 @@ def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path
     touch = ["touch", str(mark)]
     definitions = {
         "plain": f"command = {json.dumps(touch)}",
+        "local": f'source = "local"\ncommand = {json.dumps(touch)}',
         "text": f'command = "touch {mark}"',
         "word": f"command = {json.dumps([*touch, '{{ tool.arguments.name }}'])}",
         "raw": f'source = "local"\noutput = "raw"\ncommand = {json.dumps(touch)}',

@@ -107,6 +107,7 @@ MEANINGS: dict[str, str] = {
     "Inquiry.schema": "of the answer: an object with `inquiry_id` and `answer`",
     "Inquiry.target": "who is meant: `caller`, `assistant`, `user` (a person only), or the definition's own table",
     "Inquiry.context": "what `tools/call` was given as `context`",
+    "Inquiry.refused": "why the answer before, of the one who is asked, could not be taken",
     # Being told.
     "SubscribeParams.events": "`state`, `output`, `screen`, `notification`: see [Being told](#being-told)",
     "SubscribeParams.handles": "ids of these only, and later uses of them; without it all of the session",

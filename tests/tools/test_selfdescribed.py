@@ -40,14 +40,13 @@ def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_questio
 @pytest.mark.parametrize(
     "text",
     [
-        OURS + 'source = "local"\ncommand = "a"',
         OURS + 'source = "local.y"\ncommand = "a"',
         OURS + 'output = "outcome"\ncommand = "a"',
         OURS + 'output = "events"\nstateful = true\ncommand = "a"',
-        OURS + 'source = "local"\ncommand = "a"\nparameters.p.default = 5',
+        OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.default = 5',
     ],
 )
-def test_a_program_may_be_asked_where_the_definition_only_says_that_it_is_ours(text: str) -> None:
+def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(text: str) -> None:
     one = tool(text)
     assert one.may_describe and not one.self_describing
 
@@ -56,6 +55,7 @@ def test_a_program_may_be_asked_where_the_definition_only_says_that_it_is_ours(t
     "text",
     [
         OURS + 'command = "a"',
+        OURS + 'source = "local"\ncommand = "a"',
         OURS + 'command = ["rm", "-r", "{{ tool.arguments.path }}", "{{ context.root }}/x"]',
         OURS + 'command = ["a", "{{ context[\'root\'] }}"]',
         OURS + 'command = ["a", { each = "tool.arguments.args" }]',
@@ -257,7 +257,7 @@ def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> Non
 
 
 def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an_answer() -> None:
-    known, one = Descriptions(), asked(command="a")
+    known, one = Descriptions(), asked('output = "outcome"', command="a")
     assert known.lacks(one, "/a", 0) and known.problems([one], "/a") == ()
     assert known.refusal(one, "/a", ()) is None
     known.learn(one, "/a", 0, "printed nothing")
@@ -269,13 +269,13 @@ def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an
     assert [problem.key for problem in known.problems([one], "/a")] == ["tools.x"]
     known.forget(one)
     assert known.lacks(one, "/a", 1)
-    given = asked("parameters.p.default = 5", command="a")
+    given = asked('output = "outcome"\nparameters.p.default = 5', command="a")
     known.learn(given, "/a", 0, "printed nothing")
     assert known.refusal(given, "/a", {"p": 1}) is None
 
 
 def test_what_is_remembered_of_roots_is_bounded() -> None:
-    known, one = Descriptions(), asked(command="a")
+    known, one = Descriptions(), asked('output = "outcome"', command="a")
     for at in range(100):
         known.learn(one, f"/{at}", 0, "printed nothing")
     assert known.lacks(one, "/0", 1) and not known.lacks(one, "/99", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +204,17 @@ def test_a_batch_says_two_mebibytes_at_most_and_where_the_rest_is(room: Room) ->
         assert saved.parent.stat().st_mode & 0o777 == 0o700
         assert one["truncated"]["bytes"] == 250_000
         assert f"{250_000 - one['truncated']['kept']} bytes left out" in one["result"]
+
+
+@pytest.mark.parametrize("spelt", ["raw", "\\u0072aw"])
+def test_bytes_are_not_cut_as_a_text(room: Room, spelt: str) -> None:
+    """However the view is written: half of the base64 would be nothing."""
+    room.call("spawn", tool="run", id="big", args=sh("head -c 1200000 /dev/zero"), wait="stopped")
+    one = json.dumps(request(room, 1, "fetch", id="big", view="raw", cursor=0, max_bytes=1_200_000))
+    two = json.dumps(request(room, 2, "fetch", id="big", view="all", max_bytes=1_200_000))
+    room.wire.send_raw(f"[{one},{two}]".replace('"raw"', f'"{spelt}"').encode() + b"\n")
+    shown = room.wire.receive()[0]["result"]
+    assert len(base64.b64decode(shown["content"])) == 1_200_000
 
 
 def test_a_single_call_and_a_batch_that_fits_are_not_cut(room: Room) -> None:

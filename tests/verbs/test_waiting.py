@@ -16,12 +16,26 @@ class Bell:
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[], object]] = []
+        self.awaited = 0
         self.listen = self.listeners.append
         self.unlisten = self.listeners.remove
 
     def ring(self) -> None:
         for listener in tuple(self.listeners):
             listener()
+
+
+def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
+    async def main() -> tuple[int, int]:
+        bell = Bell()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until, (cast(Any, bell),), lambda: None)
+            await trio.testing.wait_all_tasks_blocked()
+            during = bell.awaited
+            nursery.cancel_scope.cancel()
+        return during, bell.awaited
+
+    assert trio.run(main) == (1, 0)
 
 
 def test_a_change_makes_a_look_come_sooner() -> None:

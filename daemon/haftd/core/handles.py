@@ -41,6 +41,7 @@ class Handle:
         "_listeners",
         "_state",
         "asked",
+        "awaited",
         "born",
         "call_id",
         "called_with",
@@ -154,6 +155,8 @@ class Handle:
         """Whether its session was shown the end; who reads by a cursor looks on."""
         self.asked = 0
         """How many questions it has asked."""
+        self.awaited = 0
+        """How many calls wait for it: their answers will tell its end."""
         self.question_shown = 0
         """The last of them that a reader was shown."""
         self.on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"

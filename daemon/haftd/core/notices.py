@@ -2,7 +2,8 @@
 and it has not seen.
 
 Rules: pure. A notice is handed out once. One whose news the session has had meanwhile, by reading
-the handle or awaiting it, is not handed out at all. Of output there is one notice a handle and pattern,
+the handle or awaiting it, is not handed out at all; the end of one that a call waits for stays queued
+until that has answered. Of output there is one notice a handle and pattern,
 which grows while it is queued. A queue is bounded; what it loses, oldest first and what is critical
 last, is counted and said. Section 7.
 """
@@ -172,7 +173,12 @@ class Notices:
         """What the session has not seen, oldest first; it has now."""
         queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
-        notices = tuple(news.tell() for news in queue.values() if news.is_news)
+        later = {about: news for about, news in queue.items() if _is_awaited(news)}
+        if later:
+            self._queues[session] = later
+        notices = tuple(
+            news.tell() for about, news in queue.items() if about not in later and news.is_news
+        )
         if not lost:
             return notices
         told = Notice(
@@ -207,6 +213,10 @@ class Notices:
             for about in by_weight[:excess]:
                 del kept[about]
         return kept
+
+
+def _is_awaited(news: _News) -> bool:
+    return isinstance(news, _Change) and news.state is State.STOPPED and news.handle.awaited > 0
 
 
 def _read(handle: Handle) -> float:

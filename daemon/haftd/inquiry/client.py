@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from haft_protocol.errors import CODES, RpcError
 from haft_protocol.inquiries import ASK, read_lasting
 from haft_protocol.questions import InvalidAnswer
@@ -59,9 +61,10 @@ class ClientBackend(Backend):
         return found
 
     async def _ask(self, link: Link, way: Way) -> Answered | None:
+        inquiry = way.inquiry
         for _ in range(1 + AGAIN):
             try:
-                reply = await link.ask(ASK, way.inquiry)
+                reply = await link.ask(ASK, inquiry)
             except (Unreachable, BadReply):
                 return None
             except RpcError as error:
@@ -70,7 +73,8 @@ class ClientBackend(Backend):
                 raise InquiryFailed(f"{link.caller.label} answered: {error.message}") from None
             try:
                 answer, remember = read_lasting(way.inquiry, reply)
-            except InvalidAnswer:
+            except InvalidAnswer as wrong:
+                inquiry = msgspec.structs.replace(inquiry, refused=f"{wrong}.")
                 continue
             who = {"by": "client", "client": link.caller.identity}
             return Answered(answer, who, remember)

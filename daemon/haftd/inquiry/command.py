@@ -41,15 +41,19 @@ class CommandBackend(Backend):
 
     async def ask(self, way: Way) -> Outcome:
         """See `base`."""
-        question = msgspec.json.encode(way.inquiry) + b"\n"
+        inquiry = way.inquiry
         async with self._turns:
             for _ in range(1 + AGAIN):
-                said = await self._run(question)
+                said = await self._run(msgspec.json.encode(inquiry) + b"\n")
                 if isinstance(said, str):
                     return Declined(said)
                 try:
                     answer, remember = read_lasting(way.inquiry, msgspec.json.decode(said))
-                except (msgspec.MsgspecError, InvalidAnswer, UnicodeDecodeError, RecursionError):
+                except InvalidAnswer as wrong:
+                    inquiry = msgspec.structs.replace(inquiry, refused=f"{wrong}.")
+                    continue
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    inquiry = msgspec.structs.replace(inquiry, refused="It is not JSON.")
                     continue
                 return Answered(answer, {"by": "command"}, remember)
         return Declined("what it printed was no answer to the question")

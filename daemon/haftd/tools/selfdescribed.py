@@ -54,7 +54,8 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     It can be one if it is local and on pipes, and says nothing of what its parameters take. It is one
     if the definition shows that its program knows the question: it has the `older` form, or hands the
     whole `tool` or `context`, or the action, to its program; a shell script, only if it does that with
-    `context`. It may be one if it writes `source` and its output is not raw, or a structured `output`.
+    `context`. It may be one if it writes a structured `output`, or `source = "local.<name>"`, which names
+    one of several that the program knows.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -68,8 +69,7 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     if "context" in handed or (tool.command.shell is None and (older or handed)):
         return replace(tool, self_describing=True, parameters_given=False, laid_over=over)
     structured = values.get("output") in ("outcome", "events")
-    local = "source" in values and tool.output != "raw"
-    if tool.command.shell is None and (structured or local):
+    if tool.command.shell is None and (structured or entry):
         return replace(tool, may_describe=True, laid_over=over)
     return tool
 

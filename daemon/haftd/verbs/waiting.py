@@ -62,6 +62,7 @@ async def until(
     watched = tuple(handles)
     for handle in watched:
         handle.listen(ring)
+        handle.awaited += 1
     try:
         while True:
             timer = trio.CancelScope(deadline=due())
@@ -76,3 +77,4 @@ async def until(
         over = True
         for handle in watched:
             handle.unlisten(ring)
+            handle.awaited -= 1
