@@ -111,6 +111,7 @@ def test_what_is_wrong_is_named_and_the_model_left_out(tmp_path: Path, text: str
     ]
     assert found.inquiry.backends == ("client",) and found.inquiry.llm is None
     assert "canary" not in repr(problems)
+    assert problems[0].message.endswith("; the section is not used"), "there is no default of it"
 
 
 def test_a_model_that_has_no_section_is_left_out(tmp_path: Path) -> None:

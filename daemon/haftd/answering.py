@@ -23,6 +23,7 @@ from .values import Reader, number, texts, unknown
 
 __all__ = [
     "INQUIRY",
+    "SECTIONS",
     "InquiryCommand",
     "InquirySettings",
     "LlmSettings",
@@ -86,16 +87,23 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers by tool and question, for the backend `static`."""
 
 
+_COMMAND: dict[str, Reader] = {
+    "argv": texts(),
+    "timeout_s": number(0.01, 86_400, whole=False),
+}
+
+
 def _inquiry_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
         raise Wrong((), "it must be a table of `argv` and `timeout_s`")
-    if strange := sorted(set(value) - {"argv", "timeout_s"}):
-        raise Wrong((), unknown(strange[0], ("argv", "timeout_s"), "key"))
-    argv = texts()(value.get("argv"))
-    if not argv:
-        raise Wrong((), "`argv` names no program")
-    given = value.get("timeout_s", InquiryCommand(argv=argv).timeout_s)
-    return InquiryCommand(argv=argv, timeout_s=number(0.01, 86_400, whole=False)(given))
+    if strange := sorted(set(value) - set(_COMMAND)):
+        raise Wrong((), unknown(strange[0], tuple(_COMMAND), "key"))
+    if "argv" not in value:
+        raise Wrong((), "`argv` is missing")
+    found = _read(value, _COMMAND)
+    if not found["argv"]:
+        raise Wrong(("argv",), "it names no program")
+    return InquiryCommand(**found)
 
 
 def _answers(value: object) -> dict[str, dict[str, Answer]]:
@@ -178,15 +186,15 @@ def read_model_settings(value: Mapping[str, object], said: LlmSettings) -> LlmSe
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise Wrong((key,), "only the configuration says where a question and a key go")
-    found = _read({key: value[key] for key in _OF_MODEL if key in value})
+    found = _read({key: value[key] for key in _OF_MODEL if key in value}, _LLM)
     return msgspec.structs.replace(said, **found)
 
 
-def _read(value: Mapping[str, object]) -> dict[str, Any]:
+def _read(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:
     found = {}
     for key, given in value.items():
         try:
-            found[key] = _LLM[key](given)
+            found[key] = readers[key](given)
         except Wrong as wrong:
             raise Wrong((key, *wrong.path), wrong.message) from None
     return found
@@ -202,7 +210,7 @@ def _llm(value: object) -> LlmSettings:
     for key in ("provider", "model"):
         if key not in value:
             raise Wrong((), f"`{key}` is missing")
-    found = _read(value)
+    found = _read(value, _LLM)
     place = _PLACES[found["provider"]]
     is_own = found.setdefault("url", place.url) == place.url
     if "key_env" in found and "key_file" in found:
@@ -229,6 +237,8 @@ INQUIRY: dict[str, Reader] = {
     "static": _answers,
 }
 """The keys of the section."""
+SECTIONS = frozenset({"command", "llm", "static"})
+"""Those that are sections themselves, and have no default."""
 
 _NEEDED = {
     "command": "there is no `[inquiry.command]` with an `argv`",

@@ -36,6 +36,7 @@ from haftd.dispatch import Dispatcher
 from haftd.errands import Errands
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
+from haftd.host.program import Missing, resolve
 from haftd.host.recover import Report
 from haftd.host.spoolfolder import SpoolFolder
 from haftd.inquiry.base import Backend
@@ -188,7 +189,7 @@ def assemble(
         containment="processes" if parts.base is None else "cgroup",
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,
-        problems=[*parts.problems, *_missing_key(parts, parts.settings), *catalogue.problems],
+        problems=[*parts.problems, *_unanswering(parts, parts.settings), *catalogue.problems],
     )
     return Daemon(
         settings=parts.settings,
@@ -251,6 +252,31 @@ def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> l
         "static": lambda: StaticBackend(settings.inquiry.static),
     }
     return [made[name]() for name in settings.inquiry.backends]
+
+
+def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
+    """What those who are to answer questions lack."""
+    return [*_missing_program(parts, settings), *_missing_key(parts, settings)]
+
+
+def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
+    """What is wrong with the program that answers questions; it is looked up anew when it is run."""
+    command = settings.inquiry.command
+    if command is None or "command" not in settings.inquiry.backends:
+        return []
+    try:
+        resolve(command.argv[0], parts.environ.get("PATH"), parts.environ.get("HOME") or "/")
+    except Missing as missing:
+        why = missing.message.partition(". ")[0]  # its advice is for the definition of a tool
+        return [
+            Problem(
+                file=parts.paths.config,
+                key="inquiry.command.argv",
+                message=why.removesuffix("."),
+                advice="begin `argv` with a program that can be run, best by its full path",
+            )
+        ]
+    return []
 
 
 def _missing_key(parts: Parts, settings: Settings) -> list[Problem]:
@@ -343,7 +369,7 @@ def _reloader(
                 for name in settings.__struct_fields__
                 if name != "toolpack" and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        facts.problems = [*problems, *_missing_key(parts, settings), *catalogue.problems]
+        facts.problems = [*problems, *_unanswering(parts, settings), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
         return (*facts.problems, *stores, *cut_output(registry))

@@ -19,7 +19,14 @@ from haft_protocol import places
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 
-from .answering import INQUIRY, InquiryCommand, InquirySettings, LlmSettings, check_backends
+from .answering import (
+    INQUIRY,
+    SECTIONS,
+    InquiryCommand,
+    InquirySettings,
+    LlmSettings,
+    check_backends,
+)
 from .loopback import is_loopback
 from .tools.catalogue import TOOLPACK
 from .tools.document import Document, Unreadable, read
@@ -311,13 +318,21 @@ def _values(
         try:
             found[key] = readers[key](value)
         except Wrong as wrong:
-            # A WebSocket never listens where it was not meant to, nor for whom.
-            instead = "the WebSocket stays off" if section == "websocket" else "the default is used"
             path = (section, key, *wrong.path)
-            problems.append(document.problem(path, f"{wrong.message}; {instead}"))
+            said = f"{wrong.message}; {_instead(section, key)}"
+            problems.append(document.problem(path, said))
             if section == "websocket":
                 found["off"] = True
     return found
+
+
+def _instead(section: str, key: str) -> str:
+    """What is done where a value is wrong."""
+    if section == "websocket":  # it never listens where it was not meant to, nor for whom
+        return "the WebSocket stays off"
+    if section == "inquiry" and key in SECTIONS:
+        return "the section is not used"
+    return "the default is used"
 
 
 def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[str, Any]:

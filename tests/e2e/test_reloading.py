@@ -126,6 +126,13 @@ def test_what_only_a_start_can_change_is_said(
         reload(daemon, wire)
         said = {one["key"]: one["message"] for one in problems(wire)}
         assert "/nowhere/key" in said["inquiry.llm"], "a key that the next start will lack"
+        config.write_text(
+            "[inquiry]\nbackends = ['command']\n[inquiry.command]\nargv = ['/bin/nope']\n"
+            "[toolpack]\nenable = ['run']\n"
+        )
+        reload(daemon, wire)
+        said = {one["key"]: one["message"] for one in problems(wire)}
+        assert "/bin/nope" in said["inquiry.command.argv"], "a program that it will lack"
         config.write_text("[daemon\n")
         reload(daemon, wire)
         assert [one["file"] for one in problems(wire)] == [str(config)]

@@ -60,6 +60,8 @@ GOOD = b'{"version":1,"roots":{"/r":{"at":1,"files":{"a.toml":{"digest":"d","tex
         b"\xff",
         GOOD.replace(b'"version":1', b'"version":2'),
         GOOD.replace(b'"d"', b"7"),
+        GOOD.replace(b'"at":1', b'"at":1e308'),  # no calendar has it
+        GOOD.replace(b'"at":1', b'"at":-1e308'),
         b"[" * 100_000,
     ],
 )

@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ from haft_protocol.methods import Problem
 __all__ = ["LARGEST_STORE", "Trust", "TrustFault", "TrustedFile", "TrustedRoot"]
 
 LARGEST_STORE = 16 * 1024 * 1024
+_LAST = 253_402_000_000
+"""The latest time there can be, at the end of the year 9999: no calendar shows a later one."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
 
 
@@ -44,7 +46,7 @@ class TrustedFile(msgspec.Struct, frozen=True):
 class TrustedRoot(msgspec.Struct, frozen=True):
     """The trusted files of a root by name, and when that was said, in seconds since the epoch."""
 
-    at: float
+    at: Annotated[float, msgspec.Meta(ge=0, le=_LAST)]
     files: dict[str, TrustedFile]
 
 

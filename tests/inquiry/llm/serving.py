@@ -38,7 +38,7 @@ class Raw:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-Step = dict[str, Any] | Raw | Literal["hangs", "drops", "floods", "crumbles"]
+Step = dict[str, Any] | Raw | Literal["hangs", "drops", "floods", "crumbles", "delays"]
 """An object is the body of a reply with 200."""
 
 CRUMBS = 50_000
@@ -87,6 +87,9 @@ class Server:
             if step == "floods":
                 await _flood(peer, stream)
                 return
+            if step == "delays":
+                while True:  # says again and again that there will be a reply
+                    await stream.send_all(b"HTTP/1.1 100 Continue\r\n\r\n" * 400)
             if step == "crumbles":
                 await _crumble(peer, stream)
                 return

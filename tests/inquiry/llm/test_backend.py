@@ -165,6 +165,8 @@ async def test_what_trying_again_does_not_mend_is_not_tried_again(
         (Raw(307, headers={"location": "http://127.0.0.1:1/v1"}), "sends elsewhere"),
         (Raw(headers={"content-encoding": "gzip"}), "encoding"),
         ("floods", "more than"),
+        (Raw(body=b'"' + b" " * (1 << 20) + b'"'), "more than 1,048,576 bytes"),
+        ("delays", "more than 32,768 bytes before"),
     ],
 )
 async def test_a_reply_that_is_none_fails_for_good(step: Step, hint: str) -> None:

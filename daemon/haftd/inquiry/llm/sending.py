@@ -1,4 +1,4 @@
-"""Sends a request to a provider and brings back its reply: the only file that speaks HTTP.
+"""Sends a request to a provider and brings back its reply: with `portions` all that speaks HTTP.
 
 Rules: one connection for a request and its repetitions, closed with it, also when that is cancelled.
 One time is over the whole of a request, from its beginning to the last byte of the reply; a reply has
@@ -26,12 +26,14 @@ import trio
 from haftd.answering import LlmSettings
 
 from ..base import InquiryFailed
+from .portions import Transport
 from .provider import Request
 from .retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
 
 __all__ = ["Sender"]
 
-_MOST = 4 << 20
+_MOST = 1 << 20
+"""Bytes of a reply. It is decoded at one go: that much takes some 30 ms at worst."""
 _AT_ONCE = 64
 """Parts of a reply that are taken before others get their turn: about a millisecond."""
 
@@ -59,14 +61,16 @@ class Sender:
         """The reply, decoded. Raises `InquiryFailed` when there is none to be had."""
         data = msgspec.json.encode(request.body)
         tries = 0
+        transport = Transport(await self._verify(settings.url))
         async with httpx.AsyncClient(
-            verify=await self._verify(settings.url),
+            transport=transport,
             trust_env=False,
             follow_redirects=False,
             timeout=None,
         ) as client:
             while True:
-                outcome = await self._once(client, request, data, settings)
+                transport.begins()
+                outcome = await self._once(client, transport, request, data, settings)
                 tries += 1
                 decision = decide(
                     outcome, settings, tries=tries, chance=self._chance(), now=self._wall()
@@ -94,12 +98,17 @@ class Sender:
         return self._trust
 
     async def _once(
-        self, client: httpx.AsyncClient, request: Request, data: bytes, settings: LlmSettings
+        self,
+        client: httpx.AsyncClient,
+        transport: Transport,
+        request: Request,
+        data: bytes,
+        settings: LlmSettings,
     ) -> Outcome:
         body = _Body()
         with trio.move_on_after(settings.timeout_s) as scope:
             try:
-                return await self._exchange(client, request, data, settings, body, scope)
+                return await self._exchange(client, transport, request, data, settings, body, scope)
             except httpx.ConnectError as error:
                 return Unsent(f"cannot be reached ({_reason(error)})")
             except httpx.InvalidURL:
@@ -113,6 +122,7 @@ class Sender:
     async def _exchange(
         self,
         client: httpx.AsyncClient,
+        transport: Transport,
         request: Request,
         data: bytes,
         settings: LlmSettings,
@@ -128,6 +138,7 @@ class Sender:
         }
         url = settings.url + request.path
         async with client.stream("POST", url, headers=headers, content=data) as response:
+            transport.is_answered = True
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise InquiryFailed("the model's server answered in an encoding nobody asked for")
             async for part in response.aiter_raw():
