@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -106,15 +105,15 @@ def test_RB_072_time_that_was_asked_for_ends_the_wait_and_answers_nothing(desk: 
 
 
 def test_RB_072_a_limit_that_was_asked_for_is_named_and_answers_nothing(
-    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+    shared_daemon: RunningDaemon, desk: Desk
 ) -> None:
-    daemon = make_daemon()
     asks = '{"type":"waiting","question":{"id":"go","text":"Delete?","answer_type":"Boolean"}}'
-    daemon.tools(
+    shared_daemon.tools(
         "[tools.asks]\nsource = 'local'\nstateful = true\noutput = 'events'\nlimits.wall_s = 1\n"
-        f"parameters = {{}}\ncommand = ['sh', '-c', '''echo '{asks}'; exec sleep 300''']\n"
+        f"parameters = {{}}\ncommand = ['sh', '-c', '''echo '{asks}'; exec sleep 300''']\n",
+        "limited.toml",
     )
-    desk = open_desk(daemon.start())
+    assert desk.wire.call("daemon/reload")["problems"] == []
     first = desk._call("spawn", tool="asks", id="t", wait="input")
     assert first["state"] == "waiting" and first["question"]["text"] == "Delete?"
     state = desk.fetch("t", wait="stopped", timeout_ms=10_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.core.echo import echo_size, prompt_size
@@ -86,6 +86,7 @@ def test_whoever_edits_lines_shows_them_behind_prompts(
     assert len(lines[0]) < size <= len(echo)
 
 
+@settings(max_examples=25)
 @given(st.text(max_size=40), st.text(max_size=10))
 def test_without_an_echo_nothing_is_lost(output: str, typed: str) -> None:
     first = typed.replace("\r", "\n").partition("\n")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,6 +102,17 @@ def test_a_slice_is_small_where_an_expression_is_costly() -> None:
         scan = Scan(one)
         scan.take()
         assert scan.offset <= (65_536 if one is cheap else 8_192)
+
+
+@pytest.mark.parametrize("line", ["er\x1b[31mror", "er\x1b]0;title\x07ror", "\x1b[1merr\x1b[mor é"])
+def test_what_a_slice_cuts_is_whole_in_the_next(line: str) -> None:
+    """A sequence that the end of a slice cuts in two is no part of the line, as no other is."""
+    data = line.encode()
+    for cut in range(len(data) + 1):
+        one = handle("^error( é)?$")
+        scan = Scan(one)
+        one.emit(b"\n" * (scan._size - cut) + data + b"\n", 0.0)
+        assert len(looked(scan)) == 1, cut
 
 
 def test_what_the_spool_has_dropped_is_skipped() -> None:

@@ -166,3 +166,20 @@ def test_a_routine_of_many_lengths_is_believed_in_the_end() -> None:
     naps = (20, 90, 45, 400, 130, 250, 70)
     reason, after, _ = play(*(Step(ms / 1000, nap(ms)) for ms in naps), over=True)
     assert reason == "input" and after <= 1.6
+
+
+async def test_what_was_found_is_no_answer_once_something_was_printed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, READS))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    assert condition.check() is None and condition.found() is None
+    await trio.sleep_until(condition.look_again())
+    assert condition.check() == "input" and condition.found() is READS
+    await trio.sleep(0.001)
+    script.last_activity = trio.current_time()
+    assert condition.found() is None
+    assert condition.check() is None
+    await trio.sleep_until(condition.look_again())
+    assert condition.check() == "input" and condition.found() is READS

@@ -7,16 +7,18 @@ import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 import trio
+import trio.testing
 
 from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, Select, Text
 from haftd.answering import ProviderName
 from haftd.inquiry.base import Answered, Declined, InquiryFailed
-from haftd.inquiry.llm.backend import LlmBackend
+from haftd.inquiry.llm.backend import _MOST_AT_ONCE, LlmBackend
 from haftd.inquiry.llm.conversation import read_context
 from haftd.inquiry.llm.provider import fit
 from haftd.inquiry.llm.sending import Sender, _reason
@@ -228,6 +230,29 @@ async def test_cancelled_it_ends_the_request(provider: ProviderName) -> None:
         nursery.cancel_scope.cancel()
         await _until(lambda: stage.server.open == 0)
     assert stage.server.open == 0
+
+
+async def test_so_many_questions_at_once_reach_a_server_and_the_others_have_their_turn() -> None:
+    said = recorded("openai")
+    scopes = [trio.CancelScope() for _ in range(_MOST_AT_ONCE + 2)]
+
+    async def ask(backend: LlmBackend, scope: trio.CancelScope) -> None:
+        with scope:
+            await backend.ask(said.way())
+
+    def reached(server: Server, count: int) -> bool:
+        return len(server.asked) >= count
+
+    async with play("openai", "hangs", again=True) as stage, trio.open_nursery() as nursery:
+        for scope in scopes:
+            nursery.start_soon(ask, stage.backend, scope)
+            await trio.testing.wait_all_tasks_blocked()
+        for at, scope in enumerate(scopes[:2]):
+            await _until(partial(reached, stage.server, _MOST_AT_ONCE + at))
+            await trio.testing.wait_all_tasks_blocked(0.02)
+            assert len(stage.server.asked) == _MOST_AT_ONCE + at
+            scope.cancel()
+        nursery.cancel_scope.cancel()
 
 
 async def _until(there: Callable[[], bool]) -> None:
