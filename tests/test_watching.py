@@ -94,6 +94,19 @@ async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
     await wait_all_tasks_blocked(0.05)
 
 
+async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nursery) -> None:
+    told: list[Handle] = []
+    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    flood = handle(PATTERNS)
+    flood.emit(b"nothing here\n" * 300_000 + b"error\n", 0.0)
+    watching.follow(flood)
+    turns = 0
+    while not told:
+        turns += 1
+        await trio.sleep(0)
+    assert turns >= flood.spool.end // 65_536
+
+
 async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:
     good: list[Handle] = []
 
