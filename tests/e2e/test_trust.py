@@ -249,7 +249,7 @@ print(json.dumps({{"tools": [{{"name": "sly", "parameters": {{}}}}]}}))
 """
         (tmp_path / "sly.py").write_text(asks)
         command = json.dumps([sys.executable, str(tmp_path / "sly.py")])
-        daemon.tools(f"[tools.sly]\nsource = 'local'\ncommand = {command}\n")
+        daemon.tools(f"[tools.sly]\noutput = 'outcome'\ncommand = {command}\n")
         wire.call("tools/reload")
         assert "sly" in [tool["name"] for tool in wire.call("tools/list")["tools"]]
         reply = json.loads(said.read_text())
