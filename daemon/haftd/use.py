@@ -100,7 +100,7 @@ class Use:
         self.ender: EndedBy | None = None
         self.written_to = 0
         self.callers: int | None = None
-        """The calls that run it to its end, so many of which still wait; None where it is held."""
+        """The calls that it is for, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []
         self._shown: dict[int, ScreenShot] = {}
 
@@ -108,6 +108,24 @@ class Use:
     def is_held_back(self) -> bool:
         """Whether it waits to be let in."""
         return self._entry is not None
+
+    def join(self, *, is_new: bool) -> None:
+        """One more call waits; a retry finds what an earlier call started, or somebody's handle."""
+        if is_new:
+            self.callers = 0
+        if self.callers is not None:
+            self.callers += 1
+
+    def leave(self) -> bool:
+        """A call waits no longer; whether none does that it is for."""
+        if self.callers is None:
+            return False
+        self.callers -= 1
+        return self.callers == 0
+
+    def hold(self) -> None:
+        """It is no call's any longer."""
+        self.callers = None
 
     @property
     def has_ended(self) -> bool:

@@ -686,6 +686,30 @@ def test_a_repeated_call_waits_with_the_first(join: Join) -> None:
     assert host.is_asked_nothing()
 
 
+def test_what_waits_goes_on_while_a_retry_waits_for_it(join: Join) -> None:
+    first, retry = join("first"), join("retry")
+    first.spawn("careful", call_id="c")
+    first.asked()
+    again = retry.spawn("careful", call_id="c")
+    assert retry.states() == {"h": "pending"}
+    first.close()
+    retry.say(retry.asked(), "allow")
+    assert retry.finish(again)["state"] == "running"
+
+
+def test_what_waits_is_given_up_with_the_last_retry_of_it(join: Join) -> None:
+    first, retry, other = join("first"), join("retry"), join("other", able=False)
+    first.spawn("careful", call_id="c")
+    first.asked()
+    retry.spawn("careful", call_id="c")
+    assert retry.states() == {"h": "pending"}
+    first.close()
+    retry.asked()
+    assert other.states() == {"h": "pending"}
+    retry.close()
+    until(lambda: other.waiting() == [] and other.states() == {}, "what waits")
+
+
 # ── what is shown ────────────────────────────────────────────────────────────────────────────────
 
 

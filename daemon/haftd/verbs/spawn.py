@@ -1,7 +1,8 @@
 """spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope.
 
 Rules: what is wrong with the call is said before the id is taken; a batch's spawns take all their
-ids before anything of them runs. A start that waits for a person's word is given up with its call.
+ids before anything of them runs. A start that waits for a person's word is given up with its call,
+or the last retry of it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use, is_new = start(daemon, caller, ready, context)
+    handle, use = start(daemon, caller, ready, context)
     if use is None:
         return look(daemon, params, handle)
 
@@ -45,9 +46,10 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         try:
             await use.begun.wait()
         except trio.Cancelled:
-            if is_new:
+            if use.leave():
                 daemon.supervisor.give_up(use, EndedBy("abort", caller.label))
             raise
+        use.leave()
         if use.failure is not None:
             raise use.failure
         return await settled(answer(daemon, params, handle, reading, since=0))
@@ -62,7 +64,7 @@ def start(
     context: Any = None,
     *,
     one_shot: bool = False,
-) -> tuple[Handle, Use | None, bool]:
+) -> tuple[Handle, Use | None]:
     """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
     `context` is handed to whoever answers its questions."""
     origin = Origin(
@@ -81,8 +83,12 @@ def start(
         if use is not None and use.grip is not None:
             daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
 
+    if use is not None:
+        use.join(is_new=is_new)
     if use is not None and is_new:
+        if not one_shot:
+            use.when_begun(use.hold)
         use.when_begun(record)
         daemon.watching.follow(handle)
         daemon.subscriptions.appeared(handle)
-    return handle, use, is_new
+    return handle, use

@@ -47,7 +47,6 @@ from haftd.tools.arguments import check_against
 from haftd.tools.calling import Call, read_call
 from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.listing import AWAIT
-from haftd.use import Use
 
 from .abort import abort
 from .apply import apply, is_beside
@@ -223,9 +222,7 @@ def _run(
     if not ready.invocation.terminal and ready.invocation.output != "events":
         # Nobody can write to it: it reads the end at once instead of waiting for ever.
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
-    handle, use, is_new = start(daemon, caller, ready, params.context, one_shot=True)
-    if use is not None:
-        _join(use, is_new)
+    handle, use = start(daemon, caller, ready, params.context, one_shot=True)
 
     async def ended() -> object:
         try:
@@ -235,7 +232,7 @@ def _run(
                     raise use.failure
             await until((handle,), lambda: (handle.stopped and handle.output_complete) or None)
         except trio.Cancelled:
-            if use is not None and _leave(use) and not handle.stopped:
+            if use is not None and use.leave() and not handle.stopped:
                 daemon.supervisor.end(use, EndedBy("abort", caller.label))
                 daemon.record("abort", caller, handle)
             raise
@@ -245,19 +242,3 @@ def _run(
         return state
 
     return Later(ended)
-
-
-def _join(use: Use, is_new: bool) -> None:
-    """One more call waits for the end; a retry finds what an earlier call runs, or somebody's handle."""
-    if is_new:
-        use.callers = 0
-    if use.callers is not None:
-        use.callers += 1
-
-
-def _leave(use: Use) -> bool:
-    """A call waits no longer; whether none does that runs it."""
-    if use.callers is None:
-        return False
-    use.callers -= 1
-    return use.callers == 0
