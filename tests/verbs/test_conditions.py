@@ -180,6 +180,6 @@ async def test_what_was_found_is_no_answer_once_something_was_printed(
     await trio.sleep(0.001)
     script.last_activity = trio.current_time()
     assert condition.found() is None
-    assert condition.check() is None
+    assert condition.check() is None and condition.found() is None
     await trio.sleep_until(condition.look_again())
     assert condition.check() == "input" and condition.found() is READS

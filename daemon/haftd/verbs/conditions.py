@@ -128,6 +128,7 @@ class _InputCondition(Condition):
         if self.handle.state is State.WAITING:
             return "input"
         now = trio.current_time()
+        self._found = None
         if self._activity != self.handle.last_activity:
             is_dense = self.handle.last_activity - self._activity < _MANY_SETTLED_S
             self._pieces = self._pieces + 1 if is_dense else 0
