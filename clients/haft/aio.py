@@ -74,6 +74,8 @@ async def connect(
     `hear` is called with each notification of the daemon; it must not block. `answer` is awaited
     with each question that the daemon has for this client, `approve` with each action that waits
     for a person's word; raising `Declined` leaves one to others. Each runs in a task of its own.
+    With either, the loss of the connection ends the block with `ConnectionLost` at once: who is
+    never asked would not hear of it. Without, the next call raises it.
     """
     path = find_socket(socket)
     try:
@@ -97,9 +99,10 @@ async def connect(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
-            nursery.start_soon(haft._serve, nursery.cancel_scope)
+            nursery.start_soon(haft._serving.run)
             try:
-                yield haft
+                with haft._serving.block:
+                    yield haft
             except (trio.Cancelled, GeneratorExit):
                 raise
             except BaseException as raised:
@@ -108,7 +111,7 @@ async def connect(
             nursery.cancel_scope.cancel()
     finally:
         haft._close()
-    fault = fault or haft._serving.broken
+    fault = fault or haft._serving.fault
     if fault is not None:
         raise fault
 
@@ -321,11 +324,6 @@ class Haft(HostingOnTrio):
         elif self._hear is not None:
             self._hear(method, params)
 
-    async def _serve(self, all_of_it: trio.CancelScope) -> None:
-        await self._serving.run()
-        self._flush()
-        all_of_it.cancel()
-
     def _check(self) -> None:
         if self._lost is not None:
             raise self._lost
@@ -389,6 +387,7 @@ class Haft(HostingOnTrio):
         except OSError as fault:
             self._lost = ConnectionLost(f"the connection broke: {os.strerror(fault.errno or 0)}")
         self._ring()
+        self._serving.lost(self._lost)
 
     def _ring(self) -> None:
         for bell in self._bells.values():

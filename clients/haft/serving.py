@@ -3,7 +3,9 @@
 Rules: each request is answered by a task of its own, so that a person who thinks holds up nothing;
 one that the daemon wants no more is cancelled. Whoever raises `Declined` leaves the question to
 others. Any other exception is a fault of the program: the daemon is told that there is no answer,
-without what went wrong, and the exception is the program's. Sections 5 and 6 of the protocol.
+without what went wrong, and the exception is the program's. An answer that does not fit is judged by the
+daemon alone, which asks again with what was wrong: a model may put it right. With the connection everything that is served ends, and the block that serves it. Sections 5 and 6
+of the protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from msgspec import Raw
 from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided, Decision
 from haft_protocol.inquiries import ASK, Inquiry, Lasting
 
-from .errors import Declined, ProtocolFault
+from .errors import Declined, HaftError
 from .wire import Conversation, Id
 
 __all__ = ["Answerer", "Approver", "Server", "Serving", "servers"]
@@ -30,13 +32,18 @@ Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Gives a person's word on an action."""
 
 Server = Callable[[Raw], Awaitable[object]]
-"""Serves a request: its params as JSON to its result. Raises `Declined`."""
+"""Serves a request: its params as JSON to its result. Raises `Declined` or `_Unreadable`."""
 
 T = TypeVar("T")
 
 _NOT_SERVED = -32601
 _BAD_PARAMS = -32602
 _BROKEN = -32603
+
+
+class _Unreadable(Exception):
+    """The daemon's request cannot be read. No program raises it: whatever else an answerer raises,
+    also an error of another connection, is the program's."""
 
 
 def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Server]:
@@ -47,7 +54,9 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
 
         async def inquiry(params: Raw) -> object:
             said = await find(_read(params, Inquiry))
-            return said if isinstance(said, Lasting) else {"answer": said}
+            if isinstance(said, Lasting):
+                return {"answer": said.answer, "remember": said.remember}
+            return {"answer": said}
 
         served[ASK] = inquiry
     if approve is not None:
@@ -65,7 +74,7 @@ def _read(params: Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(params, type=kind)
     except msgspec.ValidationError as fault:
-        raise ProtocolFault(f"This client cannot read the request: {fault}.") from fault
+        raise _Unreadable(f"This client cannot read the request: {fault}.") from fault
 
 
 class Serving:
@@ -79,19 +88,40 @@ class Serving:
         self._sent = sent
         self._scopes: dict[Id, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
-        self.broken: Exception | None = None
-        """What a server raised; the connection is over then."""
+        self._all = trio.CancelScope()
+        self._broken: Exception | None = None
+        self._loss: HaftError | None = None
+        self.block = trio.CancelScope()
+        """Around what the program does meanwhile; cancelled when serving is over."""
+
+    @property
+    def fault(self) -> Exception | None:
+        """What the block is to end with: what a server raised, or the loss that cut the block short."""
+        return self._broken or (self._loss if self.block.cancelled_caught else None)
 
     async def run(self) -> None:
-        """Serve until cancelled, or until a server breaks."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            await trio.sleep_forever()
+        """Serve until cancelled, until a server breaks, or until the connection is lost."""
+        with self._all:
+            try:
+                async with trio.open_nursery() as self._nursery:
+                    await trio.sleep_forever()
+            finally:
+                self._nursery = None
+        self.block.cancel()
+
+    def lost(self, fault: HaftError) -> None:
+        """The connection is lost: nobody waits for an answer any more, and nobody will ask.
+
+        A program that serves nothing is not interrupted: it hears of the loss at its next call.
+        """
+        if self._served:
+            self._loss = fault
+            self._all.cancel()
 
     def take(self, number: Id, method: str, params: Raw) -> bool:
-        """Take a request; false when nobody serves it."""
+        """Take a request; false when nobody serves it, or nobody does any more."""
         server = self._served.get(method)
-        if server is None or self._nursery is None:
+        if server is None or self._nursery is None or self._all.cancel_called:
             return False
         scope = self._scopes[number] = trio.CancelScope()
         self._nursery.start_soon(self._serve, number, server, params, scope)
@@ -112,13 +142,12 @@ class Serving:
                 self._wire.answer(number, await server(params))
         except Declined as declined:
             self._wire.refuse(number, _NOT_SERVED, str(declined))
-        except ProtocolFault as fault:
+        except _Unreadable as fault:
             self._wire.refuse(number, _BAD_PARAMS, str(fault))
         except Exception as fault:
             self._wire.refuse(number, _BROKEN, "This client has failed to find an answer.")
-            self.broken = fault
-            if self._nursery is not None:
-                self._nursery.cancel_scope.cancel()
+            self._broken = self._broken or fault
+            self._all.cancel()
         finally:
             del self._scopes[number]
             self._sent()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
+from msgspec import UNSET
 
-from haft import Declined, RemoteError, aio
+from haft import ConnectionLost, Declined, ProtocolFault, RemoteError, aio
 from haft_protocol.approvals import Approval, Decided
 from haft_protocol.inquiries import Inquiry, Lasting
 from tests.client.conftest import Serve
+from tests.client.fake import LATER, FakeDaemon
 from tests.e2e.inquiring import asking, tool
 from tests.running import RunningDaemon
 
@@ -126,7 +130,8 @@ async def test_a_question_answered_elsewhere_is_withdrawn(place: RunningDaemon) 
         await asked.wait()
         (open_one,) = (await haft.call("inquiries/list")).inquiries
         await haft.call("inquiries/answer", inquiry_id=open_one.inquiry_id, answer=True)
-        await withdrawn.wait()
+        with trio.fail_after(10):
+            await withdrawn.wait()
 
 
 async def test_a_person_gives_the_word_and_the_answer(place: RunningDaemon) -> None:
@@ -156,13 +161,210 @@ async def test_a_fault_of_the_program_is_its_own_and_told_to_nobody(place: Runni
     assert "a secret of the program" not in place.log.read_text()
 
 
-async def test_an_answer_that_is_no_json_is_the_programs_fault(place: RunningDaemon) -> None:
-    async def answer(inquiry: Inquiry) -> object:
-        return object()
+async def nothing(inquiry: Inquiry) -> object:
+    raise KeyError("a secret of the program")
 
-    with pytest.raises(TypeError):
-        async with aio.connect(answer=answer, session="no-json") as haft:
-            await haft.call_tool("one")
+
+async def loud(approval: Approval) -> Any:
+    raise KeyError("a secret of the program")
+
+
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    (
+        "inquiry/ask",
+        {
+            "session": "s",
+            "inquiry_id": "tool_call.one.c1",
+            "question": {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}},
+            "schema": {},
+            "target": "caller",
+            "handle": "one.c1",
+        },
+    ),
+    (
+        "approval/ask",
+        {
+            "approval_id": "1",
+            "session": "s",
+            "tool": "run",
+            "action": "call",
+            "id": "a",
+            "arguments": {},
+            "rendered": "make",
+            "mode": "ask",
+        },
+    ),
+]
+NO_ANSWER = {"code": -32603, "message": "This client has failed to find an answer."}
+
+
+@pytest.mark.parametrize(("method", "params"), ASKED)
+async def test_what_a_program_raises_is_not_sent(
+    serve: Serve, method: str, params: dict[str, Any]
+) -> None:
+    daemon = serve(lambda request, peer: None)
+    with pytest.raises(KeyError, match="a secret of the program"), trio.fail_after(10):
+        async with aio.connect(answer=nothing, approve=loud) as haft:
+            await haft.ping()
+            daemon.peers[0].send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+            await trio.sleep_forever()
+    assert await reply_of(daemon) == {"jsonrpc": "2.0", "id": 7, "error": NO_ANSWER}
+
+
+async def reply_of(daemon: FakeDaemon) -> dict[str, Any]:
+    """The one reply that the daemon has got."""
+    with trio.fail_after(10):
+        while not daemon.replies:
+            await trio.sleep(0.01)
+    (reply,) = daemon.replies
+    return reply
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wrong(
+    place: RunningDaemon,
+) -> None:
+    asked: list[object] = []
+    said = iter(["yes", math.nan, True])
+
+    async def answer(inquiry: Inquiry) -> object:
+        asked.append(inquiry.refused)
+        return next(said)
+
+    with trio.fail_after(20):
+        async with aio.connect(answer=answer, session="no-fit") as haft:
+            done = await haft.call_tool("one")
+    assert json.loads(done["result"]) == {"sure": True}
+    first, *again = asked
+    assert first is UNSET and len(again) == 2
+    assert all("true or false" in str(one) for one in again)
+
+
+async def test_a_word_that_is_none_is_asked_for_again(place: RunningDaemon) -> None:
+    asked: list[object] = []
+    words: Any = iter(["maybe", None, "allow"])
+
+    async def approve(approval: Approval) -> Any:
+        asked.append(approval.refused)
+        return next(words)
+
+    async def answer(inquiry: Inquiry) -> object:
+        return True
+
+    with trio.fail_after(20):
+        async with aio.connect(answer=answer, approve=approve, session="no-word") as haft:
+            assert json.loads((await haft.call_tool("both"))["result"]) == {"sure": True}
+    assert asked[0] is UNSET and len(asked) == 3 and "decision" in str(asked[1])
+
+
+async def test_another_connections_fault_is_the_programs_like_any_other(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+    method, params = ASKED[0]
+
+    async def answer(inquiry: Inquiry) -> object:
+        raise ProtocolFault("what answers at another socket is another program")
+
+    with pytest.raises(ProtocolFault, match="another socket"), trio.fail_after(10):
+        async with aio.connect(answer=answer) as haft:
+            await haft.ping()
+            daemon.peers[0].send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+            await trio.sleep_forever()
+    assert (await reply_of(daemon))["error"] == NO_ANSWER
+
+
+async def test_the_loss_of_the_connection_ends_who_is_asked_and_the_block(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+    asked: list[str] = []
+    ended: list[str] = []
+    both = trio.Event()
+
+    async def think(what: str) -> Any:
+        asked.append(what)
+        if len(asked) == 2:
+            both.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.append(what)
+
+    async def answer(inquiry: Inquiry) -> object:
+        return await think("answer")
+
+    async def approve(approval: Approval) -> Any:
+        return await think("approve")
+
+    with pytest.raises(ConnectionLost), trio.fail_after(10):
+        async with aio.connect(answer=answer, approve=approve) as haft:
+            await haft.ping()
+            for number, (method, params) in enumerate(ASKED):
+                daemon.peers[0].send(
+                    {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                )
+            await both.wait()
+            daemon.peers[0].close()
+            try:
+                await trio.sleep_forever()
+            finally:
+                assert sorted(ended) == ["answer", "approve"]
+
+
+async def test_the_loss_is_no_group_with_a_cancellation_in_it(serve: Serve) -> None:
+    """Of tasks that the block runs, one hears of the loss by its call, another by being ended."""
+    daemon = serve(lambda request, peer: LATER)
+
+    async def answer(inquiry: Inquiry) -> object:
+        return True
+
+    with pytest.raises(ExceptionGroup) as raised, trio.fail_after(10):
+        async with aio.connect(answer=answer) as haft, trio.open_nursery() as nursery:
+            await haft.ping()
+            nursery.start_soon(haft.fetch, "a")
+            nursery.start_soon(trio.sleep_forever)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            daemon.peers[0].close()
+    assert raised.group_contains(ConnectionLost) and not raised.group_contains(trio.Cancelled)
+
+
+async def test_a_block_that_is_over_when_the_connection_is_lost_is_not_ended(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+
+    async def answer(inquiry: Inquiry) -> object:
+        return True
+
+    with trio.fail_after(10):
+        async with aio.connect(answer=answer) as haft:
+            await haft.ping()
+            daemon.peers[0].close()
+            with trio.CancelScope(shield=True), pytest.raises(ConnectionLost):
+                while True:
+                    await haft.ping()
+
+
+async def test_who_serves_nothing_is_not_interrupted(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+    async with aio.connect() as haft:
+        await haft.ping()
+        daemon.peers[0].close()
+        with pytest.raises(ConnectionLost):
+            while True:
+                await haft.ping()
+        await trio.sleep(0.01)
+
+
+async def test_who_is_broken_is_asked_no_more(serve: Serve) -> None:
+    daemon = serve(lambda request, peer: None)
+    method, params = ASKED[0]
+
+    with pytest.raises(KeyError), trio.fail_after(10):
+        async with aio.connect(answer=nothing) as haft:
+            await haft.ping()
+            with trio.CancelScope(shield=True):
+                for number in range(2):
+                    daemon.peers[0].send(
+                        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                    )
+                    while len(daemon.replies) <= number:
+                        await haft.ping()
+    assert [one["error"]["code"] for one in daemon.replies] == [-32603, -32601]
 
 
 async def test_a_client_says_what_it_can_be_asked_and_refuses_the_rest(serve: Serve) -> None:
