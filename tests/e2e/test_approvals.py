@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.approving import Host, Join, records
+from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
@@ -44,37 +41,18 @@ TOOLS = "".join(
         definition("hidden", 'run = "ask"\nstyle.parameters = "off"'),
     ]
 )
-_sessions = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def asker() -> Iterator[RunningDaemon]:
-    folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
-        assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    with serving(TOOLS) as daemon:
+        yield daemon
 
 
 @pytest.fixture
 def join(asker: RunningDaemon) -> Iterator[Join]:
-    """Connect clients to one session, which is closed after the test."""
-    session = f"a{next(_sessions)}"
-    hosts: list[Host] = []
-
-    def make(name: str = "host", *, able: bool = True) -> Host:
-        hosts.append(Host(asker, name, session, able=able))
-        return hosts[-1]
-
-    yield make
-    for one in hosts:
-        one.close()
-    with Host(asker, "last", session, able=False) as last:
-        last.call("session/close")
+    with joined(asker, Host) as join:
+        yield join
 
 
 # ── every decision ───────────────────────────────────────────────────────────────────────────────

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.inquiring import Client, asking, tool
+from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
@@ -39,39 +36,19 @@ TOOLS = "".join(
         tool("again", asking("sure")).replace('call["answers"]:', "():"),
     ]
 )
-_sessions = itertools.count()
 Join = Callable[..., Client]
 
 
 @pytest.fixture(scope="module")
 def asker() -> Iterator[RunningDaemon]:
-    """A daemon whose tools ask."""
-    folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
-        assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    with serving(TOOLS) as daemon:
+        yield daemon
 
 
 @pytest.fixture
 def join(asker: RunningDaemon) -> Iterator[Join]:
-    """Connect clients to one session, closed after the test."""
-    session = f"q{next(_sessions)}"
-    clients: list[Client] = []
-
-    def make(name: str = "host", *, able: bool = True) -> Client:
-        clients.append(Client(asker, name, session, able=able))
-        return clients[-1]
-
-    yield make
-    for one in clients:
-        one.close()
-    with Client(asker, session=session) as last:
-        last.call("session/close")
+    with joined(asker, Client) as join:
+        yield join
 
 
 def call(client: Client, name: str, **more: Any) -> int:

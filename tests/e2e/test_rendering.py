@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.approving import Host, Join, records
+from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 
@@ -55,36 +53,18 @@ TOOLS = "".join(
     ]
 )  # fmt: skip
 JSON = '{\n  "text": "hello",\n  "times": 1\n}'
-_sessions = itertools.count()
 
 
 @pytest.fixture(scope="module")
 def asker() -> Iterator[RunningDaemon]:
-    folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
-        assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    with serving(TOOLS) as daemon:
+        yield daemon
 
 
 @pytest.fixture
 def join(asker: RunningDaemon) -> Iterator[Join]:
-    session = f"s{next(_sessions)}"
-    hosts: list[Host] = []
-
-    def make(name: str = "host", *, able: bool = True) -> Host:
-        hosts.append(Host(asker, name, session, able=able))
-        return hosts[-1]
-
-    yield make
-    for one in hosts:
-        one.close()
-    with Host(asker, "last", session, able=False) as last:
-        last.call("session/close")
+    with joined(asker, Host) as join:
+        yield join
 
 
 def shown_by(host: Host, tool: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import shutil
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.inquiring import Client
+from tests.e2e.joining import joined, serving
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
@@ -32,38 +32,19 @@ on_turn_end = "{policy}"
     for name, policy in {"asked": "inquire", "stays": "keep", "ends": "abort"}.items()
 )
 SLEEPS = "echo up; exec sleep 300"
-_sessions = itertools.count()
 Join = Callable[..., Client]
 
 
 @pytest.fixture(scope="module")
 def asker() -> Iterator[RunningDaemon]:
-    folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    one = RunningDaemon(folder)
-    one.tools(TOOLS)
-    one.start()
-    with one.connect() as wire:
-        assert wire.call("daemon/status")["problems"] == []
-    yield one
-    one.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    with serving(TOOLS) as daemon:
+        yield daemon
 
 
 @pytest.fixture
 def join(asker: RunningDaemon) -> Iterator[Join]:
-    session = f"t{next(_sessions)}"
-    clients: list[Client] = []
-
-    def make(name: str = "host", *, able: bool = True, other: str = "") -> Client:
-        clients.append(Client(asker, name, session + other, able=able))
-        return clients[-1]
-
-    yield make
-    for one in clients:
-        one.close()
-    with Client(asker, session=session) as last:
-        for row in last.call("session/list")["sessions"]:
-            last.call("session/close", session=row["session"])
+    with joined(asker, Client) as join:
+        yield join
 
 
 def start(client: Client, id: str, sh: str = SLEEPS, tool: str = "asked") -> None:
