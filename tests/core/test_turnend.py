@@ -52,7 +52,7 @@ def test_a_program_cannot_forge_a_line_of_the_question() -> None:
 
 @pytest.mark.parametrize("count", [1, 16, 256])
 def test_it_stays_readable_with_however_many_handles(count: int) -> None:
-    many = [handle(f"h{n}", "word " * 10_000 + "\n" + "line\n" * 500) for n in range(count)]
+    many = [handle(f"h{n}", ("word " * 100 + "\n") * 20 + "line\n") for n in range(count)]
     question = question_of(many, 3.0)
     told = question.pre_amble or ""
     assert len(told) < 24_000 + 80 * count

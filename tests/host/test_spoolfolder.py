@@ -28,10 +28,10 @@ def test_a_file_without_a_name_can_be_given_one(tmp_path: Path) -> None:
 
 
 def test_a_daemon_sweeps_up_its_own_files_alone(tmp_path: Path) -> None:
-    for name in ("mine.0", "mine.1", "other.0"):
+    for name in ("mine.0", "mine.1", "other.0", "mine2.0"):
         (tmp_path / name).touch()
     sweep(tmp_path, "mine")
-    assert [path.name for path in tmp_path.iterdir()] == ["other.0"]
+    assert {path.name for path in tmp_path.iterdir()} == {"other.0", "mine2.0"}
     sweep(tmp_path / "none", "mine")
 
 
