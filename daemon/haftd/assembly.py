@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -339,13 +340,7 @@ def _remember_lost(registry: Registry, report: Report) -> None:
 def _spools(paths: Paths, settings: Settings, make_room: Callable[[], bool]) -> Callable[[], Spool]:
     budget = Budget(settings.spool.total)
     folder = SpoolFolder(Path(paths.spool), home_of(Path(paths.runtime.folder)), make_room)
-
-    def make() -> Spool:
-        spool = Spool(settings.spool.memory, settings.spool.disk, folder.open, budget)
-        spool.folder = folder
-        return spool
-
-    return make
+    return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
 
 
 def _reloader(

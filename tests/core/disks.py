@@ -33,7 +33,20 @@ def make(
     total: int = 1 << 40,
 ) -> Spool:
     """Make a spool with a budget of its own."""
-    return Spool(memory, disk, open_file, Budget(total))
+    return Spool(memory, disk, None if open_file is None else Nameless(open_file), Budget(total))
+
+
+class Nameless:
+    """A folder of files that get no name."""
+
+    def __init__(self, open_file: Callable[[], int] = open_memory) -> None:
+        self.open = open_file
+
+    def link(self, fd: int) -> str:
+        raise OSError(errno.EOPNOTSUPP, "no names here")
+
+    def unlink(self, path: str) -> None:
+        raise AssertionError("nothing has a name")
 
 
 class Disk:

@@ -8,6 +8,7 @@ from haftd.core.handles import Handle
 from haftd.core.matches import Found, Matches
 from haftd.core.notices import Notices
 from haftd.core.noticing import Switches, Watched
+from haftd.core.views import show
 from tests.core.disks import make
 
 
@@ -48,8 +49,8 @@ def test_what_was_read_before_is_not_told() -> None:
     notices = noted(one, other)
     stop(one)
     stop(other)
-    one.view(2.0)
-    other.view(2.0, peek=True)
+    show(one, 2.0)
+    show(other, 2.0, peek=True)
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
@@ -60,7 +61,7 @@ def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() 
     stop(one)
     stop(other)
     assert notices.drain("s", 2.0) == ()
-    one.view(3.0)
+    show(one, 3.0)
     one.awaited = other.awaited = 0
     assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
     assert notices.drain("s", 5.0) == ()
@@ -80,9 +81,9 @@ def test_a_question_is_told_unless_it_was_shown_or_answered() -> None:
     notices = noted(told, shown, answered, again)
     for one in (told, shown, answered, again):
         one.ask(question, 1.0)
-    shown.view(2.0)
+    show(shown, 2.0)
     answered.answer(2.0)
-    again.view(2.0)
+    show(again, 2.0)
     again.answer(3.0)
     again.ask(question, 4.0)
     assert sorted(str(n.id) for n in notices.drain("s", 5.0)) == ["again", "told"]
@@ -104,7 +105,7 @@ def test_what_was_seen_makes_room_before_anything_is_lost() -> None:
     notices = noted(*many)
     for one in many[:200]:
         stop(one)
-        one.view(2.0)
+        show(one, 2.0)
     for one in many[200:]:
         stop(one)
     assert [one.id for one in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
@@ -127,8 +128,8 @@ def test_who_looks_on_by_a_cursor_takes_no_news() -> None:
     stop(ended)
     asks.ask(question, 1.0)
     for one in (ended, asks):
-        one.view(2.0, cursor=0)
-        one.view(2.0, view="raw", cursor=0)
+        show(one, 2.0, cursor=0)
+        show(one, 2.0, view="raw", cursor=0)
     assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
@@ -201,16 +202,16 @@ def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> 
 def test_a_line_that_was_read_is_not_told_and_those_behind_it_are() -> None:
     one, notices = handle("h"), Notices()
     notices.found(one, lines(one, ERROR, "ERROR 1"), 2.0)
-    one.view(2.0)
+    show(one, 2.0)
     assert notices.drain("s", 3.0) == ()
     first = lines(one, ERROR, "ERROR 2")
     notices.found(one, first, 4.0)
-    one.view(4.0)
+    show(one, 4.0)
     notices.found(one, lines(one, ERROR, "ERROR 3"), 5.0)
     (notice,) = notices.drain("s", 6.0)
     assert (notice.lines, notice.count) == (("ERROR 3",), 1)
     late = lines(one, ERROR, "ERROR 4")
-    one.view(7.0)
+    show(one, 7.0)
     assert notices.found(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
 
 
@@ -218,7 +219,7 @@ def test_who_was_shown_the_end_has_read_all() -> None:
     one, notices = handle("h"), Notices()
     notices.found(one, lines(one, ERROR, "ERROR"), 2.0)
     stop(one)
-    one.view(3.0, view="tail", max_bytes=0)
+    show(one, 3.0, view="tail", max_bytes=0)
     assert notices.drain("s", 4.0) == ()
 
 
@@ -238,7 +239,7 @@ def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken()
     assert notices.printed(one, 4.0) is None and notices.drain("s", 4.0) == ()
     one.emit(b"!", 5.0)
     assert notices.printed(one, 5.0) is not None
-    one.view(6.0)
+    show(one, 6.0)
     assert notices.drain("s", 7.0) == ()
 
 

@@ -16,6 +16,7 @@ from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
 from haftd.core.portions import level, portion
 from haftd.core.spool import Budget, Spool
+from haftd.core.views import show
 from haftd.host.spoolfolder import SpoolFolder
 
 Sizes = st.lists(st.integers(0, 10_000), max_size=40)
@@ -41,8 +42,7 @@ class Shelf:
         self.handles: list[Handle] = []
 
     def add(self, text: str, *, code: int = 0, result: str | None = None) -> Handle:
-        spool = Spool(1 << 20, 1 << 24, self._folder.open, Budget(1 << 30))
-        spool.folder = self._folder
+        spool = Spool(1 << 20, 1 << 24, self._folder, Budget(1 << 30))
         name = f"h{len(self.handles)}"
         handle = Handle(id=name, tool="t", session="s", generation=1, spool=spool, now=0.0)
         handle.start(0.0)
@@ -70,7 +70,7 @@ def lines(count: int) -> str:
 
 
 def seen(handle: Handle, max_bytes: int = 1 << 20) -> object:
-    return handle.view(2.0, max_bytes=max_bytes)
+    return show(handle, 2.0, max_bytes=max_bytes)
 
 
 def test_what_fits_is_the_very_same(shelf: Shelf) -> None:
@@ -124,14 +124,14 @@ def test_what_runs_says_by_its_count_that_it_was_cut(shelf: Shelf) -> None:
     handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     handle.emit(lines(500).encode(), 0.0)
-    (state,) = shelf.told([handle.view(1.0)], 1_000)
+    (state,) = shelf.told([show(handle, 1.0)], 1_000)
     assert state["state"] == "running" and "truncated" not in state
     assert state["omitted"] > 0 and len(state["content"]) <= 1_000
     assert state["cursor"] == len(lines(500))
 
 
 def test_half_of_bytes_in_base64_is_nothing(shelf: Shelf) -> None:
-    raw = shelf.add(lines(500), code=1).view(2.0, view="raw")
+    raw = show(shelf.add(lines(500), code=1), 2.0, view="raw")
     assert portion([(raw, True)], shelf.find, 100) == [raw]
 
 

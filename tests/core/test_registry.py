@@ -17,6 +17,7 @@ from haftd.core import registry as registry_module
 from haftd.core.handles import Handle
 from haftd.core.registry import Admitted, Registry
 from haftd.core.spool import Budget, Spool
+from haftd.core.views import show
 from tests.core.disks import make
 
 EXIT = EndedBy(by="exit")
@@ -62,7 +63,7 @@ def test_what_a_handle_was_called_with_is_not_kept_with_it() -> None:
 def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:
     handle.end(now, by=EXIT, complete=True, exit=Exit(code=0))
     if read:
-        handle.view(now)
+        show(handle, now)
     return handle
 
 
@@ -177,12 +178,12 @@ def test_a_handle_aborted_and_then_withdrawn_leaves_the_books_balanced() -> None
 def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     registry = Registry(retain_s=600)
     unread, early, late = (end(admit(registry, id).handle) for id in ("u", "e", "l"))
-    early.view(2.0)
+    show(early, 2.0)
     assert registry.next_expiry(3.0) == 601.0
     assert registry.sweep(600.9) == []
     assert registry.find("s", "e", 600.9) is early
     assert registry.sweep(601.0) == [early]
-    late.view(5000.0)
+    show(late, 5000.0)
     assert registry.next_expiry(5000.0) == 5005.0
     assert registry.find("s", "l", 5001.0) is late
     data = refused(registry.find, "s", "l", 5006.0)
@@ -197,7 +198,7 @@ def test_too_many_results_go_oldest_first_those_that_were_read_before_others() -
     registry = Registry(retain_max=3)
     alive = admit(registry, "alive").handle
     handles = [end(admit(registry, str(n)).handle, float(n)) for n in range(6)]
-    handles[4].view(6.0)
+    show(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == [handles[4], handles[0], handles[1]]
     assert registry.list("s") == [alive, handles[2], handles[3], handles[5]]
@@ -224,14 +225,14 @@ def is_open(handles: list[Handle]) -> list[bool]:
 def test_too_many_files_of_stopped_handles_are_closed_and_their_ends_stay_to_be_read() -> None:
     registry = Registry(open_max=3)
     handles = [spooled(registry, "a", float(n), session=f"s{n}") for n in range(6)]
-    handles[4].view(6.0)
+    show(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == []
     assert is_open(handles) == [False, False, True, True, False, True]
     assert (registry.shrunk, registry.shrunk_unread) == (3, 2)
     assert registry.list() == handles
     assert registry.next_expiry(6.0) != 6.0
-    state = handles[0].view(7.0)
+    state = show(handles[0], 7.0)
     assert isinstance(state, Stopped) and state.exit == Exit(code=0)
     assert state.omitted and state.omitted + len(state.result or "") >= 100_000
 
@@ -276,7 +277,7 @@ def test_what_a_lost_daemon_ran_is_stopped_and_keeps_its_generation() -> None:
     registry = Registry()
     lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
     assert lost is not None
-    state = registry.find("s", "a", 0.0).view(1.0)
+    state = show(registry.find("s", "a", 0.0), 1.0)
     assert isinstance(state, Stopped) and state.ended_by.by == "lost" and state.generation == 4
     older = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=2)
     newer = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=5)
@@ -358,7 +359,7 @@ class Books(RuleBasedStateMachine):
         except RpcError as error:
             assert error.data.get("expired", False) == bool(self.generations.get((session, id)))
         else:
-            handle.view(self.now)
+            show(handle, self.now)
 
     @invariant()
     def books_are_balanced(self) -> None:
@@ -374,7 +375,7 @@ class Books(RuleBasedStateMachine):
         for handle in self.live:
             end(handle, self.now, read=True)
         for handle in self.registry.list():
-            handle.view(self.now)
+            show(handle, self.now)
         self.left += self.registry.sweep(self.now + 1000.0)
         assert set(map(id, self.left)) == set(map(id, self.seen)) - set(map(id, self.withdrawn))
 
@@ -400,7 +401,7 @@ def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() 
         handle.start(0.0)
         handle.held = True
         handle.end(0.0, by=EndedBy("exit"), complete=True)
-        handle.view(0.0)
+        show(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
     assert registry.find("s", "h0", 1000.0) is handles[0]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haftd.core.spool import Budget, Spool
-from tests.core.disks import Disk, make, open_full, open_memory, open_nothing
+from tests.core.disks import Disk, Nameless, make, open_full, open_memory, open_nothing
 
 SIZES = st.one_of(
     st.integers(0, 40), st.sampled_from([1, 255, 4095, 4096, 65_536, 131_072, 131_073, 300_000])
@@ -50,7 +50,7 @@ def test_kept_bytes_are_the_newest_and_read_as_they_were(
 ) -> None:
     whole = stream(sum(sizes))
     budget = Budget(total)
-    spool = Spool(memory, disk, open_memory, budget)
+    spool = Spool(memory, disk, Nameless(), budget)
     with pytest.MonkeyPatch.context() as patch:
         if short and sum(sizes) < 2000:
             Disk(patch).short = short
@@ -205,7 +205,7 @@ def test_settling_frees_the_memory_of_a_long_output_and_leaves_a_short_one() -> 
 
 def test_the_disk_is_shared_and_given_back() -> None:
     budget = Budget(3 << 20)
-    spools = [Spool(1000, 2 << 20, open_memory, budget) for _ in range(3)]
+    spools = [Spool(1000, 2 << 20, Nameless(), budget) for _ in range(3)]
     whole = stream(3 << 20)
     for spool in spools:
         for at in range(0, len(whole), 65_536):
@@ -244,7 +244,7 @@ def test_a_million_single_bytes_cost_what_they_are() -> None:
 def test_an_idle_spool_holds_no_buffer() -> None:
     tracemalloc.start()
     try:
-        spools = [Spool(1 << 20, 1 << 26, open_memory, BUDGET) for _ in range(100)]
+        spools = [Spool(1 << 20, 1 << 26, Nameless(), BUDGET) for _ in range(100)]
         size, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -440,16 +440,14 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_the_loop = []
-    warm_up = library._warm_up
 
     def watched() -> None:
         in_the_loop.append(threading.current_thread() is threading.main_thread())
-        warm_up()
 
     monkeypatch.setattr(library, "_core", None)
     monkeypatch.setattr(library, "_has_begun", False)
     monkeypatch.setattr(library, "_is_warm", False)
-    monkeypatch.setattr(library, "_warm_up", watched)
+    monkeypatch.setattr(library, "_first_uses", [*library._first_uses, watched])
     for _ in range(2):
         async with trio.open_nursery() as nursery:
             performance = await perform(nursery, pty, shell("printf last"))

@@ -18,11 +18,11 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, Tool
 
 from .lifecycle import Event, State, step
 from .noticing import USUAL, Switches
-from .saved import Saved, save
+from .saved import Saved
+from .saving import save
 from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
-from .views import show
 
 __all__ = ["Handle", "Listener"]
 
@@ -352,8 +352,3 @@ class Handle:
         """Call every listener: something about it has changed."""
         for listener in self._listeners:
             listener()
-
-    # --- reading ----------------------------------------------------------------------------
-
-    view = show
-    """Return the state as the wire has it; see `views.show`."""

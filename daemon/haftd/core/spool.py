@@ -16,10 +16,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .saved import Folder, Saved
+from .saved import Folder, Saved
 
 __all__ = ["Budget", "Spool"]
 
@@ -66,7 +64,8 @@ class Budget:
 
 
 class Spool:
-    """One handle's output. `open_file` returns a descriptor that the spool then owns."""
+    """One handle's output. `folder` is where what memory has no room for goes, and where all of it
+    can be saved under a name; None: nowhere."""
 
     __slots__ = (
         "_blocks",
@@ -76,7 +75,6 @@ class Spool:
         "_granted",
         "_memory",
         "_memory_start",
-        "_open_file",
         "_piece",
         "_room",
         "_tail",
@@ -88,22 +86,18 @@ class Spool:
         "saved",
     )
 
-    def __init__(
-        self, memory: int, disk: int, open_file: Callable[[], int] | None, budget: Budget
-    ) -> None:
+    def __init__(self, memory: int, disk: int, folder: Folder | None, budget: Budget) -> None:
         self.end = 0
         """The offset after the newest byte: how much was ever appended."""
         self.faults = 0
         """How often the disk failed."""
         self.head = b""
         """The first bytes of the stream, once the kept stretch no longer begins with them."""
-        self.folder: Folder | None = None
-        """Where all of it can be saved under a name."""
+        self.folder = folder
         self.saved: Saved | None = None
         """The file in which it was; it goes with the spool."""
         self._memory = memory
-        self._capacity = disk if open_file is not None else 0
-        self._open_file = open_file
+        self._capacity = disk if folder is not None else 0
         self.budget = budget
         self._granted = 0
         self._fd = -1
@@ -341,8 +335,8 @@ class Spool:
 
     def _open(self) -> None:
         if self._fd < 0:
-            assert self._open_file is not None, "without a file there is no capacity"
-            self._fd = self._open_file()
+            assert self.folder is not None, "without a folder there is no capacity"
+            self._fd = self.folder.open()
 
     def _write(self, view: memoryview, at: int) -> None:
         while view:

@@ -8,8 +8,6 @@ Sections 3 and 4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.states import (
@@ -25,12 +23,10 @@ from haft_protocol.states import (
     Waiting,
 )
 
+from .handles import Handle
 from .lifecycle import State
 from .outcomes import failure_of
 from .text import Slice, bytes_from, cut, cut_text
-
-if TYPE_CHECKING:
-    from .handles import Handle
 
 __all__ = ["show"]
 

@@ -4,21 +4,24 @@ Rules:
 
 - It is loaded with the first screen that needs it: `load` takes a quarter of a second and may run
   in a thread. It leaves nothing that is slow the first time.
-- `screen`, `scratch`, `paint` and `encoders` alone know what is in it.
+- `screen`, `scratch`, `paint` and `encoders` alone know what is in it; who makes something of it says
+  how that is used for the first time.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from .encoders import CELL
 
-__all__ = ["hooks", "is_loaded", "is_loading", "load"]
+__all__ = ["hooks", "is_loaded", "is_loading", "load", "used_first"]
 
 _core: ModuleType | None = None
 _hooks: dict[str, Any] = {}
+_first_uses: list[Callable[[], None]] = []
 _has_begun = False
 _is_warm = False
 _loading = threading.RLock()
@@ -45,29 +48,16 @@ def load() -> ModuleType:
             import pyghostty.core
 
             _core = pyghostty.core
-            _warm_up()
+            for use in _first_uses:
+                use()
             _is_warm = True
         return _core
 
 
-def _warm_up() -> None:
-    """Use all of it once: half of the time goes into the first use of each function."""
-    from .keys import KeyPress
-    from .scratch import Scratch
-    from .screen import Screen
-
-    scratch = Screen(2, 8, lambda reply: None)
-    scratch.feed(b"\x1b]0;x\x07\x1b[6n")
-    scratch.resize(3, 9)
-    scratch.snapshot()
-    scratch.encode_paste("x")
-    scratch.encode_key(KeyPress("Up"))
-    scratch.paint()
-    scratch.close()
-    drawn = Scratch(2, 8, history=4096)
-    drawn.feed(b"x")
-    drawn.around_cursor()
-    drawn.close()
+def used_first(use: Callable[[], None]) -> Callable[[], None]:
+    """Have `load` run `use` once: half of its time goes into the first use of each function."""
+    _first_uses.append(use)
+    return use
 
 
 def hooks() -> dict[str, Any]:

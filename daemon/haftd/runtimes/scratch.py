@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .screen import load
+from .library import load, used_first
 
 __all__ = ["Scratch"]
 
@@ -83,3 +83,11 @@ class Scratch:
     def close(self) -> None:
         """Give the memory back."""
         self._terminal.close()
+
+
+@used_first
+def _draw_one() -> None:
+    drawn = Scratch(2, 8, history=4096)
+    drawn.feed(b"x")
+    drawn.around_cursor()
+    drawn.close()

@@ -32,7 +32,7 @@ from . import pacing
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
-from .library import hooks, is_loaded, is_loading, load
+from .library import hooks, is_loaded, is_loading, load, used_first
 from .paint import KEPT_UNFINISHED, paint
 from .work import PIECE, cut
 
@@ -391,3 +391,15 @@ class Screen:
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager = False
         return self._shot
+
+
+@used_first
+def _use_one() -> None:
+    screen = Screen(2, 8, lambda reply: None)
+    screen.feed(b"\x1b]0;x\x07\x1b[6n")
+    screen.resize(3, 9)
+    screen.snapshot()
+    screen.encode_paste("x")
+    screen.encode_key(KeyPress("Up"))
+    screen.paint()
+    screen.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import structlog
 import trio
@@ -34,6 +35,14 @@ MOST = 64
 log = structlog.get_logger("haftd.subscriptions")
 
 
+@dataclass(slots=True, eq=False)
+class _Told:
+    """One connection that is told of something, and what it asked for."""
+
+    reader: Reader
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+
+
 class Subscriptions:
     """All subscriptions there are. `nursery` holds a task for each connection that has some."""
 
@@ -43,7 +52,7 @@ class Subscriptions:
         self._nursery = nursery
         self._use_of = use_of
         self._numbers = itertools.count(1)
-        self._readers: dict[Caller, Reader] = {}
+        self._told: dict[Caller, _Told] = {}
         self._by_session: dict[str, dict[Subscription, None]] = {}
 
     def __len__(self) -> int:
@@ -51,8 +60,8 @@ class Subscriptions:
 
     def count(self, caller: Caller) -> int:
         """How many subscriptions a connection has."""
-        reader = self._readers.get(caller)
-        return 0 if reader is None else len(reader.subscriptions)
+        told = self._told.get(caller)
+        return 0 if told is None else len(told.subscriptions)
 
     def open(
         self,
@@ -66,19 +75,19 @@ class Subscriptions:
         """Tell the peer of these handles, and with `only` of none but later uses of their ids;
         else of all that are started in the session. Returns the subscription's name."""
         known = tuple(handles)
-        reader = self._readers.get(link.caller)
-        if reader is None:
-            reader = self._readers[link.caller] = Reader(link)
-            self._nursery.start_soon(self._serve, link.caller, reader)
+        told = self._told.get(link.caller)
+        if told is None:
+            told = self._told[link.caller] = _Told(Reader(link))
+            self._nursery.start_soon(self._serve, link.caller, told)
         subscription = Subscription(
             f"sub.{next(self._numbers)}",
-            reader,
+            told.reader,
             session,
             frozenset(one.id for one in known) if only else None,
             frozenset(events),
             self._use_of,
         )
-        reader.subscriptions[subscription.id] = subscription
+        told.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None
         for one in known:
             subscription.follow(one)
@@ -86,22 +95,22 @@ class Subscriptions:
 
     def close(self, caller: Caller, id: str) -> bool:
         """End a subscription; false where the connection has none of that name."""
-        reader = self._readers.get(caller)
-        subscription = None if reader is None else reader.subscriptions.pop(id, None)
-        if reader is None or subscription is None:
+        told = self._told.get(caller)
+        subscription = None if told is None else told.subscriptions.pop(id, None)
+        if told is None or subscription is None:
             return False
         self._end(subscription)
-        if not reader.subscriptions:
+        if not told.subscriptions:
             self.leave(caller)
         return True
 
     def leave(self, caller: Caller) -> None:
         """The connection is gone, or is told of nothing any more."""
-        reader = self._readers.pop(caller, None)
-        if reader is None:
+        told = self._told.pop(caller, None)
+        if told is None:
             return
-        reader.scope.cancel()
-        for one in reader.subscriptions.values():
+        told.reader.scope.cancel()
+        for one in told.subscriptions.values():
             self._end(one)
 
     def appeared(self, handle: Handle) -> None:
@@ -121,10 +130,10 @@ class Subscriptions:
         if not of_session:
             del self._by_session[subscription.session]
 
-    async def _serve(self, caller: Caller, reader: Reader) -> None:
+    async def _serve(self, caller: Caller, told: _Told) -> None:
         try:
-            await reader.run()
+            await told.reader.run()
         except Exception:
             log.exception("subscriptions failed", client=caller.label)
-        if self._readers.get(caller) is reader:
+        if self._told.get(caller) is told:
             self.leave(caller)

@@ -5,21 +5,22 @@ Rules: what is said is what is so when it is said. Nothing moves a mark of the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import trio
 from msgspec import UNSET
 
-from haft_protocol.pushes import OUTPUT, SCREEN, STATE, PushedOutput, PushedScreen
+from haft_protocol.pushes import OUTPUT, SCREEN, STATE, PushedOutput, PushedScreen, PushEvent
 from haft_protocol.states import Screen
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.tail import Tail
-from haftd.use import changes
+from haftd.core.views import show
+from haftd.use import Use, changes
 
-if TYPE_CHECKING:
-    from .subscription import Subscription
+from .reader import Reader
 
 __all__ = ["Follower"]
 
@@ -33,21 +34,37 @@ class Follower:
     __slots__ = (
         "_after",
         "_changed",
+        "_events",
         "_handle",
+        "_over",
         "_picture_at",
+        "_reader",
         "_said",
         "_seen",
         "_shown",
         "_subscription",
         "_tail",
+        "_use_of",
         "is_due",
     )
 
-    def __init__(self, subscription: Subscription, handle: Handle) -> None:
-        events = subscription.events
+    def __init__(
+        self,
+        handle: Handle,
+        subscription: str,
+        events: frozenset[PushEvent],
+        reader: Reader,
+        use_of: Callable[[Handle], Use | None],
+        over: Callable[[Handle], None],
+    ) -> None:
+        """`over` is called when all has been told."""
         self.is_due = False
-        self._subscription = subscription
         self._handle = handle
+        self._subscription = subscription
+        self._events = events
+        self._reader = reader
+        self._use_of = use_of
+        self._over = over
         self._tail = Tail(handle, handle.readable_end()) if "output" in events else None
         self._said: tuple[State, int] | None = None
         """The state that was sent last, with how many questions were asked by then."""
@@ -62,17 +79,16 @@ class Follower:
 
     def ring(self) -> None:
         """The handle has changed."""
-        if not self.is_due:
-            self.is_due = True
-            self._subscription.reader.add(self)
+        self._reader.add(self)
 
     def close(self) -> None:
         """It is followed no more."""
         self._handle.unlisten(self.ring)
+        self._reader.forget(self)
 
     def send(self) -> bool:
         """Send the next message, if there is one; whether another may be due."""
-        handle, events = self._handle, self._subscription.events
+        handle, events = self._handle, self._events
         is_over = handle.stopped and handle.output_complete
         must_say = "state" in events and not handle.stopped and self._is_new_state()
         if must_say and (self._tail is None or self._tail.offset >= self._after):
@@ -81,7 +97,7 @@ class Follower:
             if not piece.text and not piece.omitted:
                 return True  # only what speaks to a terminal
             said = PushedOutput(
-                self._subscription.id,
+                self._subscription,
                 handle.id,
                 handle.generation,
                 piece.cursor,
@@ -89,7 +105,7 @@ class Follower:
                 piece.omitted,
                 piece.omitted_from,
             )
-            self._subscription.say(OUTPUT, said)
+            self._reader.say(OUTPUT, said)
             return True
         if must_say:
             return self._say_state()
@@ -98,7 +114,7 @@ class Follower:
         if is_over:
             if "state" in events:
                 self._say_state()
-            self._subscription.drop(handle)
+            self._over(handle)
         return False
 
     def _is_new_state(self) -> bool:
@@ -113,22 +129,22 @@ class Follower:
         handle = self._handle
         self._said = (handle.state, handle.asked)
         most = 65_536 if handle.stopped else 0
-        state = handle.view(trio.current_time(), max_bytes=most, peek=True)
+        state = show(handle, trio.current_time(), max_bytes=most, peek=True)
         said: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output is the matter of another event; what the session has not read is nothing left out.
             said["content"] = ""
             said.pop("omitted", None)
-        self._subscription.say(STATE, {"subscription": self._subscription.id, **said})
+        self._reader.say(STATE, {"subscription": self._subscription, **said})
         return True
 
     def _show(self, is_over: bool) -> bool:
         """Send what has changed on the screen; whether anything has. A picture that comes too soon
         after the last one is left for later."""
         handle, now = self._handle, trio.current_time()
-        use = self._subscription.use_of(handle)
+        use = self._use_of(handle)
         if now < self._picture_at and not is_over:
-            self._subscription.reader.add_later(self, self._picture_at)
+            self._reader.add_later(self, self._picture_at)
             return False
         screen = handle.last_screen if use is None else use.picture()
         if screen is None or screen.revision == self._changed:
@@ -139,8 +155,8 @@ class Follower:
         if shown is not None and _is_same(shown, said):
             return False
         self._picture_at = now + _BETWEEN_PICTURES_S
-        self._subscription.say(
-            SCREEN, PushedScreen(self._subscription.id, handle.id, handle.generation, said)
+        self._reader.say(
+            SCREEN, PushedScreen(self._subscription, handle.id, handle.generation, said)
         )
         return True
 

@@ -7,51 +7,63 @@ more than one of them. Each gets its turn: one that floods does not keep the oth
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 import trio
 
 from haftd.links import Link
 
-from .follower import Follower
-from .subscription import Subscription
+__all__ = ["Reader", "Sender"]
 
-__all__ = ["Reader"]
+
+class Sender(Protocol):
+    """What has something to say to a reader, now and then."""
+
+    is_due: bool
+    """Whether it stands in the line; the reader's to change."""
+
+    def send(self) -> bool:
+        """Send the next message, if there is one; whether another may be due."""
 
 
 class Reader:
     """One connection that is told of something: what is due to it, in turns."""
 
     def __init__(self, link: Link) -> None:
-        self.link = link
-        self.subscriptions: dict[str, Subscription] = {}
+        self._link = link
         self.scope = trio.CancelScope()
-        self._due: deque[Follower | Subscription] = deque()
-        self._later: dict[Follower, float] = {}
+        self._due: deque[Sender] = deque()
+        self._later: dict[Sender, float] = {}
         self._bell = trio.lowlevel.ParkingLot()
 
-    def add(self, one: Follower | Subscription) -> None:
+    def add(self, one: Sender) -> None:
         """There is something to send. Called for every chunk of a tool's output."""
-        self._due.append(one)
-        if self._bell:
-            self._bell.unpark()
+        if not one.is_due:
+            one.is_due = True
+            self._due.append(one)
+            if self._bell:
+                self._bell.unpark()
 
-    def add_later(self, one: Follower, at: float) -> None:
+    def add_later(self, one: Sender, at: float) -> None:
         """There is something to send from this time on."""
         self._later[one] = at
 
-    def forget(self, one: Follower | Subscription) -> None:
+    def forget(self, one: Sender) -> None:
         """It sends nothing more."""
-        if isinstance(one, Follower):
-            self._later.pop(one, None)
+        self._later.pop(one, None)
         if one.is_due and one in self._due:
             self._due.remove(one)
+
+    def say(self, method: str, params: object) -> bool:
+        """Send a message now; whether it was."""
+        return self._link.notify(method, params)
 
     async def run(self) -> None:
         """Send what is due, until cancelled or the peer is read no more."""
         with self.scope:
             while True:
                 while self._due:
-                    if not await self.link.idle():
+                    if not await self._link.idle():
                         return
                     if self._due:  # what was due may have been forgotten meanwhile
                         self._send_one()
@@ -61,12 +73,10 @@ class Reader:
                 now = trio.current_time()
                 for one in [one for one, at in self._later.items() if at <= now]:
                     del self._later[one]
-                    one.ring()
+                    self.add(one)
 
     def _send_one(self) -> None:
         one = self._due.popleft()
         one.is_due = False
-        # Each gets its turn: one that floods does not keep the others silent.
-        if one.send() and not one.is_due:
-            one.is_due = True
-            self._due.append(one)
+        if one.send():
+            self.add(one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,9 +18,7 @@ from haftd.core.handles import Handle
 from haftd.use import Use
 
 from .follower import Follower
-
-if TYPE_CHECKING:
-    from .reader import Reader
+from .reader import Reader
 
 __all__ = ["Subscription"]
 
@@ -41,10 +39,10 @@ class Subscription:
         use_of: Callable[[Handle], Use | None],
     ) -> None:
         self.id = id
-        self.reader = reader
+        self._reader = reader
         self.session = session
-        self.events = events
-        self.use_of = use_of
+        self._events = events
+        self._use_of = use_of
         self.is_due = False
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
@@ -58,56 +56,53 @@ class Subscription:
         """Tell of this handle, if that is asked for."""
         if self._handles is not None and handle.id not in self._handles:
             return
-        if self.events != {"notification"} and handle not in self._followers:
-            self._followers[handle] = Follower(self, handle)
+        if self._events != {"notification"} and handle not in self._followers:
+            self._followers[handle] = Follower(
+                handle, self.id, self._events, self._reader, self._use_of, self.drop
+            )
 
     def drop(self, handle: Handle) -> None:
         """All has been told of this one."""
-        one = self._followers.pop(handle)
-        one.close()
-        self.reader.forget(one)
+        self._followers.pop(handle).close()
 
     def close(self) -> None:
         """Nothing more is told."""
         for one in self._followers.values():
             one.close()
-            self.reader.forget(one)
         self._followers.clear()
-        self.reader.forget(self)
+        self._reader.forget(self)
 
     def announce(self, notice: Notice) -> None:
         """Tell of a notice; a critical one goes before whatever waits."""
         is_for_it = self._handles is None or notice.id in self._handles
-        if "notification" not in self.events or not is_for_it:
+        if "notification" not in self._events or not is_for_it:
             return
         is_critical = notice.level == "critical"
-        if is_critical and not self._urgent and self.say(NOTIFICATION, self._worded(notice)):
+        if (
+            is_critical
+            and not self._urgent
+            and self._reader.say(NOTIFICATION, self._worded(notice))
+        ):
             return
         queue = self._urgent if is_critical else self._notices
         if len(queue) >= _NOTICES:
             self._lost_at = queue.popleft().at
             self._lost += 1
         queue.append(notice)
-        if not self.is_due:
-            self.is_due = True
-            self.reader.add(self)
+        self._reader.add(self)
 
     def send(self) -> bool:
         """Send the next notice; whether there is another."""
         if self._urgent:
-            self.say(NOTIFICATION, self._worded(self._urgent.popleft()))
+            self._reader.say(NOTIFICATION, self._worded(self._urgent.popleft()))
         elif self._lost:
             message = f"{self._lost} older notices were dropped, {_NOTICES} are kept."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
             self._lost = 0
-            self.say(NOTIFICATION, self._worded(lost))
+            self._reader.say(NOTIFICATION, self._worded(lost))
         else:
-            self.say(NOTIFICATION, self._worded(self._notices.popleft()))
+            self._reader.say(NOTIFICATION, self._worded(self._notices.popleft()))
         return bool(self._urgent or self._lost or self._notices)
-
-    def say(self, method: str, params: object) -> bool:
-        """Send a message; whether it was."""
-        return self.reader.link.notify(method, params)
 
     def _worded(self, notice: Notice) -> dict[str, Any]:
         return {

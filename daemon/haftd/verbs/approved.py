@@ -27,6 +27,7 @@ from haftd.caller import Caller
 from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
+from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.reviewing import Reviewer
 from haftd.starting import Gate
@@ -263,6 +264,6 @@ def _not_handed_out(tool: str, why: str) -> str:
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
     """The handle as it is, unread, with the word that nothing was done."""
-    state = handle.view(trio.current_time(), view="tail", max_bytes=0, peek=True)
+    state = show(handle, trio.current_time(), view="tail", max_bytes=0, peek=True)
     said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=said)

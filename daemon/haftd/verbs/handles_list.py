@@ -11,6 +11,7 @@ import trio
 from haft_protocol.methods import HandlesListParams, HandlesListResult
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.use import Use
 
@@ -37,7 +38,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> L
 
 
 def _row(handle: Handle, use: Use | None) -> dict[str, Any]:
-    state = handle.view(trio.current_time(), view="tail", max_bytes=0, peek=True)
+    state = show(handle, trio.current_time(), view="tail", max_bytes=0, peek=True)
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
         row.pop(unread, None)

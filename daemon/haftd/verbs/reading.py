@@ -21,6 +21,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
 from haftd.core.text import last_line
+from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Wanted
 from haftd.use import Use
@@ -71,7 +72,7 @@ def plan(
 
 def plain_state(handle: Handle, *, peek: bool = False) -> HandleState:
     """The handle as a plain fetch shows it; with `peek` nothing counts as read."""
-    return handle.view(trio.current_time(), peek=peek)
+    return show(handle, trio.current_time(), peek=peek)
 
 
 def look(
@@ -103,7 +104,8 @@ def look(
     if handle.stopped:
         daemon.stir()
     begin = handle.mark if isinstance(cursor, UnsetType) else cursor
-    state = handle.view(
+    state = show(
+        handle,
         trio.current_time(),
         view="delta" if params.view == "answer" else params.view,
         cursor=None if isinstance(cursor, UnsetType) else cursor,
@@ -234,16 +236,16 @@ def _answer_match(
     echo = b"" if typed is None else typed.text.encode()
     watch = Watch(pattern, since, before, handle.rendering, echo)
 
-    def show(waited: Waited) -> HandleState:
+    def look_now(waited: Waited) -> HandleState:
         return look(daemon, params, handle, waited, typed=typed)
 
     if watch.take(spool):
-        return show("matched")
+        return look_now("matched")
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
-        return show(_matched(watch, handle))
+        return look_now(_matched(watch, handle))
 
     async def match_and_look() -> HandleState:
-        return show(await _match(handle, watch, deadline))
+        return look_now(await _match(handle, watch, deadline))
 
     return Later(match_and_look)
 

@@ -9,8 +9,9 @@ import pytest
 
 from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
 from haftd.core.handles import Handle
-from haftd.core.saved import save
+from haftd.core.saving import save
 from haftd.core.spool import Budget, Spool
+from haftd.core.views import show
 from haftd.host.spoolfolder import SpoolFolder
 
 
@@ -22,9 +23,7 @@ def folder(tmp_path: Path) -> SpoolFolder:
 def spool_in(
     folder: SpoolFolder, *, memory: int = 1 << 16, disk: int = 1 << 20, total: int = 1 << 30
 ) -> Spool:
-    spool = Spool(memory, disk, folder.open, Budget(total))
-    spool.folder = folder
-    return spool
+    return Spool(memory, disk, folder, Budget(total))
 
 
 def lines(count: int) -> bytes:
@@ -46,7 +45,7 @@ def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None 
 
 
 def cut(handle: Handle, **asked: int) -> Truncated:
-    state = handle.view(2.0, **asked)  # type: ignore[arg-type]
+    state = show(handle, 2.0, **asked)  # type: ignore[arg-type]
     assert isinstance(state, Stopped) and isinstance(state.truncated, Truncated)
     return state.truncated
 
@@ -72,8 +71,8 @@ def test_a_long_output_is_given_a_name_and_not_written_again(
 
 def test_nothing_is_written_for_what_is_not_cut(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = ended(spool_in(folder), lines(100))
-    handle.view(2.0)
-    handle.view(2.0, max_bytes=10, peek=True)
+    show(handle, 2.0)
+    show(handle, 2.0, max_bytes=10, peek=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -123,7 +122,7 @@ def test_what_the_spool_has_dropped_is_counted_beside_the_file(folder: SpoolFold
 
 def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:
     data = lines(1_000)
-    state = ended(spool_in(folder), data, code=1).view(2.0, max_bytes=50)
+    state = show(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
     assert isinstance(state, Stopped) and isinstance(state.error, ToolError)
     assert isinstance(state.truncated, Truncated) and state.truncated.path is not None
     assert Path(state.truncated.path).read_bytes() == data
@@ -156,7 +155,7 @@ def test_L10_a_full_disk_costs_the_name_and_nothing_else(
         raise OSError(28, "no space left")
 
     if fails == "write":
-        monkeypatch.setattr("haftd.core.saved.os.write", full)
+        monkeypatch.setattr("haftd.core.saving.os.write", full)
     elif fails != "budget":
         monkeypatch.setattr(folder, fails, full)
     before = len(os.listdir("/proc/self/fd"))
