@@ -280,9 +280,9 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
     handle.start(100.0)
     handle.emit(b"x" * 100_000, 101.0)
     handle.end(102.0, by=EXIT, complete=complete, exit=Exit(code=0))
-    assert handle.spool.in_memory == (0 if complete else 100_000)
+    assert handle.spool.on_disk == (100_000 if complete else 0)
     handle.complete(103.0)
-    assert handle.spool.in_memory == 0
+    assert handle.spool.on_disk == 100_000
     assert text_of(show(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 

@@ -199,7 +199,7 @@ def test_settling_frees_the_memory_of_a_long_output_and_leaves_a_short_one() -> 
     short.append(stream(60_000))
     long.settle()
     short.settle()
-    assert long.in_memory == 0 and short.in_memory == 60_000
+    assert long.on_disk == 900_000 and short.on_disk == 0
     check(long, stream(900_000))
 
 

@@ -91,7 +91,6 @@ def test_the_application_cursor_mode_is_honoured(
     screen = Screen(24, 80, lambda reply: None)
     assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (normal,)
     screen.feed(b"\x1b[?1h")
-    assert screen.application_cursor
     assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (application,)
     screen.feed(b"\x1b[?1l")
     assert encode([name], screen.keyboard_protocol, False, screen.encode_key) == (normal,)

@@ -120,11 +120,6 @@ class Spool:
         """How many bytes are in the file."""
         return self._memory_start - self._disk_start
 
-    @property
-    def in_memory(self) -> int:
-        """How many bytes are in memory."""
-        return self.end - self._memory_start + len(self.head)
-
     def append(self, data: bytes) -> None:
         """Add `data`; a disk that fails is counted, never raised."""
         size = len(data)

@@ -61,7 +61,6 @@ _SCROLLBACK_LINES = 100_000
 of dropping a page."""
 
 _BRACKETED_PASTE = 2004
-_APPLICATION_CURSOR = 1
 _BACKARROW = 67
 _TELLING, _TOLD = KeyPress(char="i", ctrl=True), b"\x1b[27;5;105~"
 """Nothing but a key tells of modifyOtherKeys."""
@@ -309,11 +308,6 @@ class Screen:
     def bracketed_paste(self) -> bool:
         """Whether the program asked for pastes between codes."""
         return self._mode(_BRACKETED_PASTE)
-
-    @property
-    def application_cursor(self) -> bool:
-        """Whether the program asked for the other codes of the cursor keys."""
-        return self._mode(_APPLICATION_CURSOR)
 
     @property
     def keyboard_protocol(self) -> bool:
