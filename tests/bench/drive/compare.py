@@ -33,7 +33,7 @@ from .tmux import Server, Tmux
 
 __all__ = ["Outcome", "compare", "drive", "once", "table"]
 
-_WAYS = ("haft", "tmux", "pexpect")
+_WAYS = ("haft", "tmux", "pexpect", "pexpect, tuned")
 
 _Driver = Haft | Tmux | Expect
 
@@ -78,6 +78,7 @@ def compare(
     ways: dict[str, Callable[[Path], _Driver]] = {
         "haft": lambda place: Haft(daemon.socket, place),
         "pexpect": lambda place: Expect(place, env),
+        "pexpect, tuned": lambda place: Expect(place, env, tuned=True),
     }
     server = Server(folder, env) if shutil.which("tmux") else None
     if server is not None:
@@ -191,10 +192,12 @@ def _note(runs: int) -> str:
         f"The same work through haft, {tmux} and pexpect {pexpect.__version__}, {runs} times each, in "
         "turns; medians of the runs that succeeded, and their sums. What was done decides, checked alike "
         "for all. *calls*: requests to haft, runs of tmux, methods of pexpect that send or wait. *sleeps*: "
-        "pauses because a script cannot know when to go on. *bytes read*: of haft the output (view `answer`: "
-        "without the echo of what was typed), screen and prompt of each reply, of tmux the last capture of "
-        "each step, of pexpect `before` and `after`; *share*: haft's of those of the better of the other "
-        "two; *floor*: the share of what the program itself says in the replies that are read, without "
+        "pauses because a script, or pexpect itself, cannot know when to go on. *bytes read*: of haft the "
+        "output (view `answer`: without the echo of what was typed), screen and prompt of each reply, of "
+        "tmux the last capture of each step, of pexpect `before` and `after`. *tuned*: pexpect without the "
+        "50 ms for which it pauses before each send, as these programs happen not to need them. *share*: "
+        "haft's bytes of those of the better of the others; *floor*: the share of what the program itself "
+        "says in the replies that are read, without "
         "echo and prompts, which no way of driving it can leave out; "
         "`max_bytes` leaves out what need not be read beside haft's prompt, the others have to look at what "
         "they wait for. *whole replies*: haft's with all of their JSON. The build prints what looks like "

@@ -1,13 +1,14 @@
 """Driving through pexpect, as one who knows it does.
 
-Rules: patterns instead of sleeps, and no pause before sending (pexpect's own is 50 ms), since every
-script waits for its prompt first. TERM is `dumb` for programs that talk in lines, so that they send
-no escapes. A model reads what was waited for: `before` and `after`.
+Rules: patterns instead of sleeps. Before it sends, pexpect pauses for 50 ms by itself, because a prompt
+does not say that the program reads yet or has turned its echo off; each is a sleep. The tuned form
+leaves the pause out and trusts that the programs forgive it. TERM is `dumb` for programs that talk in
+lines, so that they send no escapes. A model reads what was waited for: `before` and `after`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pexpect
@@ -20,12 +21,11 @@ PATIENCE_S = 10.0
 
 
 class Expect:
-    """One child."""
+    """One child; `tuned` leaves out the pause before each send."""
 
-    name = "pexpect"
-
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str], *, tuned: bool = False) -> None:
         self.account = Account()
+        self._tuned = tuned
         self._folder = folder
         self._env = dict(env)
         self._child: pexpect.spawn[str] | None = None
@@ -43,7 +43,8 @@ class Expect:
             timeout=PATIENCE_S,
             dimensions=(24, 80),
         )
-        self._child.delaybeforesend = None
+        if self._tuned:
+            self._child.delaybeforesend = None
 
     def expect(self, pattern: str) -> str:
         """Wait for what matches; return all up to its end."""
@@ -65,12 +66,10 @@ class Expect:
             text += self._read()
 
     def sendline(self, text: str) -> None:
-        self.account.calls += 1
-        self._the_child.sendline(text)
+        self._send(self._the_child.sendline, text)
 
     def send(self, text: str) -> None:
-        self.account.calls += 1
-        self._the_child.send(text)
+        self._send(self._the_child.send, text)
 
     def end(self) -> None:
         """Wait for the end of the program; what it says is of no interest."""
@@ -93,6 +92,11 @@ class Expect:
         if self._child is None:
             raise AssertionError("nothing was spawned")
         return self._child
+
+    def _send(self, send: Callable[[str], int], text: str) -> None:
+        self.account.calls += 1
+        self.account.sleeps += not self._tuned
+        send(text)
 
     def _read(self) -> str:
         child = self._the_child

@@ -62,8 +62,6 @@ def seen(state: dict[str, Any]) -> str:
 class Haft:
     """One handle, from its spawn on."""
 
-    name = "haft"
-
     def __init__(self, socket: Path, folder: Path) -> None:
         self.account = Account()
         self._folder = folder

@@ -56,8 +56,6 @@ class Server:
 class Tmux:
     """One session with one pane."""
 
-    name = "tmux"
-
     def __init__(self, server: Server, folder: Path) -> None:
         self.account = Account()
         self._server = server
