@@ -212,3 +212,46 @@ def test_nothing_can_be_put_into_itself() -> None:
     """What writes values goes as deep as they do: to the end of the process."""
     with pytest.raises(BadTemplate, match="namespace"):
         check("{% set n = namespace() %}{% set n.a = n %}{{ n }}")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "{% set a = a + a %}" * 40,
+        "{% set a = [a, a] %}" * 40,
+        "{% set a = a|chain(a) %}" * 40,
+        "{%- set a = {'l': a, 'r': a} -%}" * 40,
+        "{% with b=[a,a], c=[b,b], d=[c,c], e=[d,d] %}{% endwith %}",
+        "{% for b in [[a, a]] %}" * 40 + "{% endfor %}" * 40,
+        "{% macro m(a) %}{{ m([a, a]) }}{% endmacro %}{{ m([1]) }}",
+        "{% for b in [a] recursive %}{{ loop([[b, b]]) }}{% endfor %}",
+        "{{ [[[1] * 1000] * 1000] * 1000 }}",
+        "{% raw %}{{{% endraw %}" + "{% set a = [a, a] %}" * 40,
+        "\ue000" + "{% set a = [a, a] %}" * 40,
+    ],
+)
+def test_what_doubles_at_each_step_is_refused_and_never_written(made: str) -> None:
+    """No fuel is counted for a list that holds another twice, and writing it takes as long as it is."""
+    with pytest.raises(BadTemplate, match=r"more than 64 times|may not|cannot be told"):
+        check("{% set a = [1] %}" + made)
+
+
+def test_what_is_set_a_few_times_stays_allowed() -> None:
+    check("{% set root = context.root or '.' %}{% set flags = ['-a'] + tool.arguments.flags %}")
+    check("{% for one in tool.arguments.files %}{{ one }} {% endfor %}" * 50)
+    check("{% set text = 'a, a, a, a' ~ tool.name|replace('b', 'c') %}" * 20)
+    check("{% set width = tool.arguments.n * 2 %}{{ width }}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% set a = 'x' %}" + "{% set a = a ~ tool.name %}" * 5 + "{{ a * 100000000 }}",
+        "{% for i in range(100000) %}{% if i %}{{ i }}{{ i }}{% endif %}{% endfor %}",
+        "{{ 'x'|indent(1000000000) }}",
+    ],
+)
+def test_a_template_has_so_many_steps(source: str) -> None:
+    check(source)
+    with pytest.raises(BadTemplate, match="too many steps"):
+        render(source, scope())

@@ -51,7 +51,9 @@ _PART = 100_000
 _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HAFT_SCRIPT"'
 """Joins the parts and runs them. The first line of the script stays the first line."""
 
-_FUEL = 5_000_000
+_FUEL = 250_000
+"""Steps, and texts that are made weigh as many as they are long for: some ten milliseconds."""
+
 # `namespace` is none of them: one can be put into itself, and writing that ends the process.
 _KNOWN = frozenset(
     {
@@ -71,6 +73,16 @@ _KNOWN = frozenset(
 _LONGEST_SPAN = 2_000
 _MOST_STATEMENTS = 500
 _RAW = re.compile(r"\{%[-+]?\s*raw\b")
+
+_MOST_GROWTH = 64
+"""How often what a template sets may be in what it sets next, all in all."""
+
+_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+_MAKING = re.compile(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
+_STATEMENT = re.compile(r"\{%[-+]?\s*(\w*)")
+_NAME = re.compile(r"(?<![\w.|])(?<!\|\s)[^\W\d]\w*(?!\w)")
+_NO_NAMES = frozenset(["and", "else", "false", "if", "in", "is", "none", "not", "null", "true"])
+_REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
 
 
 class BadTemplate(ValueError):
@@ -254,6 +266,7 @@ def check(source: str) -> None:
     if "{" not in source:
         return
     _refuse_too_deep(source)
+    _refuse_growth(source)
     try:
         names = _PLAIN.undeclared_variables_in_str(source)
         minijinja.Environment().add_template("it", source)
@@ -266,16 +279,54 @@ def check(source: str) -> None:
 def _refuse_too_deep(source: str) -> None:
     """What parses templates goes as deep as an expression, or a row of `elif`, is long: a second of
     work at 15,000 steps, and the end of the process at some more."""
-    try:
-        spans = mark_spans(source)[1]
-    except BadWords:
-        spans = [source]
-    if _RAW.search(source):
-        spans = [source]  # braces within it open nothing
+    spans = _spans(source) or [source]
     if any(len(span) > _LONGEST_SPAN and span[:2] != "{#" for span in spans):
         raise BadTemplate(f"one of its expressions is longer than {_LONGEST_SPAN} characters")
     if sum(span[:2] == "{%" for span in spans) > _MOST_STATEMENTS:
         raise BadTemplate(f"it has more than {_MOST_STATEMENTS} statements")
+
+
+def _refuse_growth(source: str) -> None:
+    """A list that holds another twice is made in a step, and written in as many as it then has: forty
+    such steps hold the loop for hours, and no fuel is counted for them."""
+    spans = _spans(source)
+    if spans is None:
+        if found := _MAKING.search(source):
+            raise BadTemplate(
+                f"where `{found[1]}` stands it cannot be told what is a template: do without `raw` "
+                "and private-use characters, and close what opens"
+            )
+        spans = [source]
+    growth = 1
+    for span in spans:
+        code = _TEXT.sub("''", span)
+        found = _STATEMENT.match(code)
+        kind = found[1] if found else ""
+        if kind in ("macro", "call") or (kind == "for" and re.search(r"\brecursive\b", code)):
+            raise BadTemplate(f"it may call itself (`{kind}`), which a template may not")
+        if _REPEATED.search(code):
+            raise BadTemplate("it repeats a list by `*`, which a template may not")
+        if kind not in ("set", "with", "for"):
+            continue
+        _, _, made = code.partition(" in " if kind == "for" else "=")
+        names = sum(name not in _NO_NAMES for name in _NAME.findall(made))
+        # Of what one `with` makes, the next part of it may be made.
+        growth *= 2**names if kind == "with" else max(1, names)
+        if growth > _MOST_GROWTH:
+            raise BadTemplate(
+                f"what it sets can be in what it sets next more than {_MOST_GROWTH} times; "
+                "name fewer values in its `set`, `with` and `for`"
+            )
+
+
+def _spans(source: str) -> list[str] | None:
+    """The templates of a source, None where they cannot be told: braces within `raw` open nothing."""
+    if _RAW.search(source):
+        return None
+    try:
+        return mark_spans(source)[1]
+    except BadWords:
+        return None
 
 
 def check_expression(expression: str) -> None:
