@@ -110,7 +110,7 @@ class _Method:
         try:
             return Right(SuccessResult(self._verb(caller, self.params)))
         except RpcError as error:
-            refused = error
+            refused = _bare(error)
         except Exception as error:
             refused = self._fail(self._name, error)
         finally:
@@ -121,6 +121,11 @@ class _Method:
 class _Methods(dict[str, Callable[..., Any]]):
     def __missing__(self, name: str) -> _Method:
         raise method_not_found(name)
+
+
+def _bare(error: RpcError) -> RpcError:
+    """The error without the way that it came: its frames hold what was worked on, and it with that."""
+    return error.with_traceback(None)
 
 
 def _always_ready(method: str, params: object) -> Ready | None:
@@ -192,7 +197,7 @@ class Dispatcher:
         try:
             result = await waiting.later.run()
         except RpcError as refused:
-            error = refused
+            error = _bare(refused)
         except Exception as fault:
             error = self._fail(waiting.method, fault)
         return None if waiting.id is None else Reply(waiting.id, waiting.method, result, error)
@@ -244,7 +249,7 @@ class Dispatcher:
                 )
             result = self._call(caller, name, request.params if params is None else params)
         except RpcError as refused:
-            error = refused
+            error = _bare(refused)
         except Exception as fault:
             error = self._fail(name, fault)
         if type(result) is Later:

@@ -75,7 +75,7 @@ class Supervisor:
         use = Use(handle, self._grace_s, router, entry, reviewing)
         self._uses[handle] = use
         self._marks[call.mark] = use
-        handle.held = True
+        handle.hold(use.left_behind)
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
         if reviewing is not None:
             self._nursery.start_soon(reviewing.run, lambda: use.ender)
@@ -174,7 +174,7 @@ class Supervisor:
             if not use.reviewing.has_ended:
                 use.reviewing.cancel()
             await use.reviewing.done.wait()
-        handle.held = False
+        handle.release()
         del self._uses[handle]
         self._marks.pop(call.mark, None)
         try:
@@ -185,7 +185,7 @@ class Supervisor:
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
-            use.done.set()
+            use.finish()
 
     def _keep_out(self, use: Use, refusal: RpcError) -> None:
         """It was not let in: as if it had never been admitted."""

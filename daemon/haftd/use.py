@@ -162,7 +162,6 @@ class Use:
     def started(self, grip: Grip) -> None:
         """See `runtimes.base.Port`."""
         self.grip = grip
-        self.handle.left_behind = self._left_behind
         self.handle.start(
             trio.current_time(),
             pid=grip.pid,
@@ -310,10 +309,17 @@ class Use:
         """The pids of everything of it that lives, as of now."""
         return () if self.grip is None else self.grip.members()
 
-    def _left_behind(self) -> tuple[LeftBehind, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
+        """What of it lives on after its end, as of now."""
         if self.grip is None:
             return ()
         return tuple(LeftBehind(one.pid, one.command) for one in self.grip.left_behind())
+
+    def finish(self) -> None:
+        """Nothing of it is left. It lets go of its grip, which knows it: a circle would be freed by
+        the collector only."""
+        self.grip = None
+        self.done.set()
 
     def fail(self, error: RpcError) -> None:
         """Say that the tool could not be started, also to those who wait for its end."""

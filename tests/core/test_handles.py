@@ -253,7 +253,7 @@ def test_a_cut_raw_result_says_what_was_cut() -> None:
 def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
     handle = running()
     left = [LeftBehind(pid=9, command="sleep")]
-    handle.left_behind = lambda: tuple(left)
+    handle.hold(lambda: tuple(left))
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
     end = stopped(show(handle, 103.0))
     assert end.output_complete is False and end.left_behind == (left[0],)

@@ -242,12 +242,12 @@ def test_a_live_or_held_handle_keeps_its_file() -> None:
     live = admit(registry, "live", spool=lambda: make(1000, 1 << 20)).handle
     live.emit(b"x" * 100_000, 0.0)
     held = spooled(registry, "held", 1.0)
-    held.held = True
+    held.hold(tuple)
     assert registry.next_expiry(1.0) is None
     registry.sweep(1.0)
     assert is_open([live, held]) == [True, True]
     assert not registry.make_room()
-    held.held = False
+    held.release()
     assert registry.next_expiry(1.0) == 1.0
     registry.sweep(1.0)
     assert is_open([live, held]) == [True, False]
@@ -399,12 +399,12 @@ def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() 
             make_spool=lambda: Spool(0, 0, None, Budget(0)),
         ).handle
         handle.start(0.0)
-        handle.held = True
+        handle.hold(tuple)
         handle.end(0.0, by=EndedBy("exit"), complete=True)
         show(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
     assert registry.find("s", "h0", 1000.0) is handles[0]
     for handle in handles:
-        handle.held = False
+        handle.release()
     assert set(registry.sweep(1000.0)) == set(handles)

@@ -30,14 +30,11 @@ Listener = Callable[[], object]
 """Called after every change; must not raise, may listen and unlisten."""
 
 
-def _none_left() -> tuple[LeftBehind, ...]:
-    return ()
-
-
 class Handle:
     """One use of a tool. Made by the registry; compared by identity."""
 
     __slots__ = (
+        "_left_behind",
         "_listeners",
         "_state",
         "asked",
@@ -51,13 +48,11 @@ class Handle:
         "exit",
         "failure",
         "generation",
-        "held",
         "id",
         "last_activity",
         "last_output",
         "last_paint",
         "last_screen",
-        "left_behind",
         "limit",
         "mark",
         "notify",
@@ -127,15 +122,13 @@ class Handle:
         """The limit that ended it, if one did."""
         self.output_complete = True
         self.unconfirmed: tuple[int, ...] = ()
-        self.left_behind: Callable[[], tuple[LeftBehind, ...]] = _none_left
-        """What lives on after the end, as of now; set by whoever can ask the runtime."""
+        self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
+        """What says so, while it is held."""
         self.born = now
         self.started_at_wall = wall
         self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
-        self.held = False
-        """Whether something of it may still run; it is kept for as long."""
         self.last_screen: Screen | None = None
         """What a terminal showed when nothing of it was left."""
         self.last_paint: bytes | None = None
@@ -203,12 +196,29 @@ class Handle:
             return None
         return self.started_at_wall + self.last_output - self.born
 
+    @property
+    def held(self) -> bool:
+        """Whether something of it may still run; it is kept for as long."""
+        return self._left_behind is not None
+
+    def left_behind(self) -> tuple[LeftBehind, ...]:
+        """What of it lives on after the end, as of now."""
+        return () if self._left_behind is None else self._left_behind()
+
     def readable_end(self) -> int:
         """Return the offset up to which a read would show output now: what has not arrived whole is
         not there yet."""
         if self._state is State.STOPPED and self.output_complete:
             return self.spool.end
         return shown_end(self.spool, self.rendering)
+
+    def hold(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
+        """Something of it may run from now on; `left_behind` asks the runtime what does."""
+        self._left_behind = left_behind
+
+    def release(self) -> None:
+        """Nothing of it is left."""
+        self._left_behind = None
 
     # --- events -----------------------------------------------------------------------------
 

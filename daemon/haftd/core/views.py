@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType
 from haft_protocol.states import (
     HandleState,
     InputWanted,
-    LeftBehind,
     Pending,
     Running,
     Screen,
@@ -41,7 +40,6 @@ def show(
     waited: Waited | UnsetType | None = UNSET,
     screen: Screen | UnsetType = UNSET,
     painted: str = "",
-    left_behind: tuple[LeftBehind, ...] | None = None,
     input_wanted: InputWanted | UnsetType | None = UNSET,
     peek: bool = False,
 ) -> HandleState:
@@ -58,9 +56,7 @@ def show(
         encoded = _encoded(handle, view, cursor, max_bytes, painted)
         if encoded is not None:
             view, cursor = "delta", None
-        return _stopped(
-            handle, now, view, cursor, max_bytes, waited, screen, encoded, left_behind, peek
-        )
+        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, encoded, peek)
     piece = _encoded(handle, view, cursor, max_bytes, painted) or _text(
         handle, view, cursor, max_bytes, final=False
     )
@@ -150,7 +146,6 @@ def _stopped(
     waited: Waited | UnsetType,
     screen: Screen | UnsetType,
     encoded: Slice | None,
-    left_behind: tuple[LeftBehind, ...] | None,
     peek: bool,
 ) -> Stopped:
     assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
@@ -183,8 +178,6 @@ def _stopped(
         content, position, omitted = encoded.text, encoded.cursor, encoded.omitted
     if not peek and handle.read_at is None:
         handle.read_at = now
-    if left_behind is None:
-        left_behind = handle.left_behind()
     return Stopped(
         id=handle.id,
         tool=handle.tool,
@@ -204,7 +197,7 @@ def _stopped(
         output_complete=handle.output_complete
         if handle.exit is not None or not handle.output_complete
         else UNSET,
-        left_behind=left_behind or UNSET,
+        left_behind=handle.left_behind() or UNSET,
         unconfirmed=handle.unconfirmed or UNSET,
         truncated=truncated,
     )

@@ -214,8 +214,9 @@ class Child:
         self._seen_through = True
 
     def close(self) -> None:
-        """Give every descriptor back."""
+        """Give every descriptor back, and know nobody who was given bytes."""
         self._gone = True
+        self._outputs = ()
         self.launched.close()
 
     async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +47,15 @@ def _context(call: Call) -> Any:
 
 
 class _LiveGrip(PipeGrip):
-    """Input goes in as notifications. `asks` says whether a question of the tool is still to be asked."""
+    """Input goes in as notifications. `questions` of the tool are still to be asked."""
 
-    def __init__(self, call: Call, port: Port, child: Child, asks: Callable[[], bool]) -> None:
+    def __init__(self, call: Call, port: Port, child: Child, questions: Sized) -> None:
         super().__init__(call, port, child)
-        self._asks = asks
+        self._questions = questions
 
     def wanted(self) -> Wanted:
         """See `base.Grip`. One that has asked reads for the answer, and not for any input."""
-        return Wanted("busy") if self._asks() else super().wanted()
+        return Wanted("busy") if self._questions else super().wanted()
 
     def encode(self, item: Input) -> bytes:
         return _notification("apply", {"input": item.text})
@@ -68,11 +68,11 @@ class Live:
         self._call = call
         self._port = port
         self._child = child
-        self._grip = _LiveGrip(call, port, child, lambda: bool(self._questions))
+        self._questions: deque[Question] = deque()
+        self._grip = _LiveGrip(call, port, child, self._questions)
         self._line = bytearray()
         self._too_long = False
         self._said: Said | None = None
-        self._questions: deque[Question] = deque()
         self._event = trio.Event()
 
     async def run(self) -> str | None:

@@ -248,6 +248,7 @@ class FakeGrip:
     def end_leader(self) -> None:
         """The process that was started has ended; input still queued is dropped."""
         self.alive.pop(self._leader, None)
+        self._kill = lambda name: None
         if self._queue:
             self._queue.clear()
             self._port.written(self._number)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from haftd.core.text import STRIPPED, Rendering
 
-from .base import Call, InputRefused, LeftOver, Port
+from .base import Call, InputRefused, LeftOver
 from .child import Child
 
 __all__ = ["ChildGrip"]
@@ -22,9 +22,8 @@ _LONGEST_COMMAND = 200
 class ChildGrip:
     """What every grip on a process knows; see `base.Grip`."""
 
-    def __init__(self, call: Call, port: Port, child: Child) -> None:
+    def __init__(self, call: Call, child: Child) -> None:
         self.child = child
-        self._port = port
         self._command = _command_of(call.argv)
 
     @property

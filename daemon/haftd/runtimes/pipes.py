@@ -33,7 +33,8 @@ class PipeGrip(ChildGrip):
     terminal = False
 
     def __init__(self, call: Call, port: Port, child: Child) -> None:
-        super().__init__(call, port, child)
+        super().__init__(call, child)
+        self._port = port
         self._number = 0
         self._writer: pump.Writer | None = None
         self.tasks: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -46,9 +47,9 @@ class PipeGrip(ChildGrip):
         if stdin is None:
             self._writer, self.tasks = None, ()
             return
-        before = self._number
+        before, port = self._number, self._port
         self._writer = pump.Writer(
-            stdin, lambda number: self._port.written(before + number), child.launched.close_stdin
+            stdin, lambda number: port.written(before + number), child.launched.close_stdin
         )
         self.tasks = (self._writer.run,)
 

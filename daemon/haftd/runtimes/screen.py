@@ -380,10 +380,11 @@ class Screen:
             self.snapshot()
         if self._terminal is not None:
             self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            self._terminal.on_reply(None)
             self._terminal.close()
             self._terminal = self._keys = self._mouse = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
-        self._eager = False
+        self._eager, self._on_reply = False, lambda reply: None
         return self._shot
 
 

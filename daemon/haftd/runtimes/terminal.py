@@ -56,7 +56,7 @@ class TerminalGrip(ChildGrip):
     terminal = True
 
     def __init__(self, call: Call, port: Port, child: Child) -> None:
-        super().__init__(call, port, child)
+        super().__init__(call, child)
         master = child.launched.master
         if master is None:
             raise AssertionError("the plan of the start asked for a terminal")

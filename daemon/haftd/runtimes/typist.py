@@ -148,12 +148,13 @@ class Typist:
                 self._on_written(self._number)
 
     def close(self) -> None:
-        """The terminal is closed: what waits counts as dealt with."""
+        """The terminal is closed: what waits counts as dealt with, and nobody is told any more."""
         self._queue.clear()
         self._size = 0
         self._marks.clear()
         if self._number:
             self._on_written(self._number)
+        self._on_written, self._reads = (lambda number: None), (lambda: False)
 
     async def run(self) -> None:
         """Type what waits, for as long as it is not cancelled."""

@@ -7,7 +7,7 @@ only when it holds. A timer stands only for a bound that the caller gave.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import trio
 
@@ -34,47 +34,72 @@ async def until(
     found = holds()
     if found is not None:
         return found
-    bell = trio.Event()
-    timer = trio.CancelScope()
-    over = False
-
-    def due() -> float:
-        return deadline if look_again is None else min(deadline, look_again())
-
-    def ring() -> None:
-        nonlocal found
-        if found is not None or over:
-            return
-        found = holds()
-        if found is not None:
-            bell.set()
-        elif look_again is not None:
-            when = due()
-            # Later it may come to lie with every change; a timer that is early finds that out.
-            timer.deadline = min(timer.deadline, when)
-            be_rung_at(when)
-
-    def be_rung_at(when: float) -> None:
-        left = when - trio.current_time()
-        if left < alarm.COARSE_S:
-            alarm.ring_in(left, ring)
-
+    wait = _Wait(holds, deadline, look_again)
     watched = tuple(handles)
     for handle in watched:
-        handle.listen(ring)
+        handle.listen(wait.ring)
         handle.awaited += 1
     try:
-        while True:
-            timer = trio.CancelScope(deadline=due())
-            be_rung_at(timer.deadline)
-            with timer:
-                await bell.wait()
-            if found is None:
-                found = holds()
-            if found is not None or trio.current_time() >= deadline:
-                return found
+        return await wait.run()
     finally:
-        over = True
         for handle in watched:
-            handle.unlisten(ring)
+            handle.unlisten(wait.ring)
             handle.awaited -= 1
+
+
+class _Wait(Generic[T]):
+    """One call that waits; an object, since functions that know each other wait for the collector."""
+
+    __slots__ = ("_bell", "_deadline", "_found", "_holds", "_look_again", "_over", "_timer")
+
+    def __init__(
+        self,
+        holds: Callable[[], T | None],
+        deadline: float,
+        look_again: Callable[[], float] | None,
+    ) -> None:
+        self._holds = holds
+        self._deadline = deadline
+        self._look_again = look_again
+        self._bell = trio.Event()
+        self._timer = trio.CancelScope()
+        self._found: T | None = None
+        self._over = False
+
+    def ring(self) -> None:
+        """Something has changed, or may have."""
+        if self._found is not None or self._over:
+            return
+        self._found = self._holds()
+        if self._found is not None:
+            self._bell.set()
+        elif self._look_again is not None:
+            when = self._due()
+            # Later it may come to lie with every change; a timer that is early finds that out.
+            self._timer.deadline = min(self._timer.deadline, when)
+            self._be_rung_at(when)
+
+    async def run(self) -> T | None:
+        """See `until`."""
+        try:
+            while True:
+                self._timer = trio.CancelScope(deadline=self._due())
+                self._be_rung_at(self._timer.deadline)
+                with self._timer:
+                    await self._bell.wait()
+                if self._found is None:
+                    self._found = self._holds()
+                if self._found is not None or trio.current_time() >= self._deadline:
+                    return self._found
+        finally:
+            self._over = True
+
+    def _due(self) -> float:
+        return (
+            self._deadline if self._look_again is None else min(self._deadline, self._look_again())
+        )
+
+    def _be_rung_at(self, when: float) -> None:
+        left = when - trio.current_time()
+        if left < alarm.COARSE_S:
+            alarm.ring_in(left, self.ring)

@@ -1,0 +1,115 @@
+"""What a use was made of goes when nobody holds it any more: no circle of it waits for the collector."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from haft_protocol.errors import RpcError, handle_stopped
+from haftd import dispatch
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.core.views import show
+from haftd.replies import Waiting
+from haftd.runtimes.base import Call, Input, Runtime
+from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
+from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.terminal import TerminalRuntime
+from haftd.supervisor import Supervisor
+from haftd.use import Use
+from haftd.verbs.base import Later
+from haftd.verbs.waiting import until
+from tests.rim.rig import Rig, request
+from tests.runtimes.kit import shell
+
+SCRIPT = "printf '\\033[6n'; read line; echo $line"
+STARTS: dict[str, tuple[Runtime, Call]] = {
+    "fake": (
+        FakeRuntime(),
+        Call("t", (), "/", {}, "m", stdin="pipe", script=(TakeInput(), Emit(b"one"))),
+    ),
+    "raw": (ProcessRuntime(), shell(SCRIPT, stdin="pipe")),
+    "outcome": (ProcessRuntime(), shell(SCRIPT, output="outcome", stdin="pipe")),
+    "events": (ProcessRuntime(), shell(f"read init; {SCRIPT}", output="events")),
+    "terminal": (TerminalRuntime(), shell(SCRIPT, terminal=True)),
+}
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def living() -> tuple[int, int]:
+    """How many handles there are, and how many uses."""
+    everything = gc.get_objects()
+    return tuple(sum(isinstance(one, kind) for one in everything) for kind in (Handle, Use))  # type: ignore[return-value]
+
+
+def handle_of(id: str) -> Handle:
+    spool = Spool(1 << 20, 0, None, Budget(0))
+    return Handle(id=id, tool="t", session="s", generation=1, spool=spool, now=0.0)
+
+
+async def use_it(held: Supervisor, runtime: Runtime, call: Call) -> None:
+    handle = handle_of("h")
+    use = held.start(handle, runtime, call)
+    await use.begun.wait()
+    use.write(Input("line", "one"))
+    use.screen()
+    await use.done.wait()
+    show(handle, trio.current_time())
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("kind", STARTS)
+async def test_what_has_ended_and_is_forgotten_is_freed_without_a_collector(kind: str) -> None:
+    before = living()
+    async with trio.open_nursery() as nursery:
+        held = Supervisor(nursery, grace_s=0, withdraw=lambda _: None, settled=lambda *_: None)
+        await use_it(held, *STARTS[kind])
+    assert living() == before
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_so_is_what_a_call_has_waited_for(autojump_clock: MockClock) -> None:
+    async def wait() -> None:
+        handle = handle_of("h")
+        holds = lambda: True if handle.stopped else None  # noqa: E731
+        assert await until((handle,), holds, deadline=5.0, look_again=lambda: 6.0) is None
+
+    before = living()
+    await wait()
+    await trio.lowlevel.checkpoint()  # the loop holds what it has just woken a task with
+    assert living() == before
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "late"])
+async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
+    async def late() -> object:
+        return refuse(None, None)
+
+    def refuse(caller: object, params: object) -> object:
+        worked_on = handle_of("h")
+        raise handle_stopped(worked_on.id, show(worked_on, 0.0))
+
+    before = living()
+    dispatcher = Rig().rim.dispatcher
+    if waits:
+        reply = await dispatcher.finish(Waiting(b"1", 1, "m", Later(late)))
+        assert reply is not None and reply.error is not None
+    else:
+        dispatcher._methods["refuse"] = dispatch._Method(
+            "refuse", dispatcher.verbs["echo"][0], refuse, lambda *_: RpcError("internal_error", "")
+        )
+        assert isinstance(dispatcher.receive(Caller("unix"), request("refuse"), 8), bytes)
+    assert living() == before
