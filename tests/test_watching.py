@@ -104,6 +104,40 @@ async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nu
     assert turns >= flood.spool.end // 65_536
 
 
+async def test_it_rests_as_long_as_it_has_looked(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    began: list[float] = []
+
+    def tell(handle: Handle, matches: Collection[Matches]) -> None:
+        began.append(trio.current_time())
+        autojump_clock.jump(3)
+
+    watching = Watching(nursery, tell)
+    first = trio.current_time()
+    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(one)
+        one.emit(b"error\n", 0.0)
+    while len(began) < 3:
+        await trio.sleep(0.25)
+    assert [round(at - first) for at in began] == [0, 6, 12]
+
+
+async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
+    nursery: trio.Nursery,
+) -> None:
+    told: list[Handle] = []
+    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(one)
+        one.emit(b"error\n", 0.0)
+    seen: list[int] = []
+    while len(told) < 3:
+        await trio.sleep(0)
+        seen.append(len(told))
+    assert {1, 2, 3} <= set(seen)
+
+
 async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:
     good: list[Handle] = []
 

@@ -160,12 +160,9 @@ def read_cancel(request: Request) -> bytes | Cancel | None:
 
 
 def shows_bytes(request: Request) -> bool:
-    """Whether the `content` that it asks for is bytes in base64."""
+    """Whether the `content` that it asks for is bytes in base64. A `tools/call` has no view that is:
+    what its `arguments` call so may be anything."""
     if request.params is None or not any(view in bytes(request.params) for view in _BYTES):
         return False
     params = msgspec.json.decode(request.params)
-    if not isinstance(params, dict):
-        return False
-    arguments = params.get("arguments")
-    more = arguments if isinstance(arguments, dict) else {}
-    return any(view in ("raw", "paint") for view in (params.get("view"), more.get("view")))
+    return isinstance(params, dict) and params.get("view") in ("raw", "paint")

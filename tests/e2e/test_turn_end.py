@@ -306,6 +306,22 @@ def test_a_session_that_is_closed_is_asked_nothing(join: Join) -> None:
     assert host.call("inquiries/list")["inquiries"] == []
 
 
+def test_a_close_withdraws_the_question_and_not_only_what_it_is_about(join: Join) -> None:
+    """One that takes its time to end: what is decided of it would come too late for anything."""
+    host, other = join(), join("other")
+    start(host, "a", "trap '' TERM; echo up; while :; do sleep 60; done")
+    host.call("fetch", id="a", wait="pattern", pattern="up", cursor=0)
+    number = host.start("turn/end")
+    asked = host.asked()
+    other.start("abort", id="a", grace_ms=120_000)
+    closed = other.start("session/close")
+    assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
+    assert host.call("fetch", id="a")["state"] == "running"
+    host.call("abort", id="a", grace_ms=0)
+    assert decided(host.finish(number)) == {"a": "stopped"}
+    other.finish(closed)
+
+
 def test_sessions_end_their_turns_side_by_side(join: Join) -> None:
     hosts = [join(f"h{n}", other=f".{n}") for n in range(4)]
     for host in hosts:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.runtimes import paint
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.screen import Screen, load
 
 from .drawn import modes, new, session
 
@@ -47,6 +47,15 @@ def test_a_painted_screen_is_the_screen(data: bytes) -> None:
 def test_a_painting_of_a_painting_is_the_same_bytes(data: bytes) -> None:
     once = painted(drawn(data)).paint()
     assert painted(drawn(once)).paint() == once
+
+
+def test_of_a_title_only_what_can_be_seen_is_painted() -> None:
+    """Whatever the library takes for one: a title ends at the first byte that could end it early."""
+    screen = drawn(b"\x1b]2;plain\x1b\\")
+    handle = screen._terminal._t[0]
+    given = paint.paint(load(), handle, "a\x07\x1b[2Jb\x9cc\u202ed", unfinished=False)
+    assert b"\x1b]2;a[2Jbcd\x1b\\" in given
+    assert b"\x1b]2;" not in paint.paint(load(), handle, "\x07", unfinished=False)
 
 
 @pytest.mark.soak

@@ -125,6 +125,16 @@ def test_what_was_printed_long_before_does_not_come_again() -> None:
     assert read(before + b"10%\r20%", start=len(before)) == "20%"
 
 
+def test_what_is_drawn_first_begins_with_a_line() -> None:
+    """Cut anywhere else it may begin within a sequence, and the rest of that is then a text."""
+    sequence = b"\x1b[24;70Hlast"
+    for kept in range(1, len(sequence) - 4):
+        drawing = b"\x1b[9;1H.........." * 2_000
+        behind = (sequence[-kept:] + b"\n" + drawing)[: transcript._CONTEXT]
+        before = b"\x1b[2J" + sequence[:-kept] + behind
+        assert read(before + b"\x1b[1;1Hhi", start=len(before)) == "hi\n", kept
+
+
 def test_a_long_progress_bar_is_one_line_although_it_was_many_bytes() -> None:
     data = b"".join(b"\r\x1b[K%6d of 5000" % n for n in range(1, 5001))
     assert len(data) > 80_000

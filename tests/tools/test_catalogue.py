@@ -127,6 +127,7 @@ def test_enable_decides_who_is_listed_and_who_is_found(
     (tmp_path / "a.toml").write_text(f'[tools.x]\ncommand = "a"\nenable = {enable}\n')
     catalogue = Catalogue((tmp_path,), ())
     assert (names(catalogue) == ["x"]) == listed
+    assert len(catalogue) == found, "those are counted that can be called"
     if found:
         assert catalogue.find("x").name == "x"
     else:

@@ -128,6 +128,21 @@ def test_who_writes_at_the_same_time_is_told_and_nobody_waits(path: Path) -> Non
     store.grant("/r", one())
 
 
+def test_under_the_lock_it_is_read_whatever_its_times_say(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written by another in the same tick, of the same size, on the same inode: it looks as before."""
+    here, there = Trust(str(path)), Trust(str(path))
+    here.grant("/a", one())
+    assert set(here.roots()) == {"/a"}
+    before = path.stat()
+    there.grant("/b", one())
+    with monkeypatch.context() as patch:
+        patch.setattr("haftd.tools.trust.os.stat", lambda path, **how: before)
+        here.grant("/c", one())
+    assert set(Trust(str(path)).roots()) == {"/a", "/b", "/c"}
+
+
 def granter(path: str, number: int) -> None:
     store = Trust(path)
     for at in range(20):
