@@ -15,7 +15,6 @@ import pytest
 
 from haft import askpass
 
-
 Sent = queue.Queue[bytes]
 
 
