@@ -62,10 +62,7 @@ def private_folders(paths: Paths) -> None:
     """Make the folders, or check those that are there. Raises `CannotStart`."""
     try:
         folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
-        for name in (paths.state, paths.spool, f"{paths.state}/calls"):
-            path = Path(name)
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.chmod(0o700)
+        folder.prepare_state(Path(paths.state), ("spool", "calls"))
     except folder.FolderRefused as refused:
         raise CannotStart(str(refused)) from None
     except OSError as error:

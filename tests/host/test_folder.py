@@ -14,7 +14,7 @@ import trio
 import trio.testing
 
 from haftd.host import folder
-from haftd.host.folder import FolderRefused, SocketInUse, bind, prepare, watch
+from haftd.host.folder import FolderRefused, SocketInUse, bind, prepare, prepare_state, watch
 from tests.faults.harness import needs_namespaces
 
 
@@ -81,6 +81,44 @@ def test_P17_a_parent_that_others_may_write_to_is_refused_unless_it_is_sticky(
         prepare(parent / "haft")
     parent.chmod(0o1777)
     prepare(parent / "haft")
+
+
+def test_the_state_folder_is_made_and_closed_and_may_be_linked(tmp_path: Path) -> None:
+    state, large = tmp_path / "state" / "haft", tmp_path / "large"
+    for place in (state, large):
+        place.mkdir(parents=True)
+        place.chmod(0o755)
+    state.parent.chmod(0o775)
+    (state / "spool").symlink_to(large)
+    prepare_state(state, ("spool", "calls"))
+    modes = [place.stat().st_mode & 0o777 for place in (state, state / "calls", large)]
+    assert modes == [0o700, 0o700, 0o755]
+
+
+@pytest.mark.parametrize("name", ["", "spool"])
+def test_P17_a_link_to_a_place_of_everybody_is_no_state_folder(tmp_path: Path, name: str) -> None:
+    """As root it was closed to all others, were it /tmp itself."""
+    shared, state = tmp_path / "shared", tmp_path / "state"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    if name:
+        state.mkdir()
+    (state / name).symlink_to(shared)
+    with pytest.raises(FolderRefused, match="can be written to by others"):
+        prepare_state(state, ("spool",))
+    assert shared.stat().st_mode & 0o7777 == 0o1777
+
+
+@pytest.mark.parametrize("name", ["..", ".", "spool"])
+def test_P17_a_state_folder_of_another_user_is_refused(tmp_path: Path, name: str) -> None:
+    """What is in it may be put in the place of what is ours, by them, at any time."""
+    if os.getuid() != 0:
+        pytest.skip("only root can make a folder of another user")
+    state = tmp_path / "home" / "state"
+    prepare_state(state, ("spool",))
+    os.chown(state / name, 65534, 65534)
+    with pytest.raises(FolderRefused, match="belongs to user 65534"):
+        prepare_state(state, ("spool",))
 
 
 def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
-"""Lines of keys: a help that is right, or silent."""
+"""Lines of keys: a help that is right, or silent. Files that another could have written: never read."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.tools.document import Unreadable, parse
+from haftd.tools.document import Unreadable, parse, read
 
 TEXT = '''# a comment
 top = 1
@@ -77,3 +81,65 @@ def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
     """Whoever goes through it goes as deep, and so does what it is told in."""
     with pytest.raises(Unreadable, match="nested too deeply"):
         parse(text, "f")
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A file that is right, in a folder that is."""
+    path = tmp_path / "tools" / "one.toml"
+    path.parent.mkdir(mode=0o700)
+    path.write_text("a = 1\n")
+    return path
+
+
+ANOTHER = 4711
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (lambda path: path.chmod(0o666), "it can be written by everybody"),
+        (lambda path: path.parent.chmod(0o777), "its folder can be written by everybody"),
+        pytest.param(
+            lambda path: os.chown(path, ANOTHER, -1), f"it belongs to .* {ANOTHER}", marks=as_root
+        ),
+        pytest.param(
+            lambda path: os.chown(path.parent, ANOTHER, -1),
+            f"its folder belongs to .* {ANOTHER}",
+            marks=as_root,
+        ),
+    ],
+)
+def test_P17_a_file_that_another_user_could_have_written_is_not_read(
+    written: Path, what: Callable[[Path], None], said: str
+) -> None:
+    assert read(written).data == {"a": 1}
+    what(written)
+    with pytest.raises(Unreadable, match=said):
+        read(written)
+
+
+@as_root
+def test_P17_a_link_that_another_user_made_is_not_followed(written: Path) -> None:
+    """It could lead to a file of a project that nobody trusts, which belongs to the user."""
+    link = written.with_name("two.toml")
+    link.symlink_to(written)
+    assert read(link).data == {"a": 1}
+    os.chown(link, ANOTHER, -1, follow_symlinks=False)
+    with pytest.raises(Unreadable, match="it belongs to"):
+        read(link)
+
+
+def test_a_file_of_ones_own_in_a_sticky_folder_is_read(written: Path) -> None:
+    written.parent.chmod(0o1777)
+    assert read(written).data == {"a": 1}
+
+
+def test_what_is_no_file_is_not_waited_for(written: Path) -> None:
+    pipe = written.with_name("pipe.toml")
+    os.mkfifo(pipe)
+    with pytest.raises(Unreadable, match="no regular file"):
+        read(pipe)
+    with pytest.raises(Unreadable, match="no such file"):
+        read(written.with_name("nothing.toml"))

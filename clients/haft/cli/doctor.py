@@ -69,7 +69,9 @@ def run(options: argparse.Namespace) -> int:
     except NotRunning as fault:
         answers = False
         findings.append(
-            Finding("daemon", "note", str(fault), "any other command starts it, as in `haft ps`")
+            Finding(
+                "daemon", "note", str(fault), "`haft spawn`, `haft tools` and `haft trust` start it"
+            )
         )
     except Misplaced:
         # The places have said so.

@@ -3,7 +3,8 @@
 Rules:
 
 - The folder is ours, 0700, and no symbolic link. One that others can write to is refused, with a
-  sentence that says why: what is in it could be anybody's.
+  sentence that says why: what is in it could be anybody's. So must the state
+  folder be ours, though it may be a link, and be put right where it is not closed.
 - A socket is bound under umask 0177, so that it is never open to others, not even between bind
   and chmod. A stale one is asked first, then unlinked; the caller holds `daemon.lock`.
 - Socket and lock are watched: at logout the folder vanishes, and whoever no longer has them
@@ -24,11 +25,21 @@ from pathlib import Path
 
 import trio
 
-__all__ = ["LONGEST_PATH", "FolderRefused", "SocketInUse", "bind", "prepare", "watch"]
+__all__ = [
+    "LONGEST_PATH",
+    "FolderRefused",
+    "SocketInUse",
+    "bind",
+    "prepare",
+    "prepare_state",
+    "watch",
+]
 
 LONGEST_PATH = 107
 """Bytes of a socket's path; the kernel's field has 108 with the closing NUL."""
 
+_EVERYBODY = 0o002
+_OTHERS = 0o022
 _BACKLOG = 512
 _CHECK_S = 4.0
 
@@ -49,22 +60,51 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
+    _make(folder)
+    facts = folder.lstat()
+    if st.S_ISLNK(facts.st_mode):
+        raise FolderRefused(f"{folder} is a symbolic link; remove it, or name another folder")
+    _check(folder, facts, _OTHERS)
+    _check_parent(folder.parent, _OTHERS)
+    if ours and st.S_IMODE(facts.st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def prepare_state(folder: Path, inner: Sequence[str]) -> None:
+    """Make the state folder with these folders in it, or check those that are there.
+
+    Each may be a link to a place with more room, whose mode is left as it is; the mode of a folder is
+    mended, as whatever is in it is looked at itself. Homes may be open to a group that has one
+    member. Raises FolderRefused, OSError.
+    """
+    for one in (folder, *(folder / name for name in inner)):
+        _make(one)
+        _check_parent(one.parent, _EVERYBODY)
+        facts = one.stat()
+        linked = one.is_symlink()
+        _check(one, facts, _EVERYBODY if linked else 0)
+        if not linked and st.S_IMODE(facts.st_mode) != 0o700:
+            one.chmod(0o700)
+
+
+def _make(folder: Path) -> None:
     try:
         for missing in reversed([folder, *folder.parents]):
             with contextlib.suppress(FileExistsError):
                 missing.mkdir(mode=0o700)
     except NotADirectoryError:
         raise FolderRefused(f"{folder} cannot be made: a file is in the way") from None
-    facts = folder.lstat()
-    if st.S_ISLNK(facts.st_mode):
-        raise FolderRefused(f"{folder} is a symbolic link; remove it, or name another folder")
+
+
+def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
+    """It is ours, and none of those who these bits stand for can have put anything into it."""
     if not st.S_ISDIR(facts.st_mode):
         raise FolderRefused(f"{folder} is not a folder; remove it, or name another one")
     if facts.st_uid != os.geteuid():
         raise FolderRefused(
             f"{folder} belongs to user {facts.st_uid}, not to {os.geteuid()}; name another folder"
         )
-    if facts.st_mode & 0o022:
+    if facts.st_mode & closed_to:
         raise FolderRefused(
             f"{folder} can be written to by others (mode {st.S_IMODE(facts.st_mode):04o}); "
             + (
@@ -73,15 +113,12 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
                 else f"look at what is in it, then run: chmod 700 {folder}"
             )
         )
-    _check_parent(folder.parent)
-    if ours and st.S_IMODE(facts.st_mode) != 0o700:
-        folder.chmod(0o700)
 
 
-def _check_parent(parent: Path) -> None:
+def _check_parent(parent: Path, closed_to: int) -> None:
     """Whoever can write to the parent can put another folder in the place of ours."""
     facts = parent.stat()
-    if facts.st_mode & 0o022 and not facts.st_mode & st.S_ISVTX:
+    if facts.st_mode & closed_to and not facts.st_mode & st.S_ISVTX:
         raise FolderRefused(
             f"{parent} can be written to by others and is not sticky "
             f"(mode {st.S_IMODE(facts.st_mode):04o}); name another folder"

@@ -19,7 +19,7 @@ from haft_protocol.methods import Problem, Provider, Style, ToolDescription, Too
 
 from .definition import Tool
 from .describing import describe, describe_await
-from .document import Document, Unreadable, problem, read
+from .document import Document, Unreadable, parse, problem, read
 from .listing import AWAIT
 from .load import Layer, layers_of, tools_of
 from .offer import Offer
@@ -239,9 +239,11 @@ class Catalogue:
 
     def _packed(self) -> _Documents:
         with as_file(files(__package__)) as folder:
-            own = [read(folder / "builtin" / f"{name}.toml") for name in self._builtin]
+            paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
             pack = [name for name in TOOLPACK if name in self._toolpack]
-            return own + [read(folder / "toolpack" / f"{name}.toml") for name in pack]
+            paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
+            # As good as the program itself, whoever installed it.
+            return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:
         documents: _Documents = []

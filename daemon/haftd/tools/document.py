@@ -1,12 +1,16 @@
 """A TOML file as data, with the lines its keys stand on.
 
 Rules: reading never raises anything but `Unreadable`; a line is a help, not a promise (None where
-it is not known). Settings and definitions are both read here.
+it is not known). Settings and definitions are both read here. What stands in such a file is run, so one that
+another user could have written is not read: it and its folder belong to this user or to root, and are not
+open to everybody. It is looked at through the descriptor that it is read from.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +30,8 @@ _DEEPEST = 64
 """Tables and lists in each other: what goes on with them goes as deep as they do."""
 
 _MOST_DOTS = 64
+_NOT_REGULAR = "it is no regular file"
+_TOO_LONG = f"it is larger than {LARGEST_FILE} bytes"
 _TOO_DEEP = "it is nested too deeply"
 _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
 _AT = re.compile(r" \(at line (\d+), column \d+\)$")
@@ -69,16 +75,51 @@ def problem(file: str, key: str, message: str, line: int | None = None) -> Probl
 def read(path: Path) -> Document:
     """Read a TOML file; raises `Unreadable`."""
     try:
-        if not path.is_file():
-            raise Unreadable("it is no regular file" if path.exists() else "there is no such file")
-        if path.stat().st_size > LARGEST_FILE:
-            raise Unreadable(f"it is larger than {LARGEST_FILE} bytes")
-        text = path.read_bytes().decode()
+        with os.fdopen(_open(path), "rb") as file:
+            if why := _fault(path, os.fstat(file.fileno())):
+                raise Unreadable(why)
+            data = file.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise Unreadable(_TOO_LONG)
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
+    except FileNotFoundError:
+        raise Unreadable("there is no such file") from None
     except OSError as error:
         raise Unreadable(error.strerror or "it cannot be read") from None
     return parse(text, str(path))
+
+
+def _open(path: Path) -> int:
+    """Open what is there; a pipe of that name must not make us wait, nor a device do anything."""
+    if path.exists() and not path.is_file():
+        raise Unreadable(_NOT_REGULAR)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _fault(path: Path, found: os.stat_result) -> str:
+    """Why what was opened is not to be read; empty where it is."""
+    if not stat.S_ISREG(found.st_mode):
+        return _NOT_REGULAR
+    if found.st_size > LARGEST_FILE:
+        return _TOO_LONG
+    # Who owns a name chooses what it leads to, and who writes to the folder gives the names.
+    return (
+        _others(found, "it")
+        or _others(path.lstat(), "it")
+        or _others(path.parent.stat(), "its folder")
+    )
+
+
+def _others(found: os.stat_result, what: str) -> str:
+    """Why another user could have written what is there; empty where none could."""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"{what} belongs to the user with the number {found.st_uid}, so it is not read"
+    sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    if found.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(found.st_mode):
+        return f"{what} can be written by everybody, so it is not read; `chmod o-w` {what}"
+    return ""
 
 
 def parse(text: str, file: str) -> Document:
