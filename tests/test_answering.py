@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from haftd.answering import LlmSettings
-from haftd.settings import Paths, Settings, load_settings
+from haftd.options import Paths
+from haftd.settings import Settings, load_settings
 from tests.test_settings import places, written
 
 ROOT = Path(__file__).parent.parent

@@ -10,19 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.methods import LimitsResult
-from haftd.settings import (
-    EXIT_CONFIG,
-    ConfigError,
-    InquiryCommand,
-    McpServer,
-    Options,
-    Paths,
-    Settings,
-    WebSocketSettings,
-    find_paths,
-    load_settings,
-    read_options,
-)
+from haftd.options import EXIT_CONFIG, ConfigError, Options, Paths, find_paths, read_options
+from haftd.settings import InquiryCommand, McpServer, Settings, WebSocketSettings, load_settings
 
 MIB = 1024 * 1024
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from haftd.host.mark import carry, home_of
-from haftd.settings import EXIT_CONFIG, ConfigError, find_paths, read_options
+from haftd.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 
 __all__ = ["main"]
 
@@ -25,7 +25,11 @@ def main() -> None:
         sys.exit(EXIT_CONFIG)
     # Executes this process again, once, before anything else is there to be lost.
     instance = carry(home_of(Path(paths.runtime.folder)), os.environ)
-    from haftd.app import run  # takes a while to import, and the execution above would waste it
+    # What takes a while to import comes here: the execution above would waste it.
+    from haftd.libraries import leave_out_what_is_not_used
+
+    leave_out_what_is_not_used()
+    from haftd.app import run
 
     sys.exit(run(options, paths, instance))
 

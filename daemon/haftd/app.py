@@ -34,11 +34,11 @@ from haftd.host.mark import home_of
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval
 from haftd.opening import EXIT_HELD, CannotStart
-from haftd.settings import EXIT_CONFIG, ConfigError, Options, Paths, Settings, load_settings
+from haftd.options import EXIT_CONFIG, ConfigError, Options, Paths
+from haftd.settings import Settings, load_settings
 from haftd.transports import inherited
 from haftd.transports.handshake import Gatekeeper
 from haftd.transports.unix import serve_unix
-from haftd.transports.websocket import serve_websocket
 
 __all__ = ["run"]
 
@@ -176,6 +176,8 @@ class _App:
                     async with trio.open_nursery() as listeners:
                         for sock in rpc:
                             listeners.start_soon(serve_unix, sock, connections, rim)
+                        if ws:
+                            from haftd.transports.websocket import serve_websocket  # see `opening`
                         for sock in ws:
                             gate = self._gatekeeper(token)
                             listeners.start_soon(serve_websocket, sock, connections, rim, gate)

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haftd import __version__
 from haftd.approvals import Approvals
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
@@ -49,11 +49,12 @@ from haftd.inquiry.static import StaticBackend
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
 from haftd.manual import manual
+from haftd.options import ConfigError, Paths
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from haftd.settings import ConfigError, Paths, Settings, load_settings
+from haftd.settings import Settings, load_settings
 from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
@@ -183,7 +184,7 @@ def assemble(
         make_spool=_spools(parts.paths, parts.settings, registry.make_room),
     )
     facts = Facts(
-        version=version("haftd"),
+        version=__version__,
         socket=parts.paths.socket,
         started_at=time.time(),
         began=trio.current_time(),

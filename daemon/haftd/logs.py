@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import structlog
 
-from .settings import LogLevel
+from .options import LogLevel
 
 __all__ = ["Limited", "Log", "Sink", "configure", "redact"]
 

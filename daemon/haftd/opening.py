@@ -23,10 +23,10 @@ from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report, recover
 from haftd.host.spoolfolder import sweep
-from haftd.settings import EXIT_CONFIG, Paths, Settings, WebSocketSettings
+from haftd.options import EXIT_CONFIG, Paths
+from haftd.settings import Settings, WebSocketSettings
 from haftd.tools import loginpath
 from haftd.transports.token import ensure_token
-from haftd.transports.websocket import open_websocket_listener
 
 __all__ = [
     "EXIT_HELD",
@@ -158,6 +158,9 @@ def websocket_listener(
     """The listening sockets, none where it is off or cannot be had, and the token."""
     if wanted is None and not given:
         return [], ""
+    # It brings a library along: only who turns it on pays for that.
+    from haftd.transports.websocket import open_websocket_listener
+
     try:
         token = ensure_token(Path(paths.runtime.token))
         if given or wanted is None:

@@ -1,4 +1,4 @@
-"""What the daemon was told: where its files are, its limits, its sections of the configuration.
+"""What the daemon was told in files: its limits, its sections of the configuration.
 
 Rules: a wrong value is a problem with file, key and line, and the default stands in for it; an
 unknown key is one as well. Only what the daemon cannot start with raises `ConfigError` (exit 78).
@@ -7,15 +7,13 @@ Nothing is read from the process's own environment: it comes in. Section 11.
 
 from __future__ import annotations
 
-import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
-from haft_protocol import places
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 
@@ -28,70 +26,26 @@ from .answering import (
     check_backends,
 )
 from .loopback import is_loopback
+from .options import ConfigError, Paths
 from .tools.catalogue import TOOLPACK
 from .tools.document import Document, Unreadable, read
 from .tools.fields import Wrong
 from .values import Reader, number, size, texts, unknown
 
 __all__ = [
-    "EXIT_CONFIG",
-    "ConfigError",
     "DaemonSettings",
     "InquiryCommand",
     "InquirySettings",
     "LlmSettings",
-    "LogLevel",
     "McpServer",
-    "Options",
-    "Paths",
     "Settings",
     "SpoolSettings",
     "ToolpackSettings",
     "WebSocketSettings",
-    "find_paths",
     "load_settings",
-    "read_options",
 ]
 
-EXIT_CONFIG = 78
-LogLevel = Literal["debug", "info", "warning", "error"]
 _MIB = 1024 * 1024
-
-
-class ConfigError(Exception):
-    """The daemon cannot start with this; the message says what to change."""
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `haftd`."""
-
-    config: str | None = None
-    socket: str | None = None
-    log_level: LogLevel = "info"
-    log_format: Literal["json", "console"] | None = None
-
-
-class Paths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where everything is. `config_given`: the file was named, so it has to be there."""
-
-    runtime: places.Runtime
-    state: str
-    spool: str
-    audit: str
-    trust: str
-    config: str
-    tools: str
-    config_given: bool = False
-
-    @property
-    def socket(self) -> str:
-        """The Unix socket."""
-        return self.runtime.socket
-
-    @property
-    def definitions(self) -> tuple[Path, ...]:
-        """The sources of the catalogue, lowest first."""
-        return Path(self.config), Path(self.tools)
 
 
 class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,42 +116,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return LimitsResult(
             **{name: getattr(self.daemon, name) for name in LimitsResult.__struct_fields__}
         )
-
-
-def read_options(argv: Sequence[str]) -> Options:
-    """Read the command line, without the program's name; prints and exits as argparse does."""
-    parser = argparse.ArgumentParser(
-        prog="haftd", description="The daemon that holds running tools."
-    )
-    parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
-    parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")
-    parser.add_argument("--log-level", choices=get_args(LogLevel), default="info")
-    parser.add_argument("--log-format", choices=("json", "console"), default=None)
-    return Options(**vars(parser.parse_args(list(argv))))
-
-
-def _absolute(text: str) -> str:
-    return str(Path(text).absolute())
-
-
-def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:
-    """Where the files are; raises `ConfigError` for what cannot be used."""
-    options = options or Options()
-    try:
-        config = places.config_file(env, config=options.config)
-        state = places.state_folder(env)
-        return Paths(
-            runtime=places.runtime_places(env, uid, socket=options.socket),
-            state=state,
-            spool=f"{state}/spool",
-            audit=places.audit_log(env),
-            trust=places.trust_store(env),
-            config=config,
-            tools=places.tools_folder(config),
-            config_given=options.config is not None,
-        )
-    except places.PlaceError as error:
-        raise ConfigError(str(error)) from None
 
 
 def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import haft
+import haftd
 from haft import (
     ConnectionLost,
     Haft,
@@ -255,4 +256,4 @@ def test_the_version_is_that_of_the_distribution() -> None:
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert haft.__version__ == project["project"]["version"]
+    assert haft.__version__ == haftd.__version__ == project["project"]["version"]

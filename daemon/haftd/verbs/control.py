@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import psutil
 import trio
 
 from haft_protocol.discover import document
@@ -14,52 +13,63 @@ from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusRes
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon, cut_output
+from haftd.figures import figures_are_open, of_this, open_figures
 
+from .base import Later
 from .tools import tools_reload
 
 __all__ = ["discover", "reload", "shutdown", "status"]
 
 
-def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult:
-    """Answer with the daemon's figures by psutil and with all problems that it knows."""
+def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult | Later:
+    """Answer with the daemon's figures and with all problems that it knows."""
+    if figures_are_open():
+        return _status(daemon)
+
+    async def opened() -> StatusResult:
+        await open_figures()
+        return _status(daemon)
+
+    return Later(opened)
+
+
+def _status(daemon: Daemon) -> StatusResult:
     counts = dict.fromkeys((state.value for state in State), 0)
     spooled = 0
     handles = daemon.handles()
     for handle in handles:
         counts[handle.state.value] += 1
         spooled += handle.spool.on_disk
-    process = psutil.Process()
-    with process.oneshot():
-        times = process.cpu_times()
-        facts = daemon.facts
-        return StatusResult(
-            version=facts.version,
-            pid=os.getpid(),
-            started_at=facts.started_at,
-            uptime_s=round(trio.current_time() - facts.began, 3),
-            socket=facts.socket,
-            state="stopping" if daemon.stopping else "running",
-            containment="cgroup" if facts.containment == "cgroup" else "processes",
-            connections=facts.connections(),
-            sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
-            handles=counts,
-            memory=process.memory_info().rss,
-            cpu_s=round(times.user + times.system, 2),
-            descriptors=process.num_fds(),
-            threads=process.num_threads(),
-            spooled=spooled,
-            problems=(
-                *facts.problems,
-                *daemon.catalogue.descriptions.failures(),
-                *daemon.audit.problems,
-                *daemon.catalogue.store_problems,
-                *cut_output(daemon.registry),
-            ),
-            websocket=facts.websocket,
-            unconfirmed=facts.unconfirmed,
-            recovered=facts.recovered,
-            refused=facts.refused(),
-        )
+    figures = of_this()
+    facts = daemon.facts
+    return StatusResult(
+        version=facts.version,
+        pid=os.getpid(),
+        started_at=facts.started_at,
+        uptime_s=round(trio.current_time() - facts.began, 3),
+        socket=facts.socket,
+        state="stopping" if daemon.stopping else "running",
+        containment="cgroup" if facts.containment == "cgroup" else "processes",
+        connections=facts.connections(),
+        sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
+        handles=counts,
+        memory=figures.memory,
+        cpu_s=figures.cpu_s,
+        descriptors=figures.descriptors,
+        threads=figures.threads,
+        spooled=spooled,
+        problems=(
+            *facts.problems,
+            *daemon.catalogue.descriptions.failures(),
+            *daemon.audit.problems,
+            *daemon.catalogue.store_problems,
+            *cut_output(daemon.registry),
+        ),
+        websocket=facts.websocket,
+        unconfirmed=facts.unconfirmed,
+        recovered=facts.recovered,
+        refused=facts.refused(),
+    )
 
 
 def reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import psutil
 import trio
 
 from haft_protocol.methods import HandlesListParams, HandlesListResult
@@ -13,6 +12,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.views import show
 from haftd.daemon import Daemon
+from haftd.figures import of_all, open_figures
 from haftd.use import Use
 
 from .base import Later
@@ -28,6 +28,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> L
     handles = daemon.handles(None if session == "*" else session)
 
     async def listed() -> HandlesListResult:
+        await open_figures()
         rows = []
         for one in handles:
             rows.append(_row(one, daemon.supervisor.use_of(one)))
@@ -52,20 +53,5 @@ def _row(handle: Handle, use: Use | None) -> dict[str, Any]:
     if handle.pid is not None:
         row["pid"] = handle.pid
     if use is not None and use.grip is not None:
-        row["cpu_s"], row["memory"] = _figures(use.grip.members())
+        row["cpu_s"], row["memory"] = of_all(use.grip.members())
     return row
-
-
-def _figures(pids: tuple[int, ...]) -> tuple[float, int]:
-    """Processor seconds and resident bytes of the processes; those that just ended count 0."""
-    cpu_s, memory = 0.0, 0
-    for pid in pids:
-        try:
-            process = psutil.Process(pid)
-            with process.oneshot():
-                times = process.cpu_times()
-                cpu_s += times.user + times.system
-                memory += process.memory_info().rss
-        except psutil.Error:
-            continue
-    return round(cpu_s, 2), memory

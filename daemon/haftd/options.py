@@ -1,0 +1,102 @@
+"""What the daemon's command line and environment say: its options, and where its files are.
+
+Rules: this is all that is read before the daemon executes itself again (`host/mark`), so it stands on
+little. No file is looked at. What cannot be used raises `ConfigError`, which ends the start with 78.
+Sections 1 and 11.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+import msgspec
+
+from haft_protocol import places
+
+__all__ = [
+    "EXIT_CONFIG",
+    "ConfigError",
+    "LogLevel",
+    "Options",
+    "Paths",
+    "find_paths",
+    "read_options",
+]
+
+EXIT_CONFIG = 78
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+class ConfigError(Exception):
+    """The daemon cannot start with this; the message says what to change."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `haftd`."""
+
+    config: str | None = None
+    socket: str | None = None
+    log_level: LogLevel = "info"
+    log_format: Literal["json", "console"] | None = None
+
+
+class Paths(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything is. `config_given`: the file was named, so it has to be there."""
+
+    runtime: places.Runtime
+    state: str
+    spool: str
+    audit: str
+    trust: str
+    config: str
+    tools: str
+    config_given: bool = False
+
+    @property
+    def socket(self) -> str:
+        """The Unix socket."""
+        return self.runtime.socket
+
+    @property
+    def definitions(self) -> tuple[Path, ...]:
+        """The sources of the catalogue, lowest first."""
+        return Path(self.config), Path(self.tools)
+
+
+def read_options(argv: Sequence[str]) -> Options:
+    """Read the command line, without the program's name; prints and exits as argparse does."""
+    parser = argparse.ArgumentParser(
+        prog="haftd", description="The daemon that holds running tools."
+    )
+    parser.add_argument("--config", metavar="FILE", type=_absolute, help="the configuration file")
+    parser.add_argument("--socket", metavar="PATH", type=_absolute, help="the Unix socket")
+    parser.add_argument("--log-level", choices=get_args(LogLevel), default="info")
+    parser.add_argument("--log-format", choices=("json", "console"), default=None)
+    return Options(**vars(parser.parse_args(list(argv))))
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute())
+
+
+def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:
+    """Where the files are; raises `ConfigError` for what cannot be used."""
+    options = options or Options()
+    try:
+        config = places.config_file(env, config=options.config)
+        state = places.state_folder(env)
+        return Paths(
+            runtime=places.runtime_places(env, uid, socket=options.socket),
+            state=state,
+            spool=f"{state}/spool",
+            audit=places.audit_log(env),
+            trust=places.trust_store(env),
+            config=config,
+            tools=places.tools_folder(config),
+            config_given=options.config is not None,
+        )
+    except places.PlaceError as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,61 @@
+"""What a start loads: whoever opens an editor waits for it, and so does each activation by a socket.
+
+The interpreter tells it itself, in the order of loading; the daemon has executed itself in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.running import RunningDaemon
+
+LATER = [
+    "asyncio.events",
+    "h11",
+    "haft",
+    "httpcore",
+    "httpx",
+    "http.server",
+    "importlib.metadata",
+    "jsonschema",
+    "mcp",
+    "psutil",
+    "pyghostty",
+    "pygments",
+    "referencing",
+    "rich.console",
+    "trio_websocket",
+    "wsproto",
+]
+"""What is loaded when it is first needed, or never."""
+
+AGAIN = ("haftd.settings", "haftd.app", "structlog", "trio")
+"""What is loaded once: not by a process that is about to execute itself again."""
+
+
+@pytest.fixture
+def loaded(make_daemon: Callable[..., RunningDaemon]) -> list[set[str]]:
+    """The modules of each of the two programs that a start is, when the daemon has answered."""
+    daemon = make_daemon(env={"PYTHONPROFILEIMPORTTIME": "1"}).start()
+    with daemon.connect() as wire:
+        wire.call("initialize", client={"name": "test", "version": "1"}, protocol=1)
+        wire.call("ping")
+    programs: list[set[str]] = []
+    for name in re.findall(r"^import time:.*\| *(\S+)$", daemon.log_text(), re.M):
+        if name == "encodings":  # the first of every interpreter, but for what it is itself made of
+            programs.append(set())
+        if programs:
+            programs[-1].add(name)
+    return programs
+
+
+def test_a_start_loads_nothing_that_the_first_answer_does_not_need(
+    loaded: list[set[str]],
+) -> None:
+    first, second = loaded
+    assert "haftd.options" in first and {"haftd.app", "trio", "msgspec"} <= second
+    assert {name for name in LATER if name in second} == set()
+    assert {name for name in AGAIN if name in first} == set()
