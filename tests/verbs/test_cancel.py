@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.verbs.conftest import Room
@@ -77,3 +79,25 @@ def test_an_id_of_text_is_not_the_number_it_looks_like(room: Room) -> None:
     room.wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": "7"}})
     reply = room.wire.receive()
     assert reply["id"] == "7" and reply["error"]["code"] == -32800
+
+
+def test_calls_that_are_cancelled_before_they_wait_leave_the_run_to_nobody(
+    room: Room, tmp_path: Path
+) -> None:
+    """A call and its retry are withdrawn in the very batch that makes them: no place stays taken."""
+    made = tmp_path / "made"
+    args = {"argv": ["sh", "-c", f"echo $$ > {made}; exec sleep 300"]}
+    params = {"tool": "run", "arguments": args, "call_id": "c", "session": room.session}
+    calls = [
+        {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params} for id in ("a", "b")
+    ]
+    ends = [
+        {"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id}} for id in ("a", "b")
+    ]
+    room.wire.send([*calls, *ends])
+    replies = room.wire.receive()
+    assert [reply["error"]["code"] for reply in replies] == [-32800, -32800]
+    (row,) = room.call("handles/list")["handles"]
+    state = room.call("fetch", id=row["id"], wait="stopped", timeout_ms=20_000)
+    assert (state["state"], state["ended_by"]["by"]) == ("stopped", "abort")
+    assert not made.exists() or not Path(f"/proc/{made.read_text().strip()}").exists()

@@ -26,15 +26,12 @@ from haft_protocol.errors import (
     shown,
     shutting_down,
 )
-from haft_protocol.markdown import notices_markdown
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
     AwaitParams,
     AwaitResult,
-    DrainParams,
     FetchParams,
-    NoticesResult,
     SpawnParams,
     ToolsCallParams,
     called,
@@ -57,7 +54,7 @@ from .reading import look
 from .spawn import spawn, start
 from .waiting import until
 
-__all__ = ["notifications_drain", "spawn_of", "tools_call"]
+__all__ = ["spawn_of", "tools_call"]
 
 P = TypeVar("P")
 
@@ -92,12 +89,6 @@ def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnPa
         return None
     call = read_call(tool, params.arguments)
     return _spawn_of(params, call) if call.action == "spawn" else None
-
-
-def notifications_drain(daemon: Daemon, caller: Caller, params: DrainParams) -> NoticesResult:
-    """Hand out what the session has not seen."""
-    notices = daemon.notices.drain(daemon.session_of(caller, params), time.time())
-    return NoticesResult(notices, UNSET if params.format == "json" else notices_markdown(notices))
 
 
 def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
