@@ -133,7 +133,10 @@ def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
 
 
 @settings(max_examples=40)
-@given(st.lists(st.integers(1, 1499), min_size=1, max_size=8))
+@given(
+    st.lists(st.integers(1, 499), min_size=1, max_size=8)
+    | st.lists(st.integers(1, 1499), min_size=1, max_size=3)
+)
 def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
     """A program that listens to the keyboard while it sleeps, whatever the lengths."""
     work = [Step(ms / 1000, nap(ms), prints=True) for ms in naps_ms]
@@ -155,6 +158,31 @@ def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -
 def test_a_display_that_is_renewed_all_the_time_is_at_work() -> None:
     reason, _, script = play(Step(0.1, nap(100), prints=True), over=True, within_s=10.0)
     assert reason is None and len(script.looks) < 500
+
+
+@pytest.mark.parametrize("ms", [500, 1000, 1499])
+def test_a_display_that_is_renewed_now_and_then_asks_once_it_came_back_to_its_wait_twice(
+    ms: int,
+) -> None:
+    """`top -d 1`: it reads the figures, draws, and listens to the keyboard for a second."""
+    reason, after, _ = play(
+        Step(0.03, BUSY, prints=True), Step(ms / 1000, nap(ms)), Step(0.02, BUSY), over=True
+    )
+    assert reason == "input" and 2 * ms / 1000 <= after < 2 * (ms / 1000 + 0.05) + 0.1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Step(0.499, nap(499), prints=True),),  # too often
+        (Step(0.6, nap(600), prints=True), Step(0.9, nap(900), prints=True)),  # never the same
+        (Step(1, Wanted("reads", "line", 1000), prints=True),),  # not for a key
+        (Step(0.6, nap(600), prints=True), Step(0.3, BUSY)),  # works for too long in between
+        (Step(0.6, nap(600)), Step(0.25, BUSY, prints=True)),
+    ],
+)
+def test_what_is_renewed_otherwise_is_at_work(steps: tuple[Step, ...]) -> None:
+    assert play(*steps, over=True, within_s=20.0)[0] is None
 
 
 def test_who_works_most_of_the_time_is_found_at_it() -> None:

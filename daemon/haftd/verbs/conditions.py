@@ -32,6 +32,10 @@ _LONGEST_STILL_S = 1.5
 """And for so long at most: a longer wait is one for input by itself (runtimes/wanting.py)."""
 _BETWEEN_LOOKS_S = 0.04
 """Meanwhile it is looked at evenly: one that works half of the time is soon found at work."""
+_SHORTEST_PERIOD_MS = 500
+"""A display that is renewed more often than this is taken for one of progress."""
+_DRAWING_S = 0.1
+"""A display that is renewed is drawn within this; what takes longer is work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,29 @@ class _Evidence:
 
 
 @dataclass(slots=True)
+class _Renewal:
+    """Of a program whose waits for a key end in output, each time anew: a display (`top -d 1`).
+
+    It is never still, and is believed to wait for input once it came back to the very same wait twice,
+    and has drawn in a moment in between."""
+
+    period_ms: int
+    began: float
+    returns: int = 0
+    busy_since: float = inf
+
+    def come_back(self, within_ms: int) -> bool:
+        """Take note of a wait after output; say whether it is the same one."""
+        if abs(within_ms - self.period_ms) > self.period_ms / 10:
+            return False
+        self.returns += 1
+        return True
+
+    def is_one(self, now: float) -> bool:
+        return self.returns >= 2 and now - self.began >= 2 * self.period_ms / 1000
+
+
+@dataclass(slots=True)
 class _InputCondition(Condition):
     """The program waits for input. Asked of the kernel once its output has settled, and again in
     doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
@@ -120,6 +147,7 @@ class _InputCondition(Condition):
     _activity: float = -1.0
     _pieces: int = 0
     _evidence: _Evidence | None = None
+    _renewal: _Renewal | None = None
     _found: Wanted | None = None
 
     def check(self) -> Waited | None:
@@ -141,8 +169,9 @@ class _InputCondition(Condition):
         wanted = self.use.wanted()
         if wanted.state == "reads":
             self._found = wanted
-            return self._believe(wanted.within_ms, now)
+            return self._believe(wanted, now)
         self._evidence = None
+        self._doubt_renewal(now)
         if wanted.state == "unknown" and self.is_quiet():
             return "quiet"
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
@@ -151,12 +180,15 @@ class _InputCondition(Condition):
             self._due = min(self._due, self.quiet_at())
         return None
 
-    def _believe(self, within_ms: int | None, now: float) -> Waited | None:
-        """Whether a wait that ends by itself after `within_ms` is one for input."""
+    def _believe(self, wanted: Wanted, now: float) -> Waited | None:
+        """Whether a wait that may end by itself is one for input."""
+        within_ms = wanted.within_ms
         if within_ms is None:
             return "input"
         if self._evidence is None:
             self._evidence = _Evidence(now)
+            if self._is_renewed(wanted, within_ms, now):
+                return "input"
         is_new = self._evidence.see(within_ms, now)
         enough_at = self._evidence.enough_at()
         if now >= enough_at:
@@ -165,6 +197,25 @@ class _InputCondition(Condition):
         pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _SETTLED_S) if is_new else _BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
+
+    def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
+        """Whether this wait, the first since the last output, is that of a display."""
+        renewal = self._renewal
+        if wanted.kind != "key" or within_ms < _SHORTEST_PERIOD_MS:
+            self._renewal = None
+        elif renewal is None or not renewal.come_back(within_ms):
+            self._renewal = _Renewal(within_ms, now)
+        else:
+            renewal.busy_since = inf
+            return renewal.is_one(now)
+        return False
+
+    def _doubt_renewal(self, now: float) -> None:
+        """Take note that the program was seen at something else."""
+        if self._renewal is not None:
+            self._renewal.busy_since = min(self._renewal.busy_since, now)
+            if now - self._renewal.busy_since > _DRAWING_S:
+                self._renewal = None
 
     def found(self) -> Wanted | None:
         return self._found if self._activity == self.handle.last_activity else None
