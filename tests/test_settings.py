@@ -61,6 +61,7 @@ def test_every_limit_of_the_protocol_has_a_key(tmp_path: Path) -> None:
     assert Settings().limits == LimitsResult(
         max_message=8 * MIB,
         max_nesting=64,
+        max_values=100_000,
         max_batch=256,
         max_connections=256,
         max_in_flight=1024,

@@ -17,6 +17,7 @@ import trio
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.rpc import encode_error
+from haft_protocol.weighing import Scale
 from haftd.caller import Caller
 from haftd.links import Link, Links
 
@@ -30,6 +31,7 @@ __all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "star
 
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds
 _MUCH = 262_144  # bytes of answers that are written before more are made
+_LONG = 65_536  # bytes of a message that is weighed before it is decoded
 _HELD = 4  # times `max_queued`: what answers that had to wait may come to before it is too much
 
 
@@ -133,6 +135,7 @@ class Connection:
         self._in_flight = 0
         self._held = 0
         self._deferred: list[Deferred] = []
+        self._long = min(_LONG, rim.limits.max_values)  # No shorter one has too many values.
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._settled = trio.lowlevel.ParkingLot()
 
@@ -179,7 +182,10 @@ class Connection:
             answers: list[bytes] = []
             size = 0
             for count, message in enumerate(messages, 1):
-                reply = self._decide(message)
+                if len(message) <= self._long:
+                    reply = self._decide(message)
+                else:
+                    reply = await self._decide_long(message)
                 if reply is not None:
                     answers.append(frame(reply))
                     size += len(reply)
@@ -198,6 +204,17 @@ class Connection:
                 return
             if not outbox.has_room:
                 await outbox.room()
+
+    async def _decide_long(self, message: bytes) -> bytes | None:
+        """As `_decide`; others have their turns between what is done to a long message."""
+        scale = Scale(message, self._rim.limits.max_values)
+        while not scale.step():
+            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        dispatcher = self._rim.dispatcher
+        read = dispatcher.read(message, scale.weight)
+        await trio.lowlevel.checkpoint()
+        return self._taken(dispatcher.decide(self._caller, read, self._room))
 
     def _decide(self, message: bytes) -> bytes | None:
         """The reply to one message, `None` when there is none, or none yet."""

@@ -31,6 +31,7 @@ from haft_protocol.rpc import (
     Batch,
     Incoming,
     Invalid,
+    Message,
     Request,
     Single,
     encode_error,
@@ -39,6 +40,7 @@ from haft_protocol.rpc import (
     read_message,
     read_params,
 )
+from haft_protocol.weighing import Weight
 from haftd.caller import Caller
 
 from .core.portions import Find, portion
@@ -170,8 +172,21 @@ class Dispatcher:
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
         """Decide a message; `room` is how many more of its requests may wait. Never raises."""
+        return self.decide(caller, self.read(message, None), room)
+
+    def read(self, message: bytes, weight: Weight | None) -> Message:
+        """Read a message, with its weight where it is a long one. Never raises."""
         limits = self.limits
-        read = read_message(message, max_batch=limits.max_batch, max_nesting=limits.max_nesting)
+        return read_message(
+            message,
+            max_batch=limits.max_batch,
+            max_nesting=limits.max_nesting,
+            max_values=limits.max_values,
+            weight=weight,
+        )
+
+    def decide(self, caller: Caller, read: Message, room: int) -> Answer:
+        """Decide a message that was read, as `receive` does."""
         if isinstance(read, Single):
             item = read.item
             if isinstance(item, Request):

@@ -53,6 +53,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_message: int = 8 * _MIB
     max_nesting: int = 64
+    max_values: int = 100_000
     max_batch: int = 256
     max_connections: int = 256
     max_in_flight: int = 1024
@@ -175,6 +176,7 @@ _KEYS: dict[str, dict[str, Reader]] = {
     "daemon": {
         "max_message": size(1024, 1024 * _MIB),
         "max_nesting": number(4, 512),
+        "max_values": number(100, 100_000_000),
         "max_batch": number(1, _MANY),
         "max_connections": number(1, _MANY),
         "max_in_flight": number(1, _MANY),

@@ -30,6 +30,7 @@ class LimitsResult(msgspec.Struct, frozen=True):
 
     max_message: int
     max_nesting: int
+    max_values: int
     max_batch: int
     max_connections: int
     max_in_flight: int

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
 from .nesting import nesting
+from .weighing import Weight
 
 __all__ = [
     "BadReply",
@@ -115,8 +116,16 @@ _text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 
 
-def read_message(message: bytes, *, max_batch: int, max_nesting: int) -> Message:
-    """Read one message; never raises. Nesting is counted from the request object, which is 1."""
+def read_message(
+    message: bytes,
+    *,
+    max_batch: int,
+    max_nesting: int,
+    max_values: int = 0,
+    weight: Weight | None = None,
+) -> Message:
+    """Read one message; never raises. Nesting is counted from the request object, which is 1. A long
+    one was weighed before: one of more than `max_values` is refused, and no part of it decoded."""
     if not message.isascii():
         # msgspec passes over what it does not decode, also over bytes that are no UTF-8.
         try:
@@ -126,9 +135,14 @@ def read_message(message: bytes, *, max_batch: int, max_nesting: int) -> Message
     if not message.startswith(_OPENINGS):
         message = message.lstrip(b" \t\r\n")
     try:
+        heavy = weight is not None and weight.values > max_values
         if message.startswith(b"{"):
-            return Single(_read_element(message, max_nesting))
+            brackets = None if weight is None else b"" if heavy else weight.brackets
+            item = _read_element(message, max_nesting, brackets)
+            return Single(_too_heavy(item, max_values) if heavy else item)
         if message.startswith(b"["):
+            if heavy:
+                return ParseFault(_too_many(max_values))
             return _read_batch(message, max_batch, max_nesting)
         _anything(message)
     except msgspec.DecodeError as fault:
@@ -182,7 +196,7 @@ def _read_batch(message: bytes, max_batch: int, max_nesting: int) -> Message:
     return Batch(tuple(elements))
 
 
-def _read_element(message: bytes, max_nesting: int) -> Element:
+def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = None) -> Element:
     try:
         envelope = _envelope(message)
     except msgspec.ValidationError:
@@ -204,10 +218,11 @@ def _read_element(message: bytes, max_nesting: int) -> Element:
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
     # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
+    structure = message if brackets is None else brackets
     if (
-        len(message) > 2 * max_nesting
-        and message.count(b"{") + message.count(b"[") > max_nesting
-        and nesting(message) > max_nesting
+        len(structure) > 2 * max_nesting
+        and structure.count(b"{") + structure.count(b"[") > max_nesting
+        and nesting(structure) > max_nesting
     ):
         return Invalid(_too_deep(max_nesting), NULL if id_ is None else id_)
     params = envelope.params
@@ -254,6 +269,23 @@ def _incoming(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> In
         None if result is UNSET else bytes(result),
         None if error is UNSET else bytes(error),
     )
+
+
+def _too_many(max_values: int) -> RpcError:
+    return limit_exceeded(
+        "max_values", max_values, "The message has too many names and values; put them into a file"
+    )
+
+
+def _too_heavy(item: Element, max_values: int) -> Element:
+    """What a message that has too many values is: refused, by its id where it has one."""
+    match item:
+        case Request(id=id_):
+            return Invalid(_too_many(max_values), id_ or NULL)
+        case Incoming(id=id_):
+            said = _too_many(max_values)
+            return Incoming(id_, error=_encode({"code": said.code, "message": said.message}))
+    return item
 
 
 def _too_deep(max_nesting: int) -> RpcError:

@@ -134,6 +134,7 @@ def hello(request: dict[str, Any], started_at: float = 1.0) -> Any:
         [
             "max_message",
             "max_nesting",
+            "max_values",
             "max_batch",
             "max_connections",
             "max_in_flight",

@@ -19,6 +19,7 @@ from tests.wire import Framing, Refused, Wire
 LIMITS = {
     "max_message": 4096,
     "max_nesting": 8,
+    "max_values": 300,
     "max_batch": 3,
     "max_connections": 4,
     "max_in_flight": 2,
@@ -194,6 +195,43 @@ def test_nesting(wire: Wire) -> None:
     wire.send_raw(b"[" * 3000 + b"]" * 1000 + b"\n")
     error = wire.receive()["error"]
     assert error["code"] in (-32700, -32009)
+    assert wire.call("ping") == {"pong": True}
+
+
+def test_names_and_values(wire: Wire) -> None:
+    def calling(count: int, id: int = 7) -> dict[str, Any]:
+        """A request with so many names and values, some of them between texts full of commas."""
+        fields = [
+            "jsonrpc",
+            0,
+            "id",
+            0,
+            "method",
+            0,
+            "params",
+            0,
+            "tool",
+            0,
+            "arguments",
+            0,
+            "x",
+            0,
+        ]
+        values = [",[{" if n % 3 else '\\",:' for n in range(count - 1 - len(fields))]
+        params = {"tool": "none", "arguments": {"x": values}}
+        return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
+
+    limit = LIMITS["max_values"]
+    wire.send(calling(limit))
+    assert wire.receive()["error"]["code"] == -32003, "looked at"
+    wire.send(calling(limit + 1))
+    reply = wire.receive()
+    assert reply["id"] == 7
+    names(reply["error"], "max_values")
+    wire.send([calling(limit // 2, id) for id in range(3)])
+    reply = wire.receive()
+    assert reply["id"] is None
+    names(reply["error"], "max_values")
     assert wire.call("ping") == {"pong": True}
 
 

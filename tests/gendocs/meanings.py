@@ -161,6 +161,7 @@ MEANINGS: dict[str, str] = {
     "PingResult.pong": "always true",
     "max_message": "bytes of one message",
     "max_nesting": "levels of objects and lists in one message",
+    "max_values": "names and values in one message",
     "max_batch": "requests in one batch",
     "max_connections": "connections at a time",
     "max_in_flight": "unanswered requests of one connection",

@@ -34,6 +34,7 @@ TOKEN = "canary-" + "t" * 36
 LIMITS = LimitsResult(
     max_message=256 * 1024,
     max_nesting=64,
+    max_values=100_000,
     max_batch=64,
     max_connections=16,
     max_in_flight=8,
