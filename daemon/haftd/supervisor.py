@@ -109,6 +109,7 @@ class Supervisor:
     def give_up(self, use: Use, by: EndedBy) -> None:
         """End a use that nobody has let in yet; any other goes on."""
         if use.is_held_back:
+            use.given_up = True
             self.end(use, by)
 
     async def _cancel_in_turn(self, use: Use) -> None:
@@ -164,8 +165,8 @@ class Supervisor:
                 self._refuse(use, problem, "internal")
             elif not use.has_ended:
                 use.ended(Ended(failure=ToolFailed(problem)))
-        if use.is_held_back and not use.has_ended:
-            self._keep_out(use, _unstarted(use.ender))
+        if use.is_held_back and not use.has_ended and (why := _unstarted(use)) is not None:
+            self._keep_out(use, why)
         if not use.has_ended:
             use.ended(Ended(natural=use.ender is None))
         use.begin()
@@ -198,8 +199,11 @@ class Supervisor:
         use.fail(spawn_failed(why.rstrip("."), reason=reason))
 
 
-def _unstarted(by: EndedBy | None) -> RpcError:
-    """Why what was never let in will not run."""
-    if by is not None and by.by == "shutdown":
+def _unstarted(use: Use) -> RpcError | None:
+    """Why what was never let in is as if it had never been admitted; None where somebody has ended
+    the handle itself, which they have seen: it has an end, as any other."""
+    if use.ender is not None and use.ender.by == "shutdown":
         return shutting_down()
-    return spawn_failed("it was ended while it waited for approval", reason="aborted")
+    if use.given_up or use.ender is None:
+        return spawn_failed("it was ended while it waited for approval", reason="aborted")
+    return None

@@ -71,6 +71,7 @@ class Use:
         "done",
         "ender",
         "failure",
+        "given_up",
         "grace_s",
         "grip",
         "handle",
@@ -98,6 +99,8 @@ class Use:
         self.grip: Grip | None = None
         self.failure: RpcError | None = None
         self.ender: EndedBy | None = None
+        self.given_up = False
+        """Whether the call that wanted it wants it no more, before it was let in."""
         self.written_to = 0
         self.callers: int | None = None
         """The calls that it is for, so many of which still wait; None where it is held."""

@@ -597,16 +597,23 @@ def test_a_caller_that_goes_takes_its_approval_with_it(join: Join) -> None:
     assert other.finish(other.spawn("free", "h"))["state"] == "running"
 
 
-def test_a_handle_that_waits_can_be_aborted_and_its_id_is_free(join: Join) -> None:
+@pytest.mark.parametrize("method", ["spawn", "tools/call"])
+def test_a_handle_that_waits_can_be_aborted_and_its_id_is_free(join: Join, method: str) -> None:
     host, other = join(), join("other", able=False)
-    spawned = host.spawn("careful")
-    host.asked()
-    state = other.call("abort", id="h")
+    if method == "spawn":
+        started = host.spawn("careful")
+    else:
+        started = host.start("tools/call", tool="careful", arguments={"text": "done"})
+    id = host.asked()["params"]["id"]
+    state = other.call("abort", id=id)
     assert state["state"] == "stopped"
-    error = host.refused(spawned)
-    assert error.code == -32012 and error.data["reason"] == "aborted"
+    assert state["ended_by"] == {"by": "abort", "client": "other"}
+    assert state["error"]["message"] == "It was aborted by other."
+    told = host.finish(started)
+    assert (told["state"], told["ended_by"]) == ("stopped", state["ended_by"])
+    assert other.call("fetch", id=id)["ended_by"] == state["ended_by"]
     assert host.waiting() == [] and host.told("$/cancelRequest")
-    assert other.finish(other.spawn("free", "h"))["generation"] == 1
+    assert other.finish(other.spawn("free", id))["generation"] == 2
 
 
 def test_a_closed_session_has_nothing_waiting(join: Join) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.conformance.checker import Performance, Recorder, perform
 from . import kit
 
 stdio = ProcessRuntime()
+_HOLDS = "import time; x = bytes(1) * 40_000_000; time.sleep(60)"
 
 
 async def run(call: Call) -> Recorder:
@@ -401,6 +403,29 @@ async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
 async def test_too_much_processor_time_ends_a_handle() -> None:
     port = await run(kit.shell("while :; do :; done", limits={"cpu_s": 1}))
     assert port.end == Ended(signal="XCPU", limit="cpu_s")
+
+
+async def test_what_a_handle_runs_is_bounded_together() -> None:
+    """Each process for itself stays within it; the kernel bounds no sum, and not the superuser."""
+    each = {
+        "processes": (3, "for i in 1 2 3 4 5 6; do sleep 60 & done; wait"),
+        "cpu_s": (1, "for i in 1 2 3; do (while :; do :; done) & done; wait"),
+        "memory": (60_000_000, f"for i in 1 2 3; do {sys.executable} -c '{_HOLDS}' & done; wait"),
+    }
+    for name, (most, script) in each.items():
+        port = await run(kit.shell(script, limits={name: most}))
+        assert port.end is not None
+        assert port.end.limit == name
+
+
+async def test_pages_that_a_fork_has_not_copied_count_once() -> None:
+    script = (
+        "import os, time\nx = bytes(1) * 40_000_000\n"
+        "for _ in range(4):\n    if os.fork() == 0: time.sleep(0.7); os._exit(0)\n"
+        "for _ in range(4): os.wait()"
+    )
+    port = await run(kit.python(script, limits={"memory": 100_000_000, "processes": 5, "cpu_s": 9}))
+    assert port.end == Ended(code=0)
 
 
 async def test_too_much_memory_ends_a_handle() -> None:

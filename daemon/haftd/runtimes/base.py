@@ -73,7 +73,7 @@ class Call:
     rows: int = 24
     cols: int = 80
     limits: Mapping[str, float] = field(default_factory=dict)
-    """`memory` (bytes a process), `cpu_s` (a process), `wall_s`, `processes`, `output` (bytes)."""
+    """`memory` (bytes), `cpu_s`, `wall_s`, `processes`, `output` (bytes)."""
 
     nofile: int | None = None
     """The soft limit of descriptors of the child, where the daemon has raised its own."""

@@ -2,17 +2,21 @@
 
 Rules:
 
-- `output` and `wall_s` are counted here; `cpu_s`, `memory` and `processes` are the kernel's, set
-  at the gate. What the kernel refuses shows in how the program ended and in what it said then.
+- `output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` are given to the kernel
+  at the gate, for each process: what it refuses shows in how the program ended and in what it said
+  then. It knows no sum over a handle, and refuses the superuser nothing: so all that a handle runs
+  is looked at, too, from time to time.
 - Output past the limit is not kept: the handle ends.
 - A program that ended well has passed no limit, whatever it printed.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from haftd.host import usage
 from haftd.host.launch import Exit
 
 __all__ = ["Bounds"]
@@ -55,6 +59,23 @@ class Bounds:
         """A process has run for so long."""
         if self.wall_left is not None:
             self.wall_left = max(0.0, self.wall_left - seconds)
+
+    @property
+    def are_summed(self) -> bool:
+        """Whether there are some that `passed` looks at."""
+        return not self._limits.keys().isdisjoint(("processes", "cpu_s", "memory"))
+
+    def passed(self, pids: Sequence[int]) -> str | None:
+        """The limit that these processes, all that the handle runs now, have passed together."""
+        if len(pids) > self._limits.get("processes", math.inf):
+            return "processes"
+        if "cpu_s" in self._limits and usage.cpu_s(pids) > self._limits["cpu_s"]:
+            return "cpu_s"
+        if "memory" in self._limits:
+            most = self._limits["memory"]
+            if usage.memory(pids, most) > most:
+                return "memory"
+        return None
 
     def blame(self, exit: Exit) -> str | None:
         """The limit of the kernel's that a process which ended by itself has run into."""

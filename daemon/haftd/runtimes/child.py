@@ -8,7 +8,8 @@ Rules:
 - Bytes go on moving while an abort waits: a program that cleans up may have to print.
 - Whatever goes wrong in here, nothing that was started is left.
 - Everything is woken by the kernel; the only deadlines are the grace, the limit of the wall
-  clock and the bound on what is held open.
+  clock and the bound on what is held open. Only what a limit bounds as a sum is looked at again
+  and again, as no kernel tells of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .reading import Reading
 __all__ = ["Child", "Output"]
 
 _LOOSE_S = 0.5
+_LOOKS_S = (0.02, 0.5)
 _TERM = 1 << 14
 
 
@@ -245,7 +247,7 @@ class Child:
             self._life.deadline = began + self._bounds.wall_left
         try:
             with self._life:
-                await self.launched.wait_exit()
+                await self._exit_within_bounds()
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 await self._stop(reading, at_end)
@@ -260,6 +262,25 @@ class Child:
             return
         self._settle(exit, reading, at_end)
         await self._linger()
+
+    async def _exit_within_bounds(self) -> None:
+        if not self._bounds.are_summed:
+            await self.launched.wait_exit()
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_sums)
+            await self.launched.wait_exit()
+            nursery.cancel_scope.cancel()
+
+    async def _watch_sums(self) -> None:
+        pause, longest = _LOOKS_S
+        while True:
+            await trio.sleep(pause)
+            limit = self._bounds.passed(self.members())
+            if limit is not None:
+                self.pass_limit(limit)
+                return
+            pause = min(pause * 2, longest)
 
     def _settle(self, exit: Exit, reading: Reading, at_end: Callable[[], None]) -> None:
         """It has ended by itself: read what is there, then say so."""

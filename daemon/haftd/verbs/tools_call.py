@@ -224,7 +224,9 @@ def _run(
             await until((handle,), lambda: (handle.stopped and handle.output_complete) or None)
         except trio.Cancelled:
             if use is not None and use.leave() and not handle.stopped:
-                daemon.supervisor.end(use, EndedBy("abort", caller.label))
+                by = EndedBy("abort", caller.label)
+                daemon.supervisor.give_up(use, by)
+                daemon.supervisor.end(use, by)
                 daemon.record("abort", caller, handle)
             raise
         state = look(daemon, as_spawn, handle)
