@@ -139,9 +139,12 @@ def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
     for tool, args in (("run", {"n": True}), ("run", {}), ("x", {"n": 1})):
         assert registry.known("s", "c", tool, args) is None
     assert not admit(registry, "b", session="t", call_id="c", args={"n": 1}).known
+    other = admit(registry, "b", call_id="c", args={"n": 2}).handle
+    assert registry.known("s", "c", "run", {"n": 2}) is other, "under the same id another call"
+    assert registry.known("s", "c", "run", {"n": 1}) is first
     # Its id used again without the call, the call is no longer known.
     admit(registry)
-    assert not admit(registry, "b", call_id="c", args={"n": 1}).known
+    assert not admit(registry, "d", call_id="c", args={"n": 1}).known
 
 
 def test_a_start_that_failed_never_was() -> None:

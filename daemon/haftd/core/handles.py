@@ -24,7 +24,11 @@ from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
-__all__ = ["Handle", "Listener"]
+__all__ = ["CallKey", "Handle", "Listener"]
+
+CallKey = tuple[str, str, bytes]
+"""The call that made a handle: its id, the tool, and a digest of the arguments, which may be large
+and are only told from others."""
 
 Listener = Callable[[], object]
 """Called after every change; must not raise, may listen and unlisten."""
@@ -40,8 +44,7 @@ class Handle:
         "asked",
         "awaited",
         "born",
-        "call_id",
-        "called_with",
+        "call",
         "command",
         "end_shown",
         "ended_by",
@@ -92,8 +95,7 @@ class Handle:
         generation: int,
         spool: Spool,
         now: float,
-        call_id: str | None = None,
-        called_with: bytes = b"",
+        call: CallKey | None = None,
         root: str = "/",
         wall: float = 0.0,
     ) -> None:
@@ -101,9 +103,7 @@ class Handle:
         self.tool = tool
         self.session = session
         self.generation = generation
-        self.call_id = call_id
-        self.called_with = called_with
-        """A digest of its arguments: they may be large, and are only told from others."""
+        self.call = call
         self.root = root
         self.spool = spool
         self.terminal = False

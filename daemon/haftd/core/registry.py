@@ -114,10 +114,11 @@ class Registry:
         wall: float = 0.0,
     ) -> Admitted:
         """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
-        known = self.known(session, call_id, tool, args)
+        shelf = self._by_session.get(session)
+        call = None if call_id is None else (call_id, tool, _digest(args))
+        known = None if shelf is None or call is None else shelf.calls.get(call)
         if known is not None:
             return Admitted(known, known=True)
-        shelf = self._by_session.get(session)
         previous = shelf.handles.get(id) if shelf is not None else None
         if previous is not None and not previous.stopped:
             raise handle_exists(id, session, previous.state)
@@ -138,8 +139,7 @@ class Registry:
             generation=self._used.get((session, id), 0) + 1,
             spool=make_spool(),
             now=now,
-            call_id=call_id,
-            called_with=b"" if call_id is None else _digest(args),
+            call=call,
             root=root,
             wall=wall,
         )
@@ -153,8 +153,8 @@ class Registry:
         shelf.handles[id] = handle
         shelf.live += 1
         self._live += 1
-        if call_id is not None:
-            shelf.calls[call_id] = handle
+        if call is not None:
+            shelf.calls[call] = handle
         handle.on_stop = self._on_stop
         return Admitted(handle)
 
@@ -165,10 +165,7 @@ class Registry:
         shelf = self._by_session.get(session)
         if call_id is None or shelf is None:
             return None
-        handle = shelf.calls.get(call_id)
-        if handle is None or handle.tool != tool:
-            return None
-        return handle if handle.called_with == _digest(args) else None
+        return shelf.calls.get((call_id, tool, _digest(args)))
 
     def withdraw(self, handle: Handle) -> None:
         """Undo the admission of a handle that did not start; what it replaced is back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .handles import Handle
+from .handles import CallKey, Handle
 
 __all__ = ["Shelf", "due", "oldest"]
 
@@ -29,15 +29,15 @@ class Shelf:
         """How many of them are not stopped."""
         self.stopped: dict[Handle, None] = {}
         """Those that are, in the order in which they stopped."""
-        self.calls: dict[str, Handle] = {}
-        """By call id."""
+        self.calls: dict[CallKey, Handle] = {}
+        """By the call that made it, where that had an id."""
 
     def put(self, handle: Handle) -> None:
         """Take in a stopped handle."""
         self.handles[handle.id] = handle
         self.stopped[handle] = None
-        if handle.call_id is not None:
-            self.calls.setdefault(handle.call_id, handle)
+        if handle.call is not None:
+            self.calls.setdefault(handle.call, handle)
 
     def remove(self, handle: Handle) -> None:
         """Take out a stopped handle."""
@@ -47,8 +47,8 @@ class Shelf:
 
     def forget_call(self, handle: Handle) -> None:
         """A repeated call no longer finds `handle`."""
-        if handle.call_id is not None and self.calls.get(handle.call_id) is handle:
-            del self.calls[handle.call_id]
+        if handle.call is not None and self.calls.get(handle.call) is handle:
+            del self.calls[handle.call]
 
     def any_loose(self, *, is_open: bool = False) -> bool:
         """Whether there is a stopped one that could go, or whose file could."""
