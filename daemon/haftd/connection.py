@@ -8,9 +8,12 @@ raises nothing but the cancellation of its caller. A disconnect never touches a 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from types import GeneratorType
+from typing import TypeVar
 
 import trio
 
@@ -29,9 +32,12 @@ from .wire import Gone, Pace, Wire
 
 __all__ = ["Connection", "Connections", "Rim", "full", "serve_connection", "start_connection"]
 
+T = TypeVar("T")
+
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds
 _MUCH = 262_144  # bytes of answers that are written before more are made
 _LONG = 65_536  # bytes of a message that is weighed before it is decoded
+_TURN_S = 0.002  # of a batch, before others get their turn
 _HELD = 4  # times `max_queued`: what answers that had to wait may come to before it is too much
 
 
@@ -176,16 +182,19 @@ class Connection:
             links.close(self._caller)
 
     async def _read(self) -> None:
-        wire, outbox = self._wire, self._outbox
+        wire, outbox, dispatcher = self._wire, self._outbox, self._rim.dispatcher
         frame = wire.frame
         while (messages := await wire.receive()) is not None:
             answers: list[bytes] = []
             size = 0
             for count, message in enumerate(messages, 1):
                 if len(message) <= self._long:
-                    reply = self._decide(message)
+                    answer = dispatcher.receive(self._caller, message, self._room)
                 else:
-                    reply = await self._decide_long(message)
+                    answer = await self._decide_long(message)
+                if isinstance(answer, GeneratorType):
+                    answer = await _in_turns(answer)
+                reply = self._taken(answer)
                 if reply is not None:
                     answers.append(frame(reply))
                     size += len(reply)
@@ -205,8 +214,8 @@ class Connection:
             if not outbox.has_room:
                 await outbox.room()
 
-    async def _decide_long(self, message: bytes) -> bytes | None:
-        """As `_decide`; others have their turns between what is done to a long message."""
+    async def _decide_long(self, message: bytes) -> Answer:
+        """Decide a long message; others have their turns between what is done to it."""
         scale = Scale(message, self._rim.limits.max_values)
         while not scale.step():
             await trio.lowlevel.checkpoint()
@@ -214,17 +223,14 @@ class Connection:
         dispatcher = self._rim.dispatcher
         read = dispatcher.read(message, scale.weight)
         await trio.lowlevel.checkpoint()
-        return self._taken(dispatcher.decide(self._caller, read, self._room))
-
-    def _decide(self, message: bytes) -> bytes | None:
-        """The reply to one message, `None` when there is none, or none yet."""
-        return self._taken(self._rim.dispatcher.receive(self._caller, message, self._room))
+        return dispatcher.decide(self._caller, read, self._room)
 
     @property
     def _room(self) -> int:
         return self._rim.limits.max_in_flight - self._in_flight
 
     def _taken(self, answer: Answer) -> bytes | None:
+        """The reply of an answer, `None` when there is none, or none yet."""
         if answer is None or type(answer) is bytes:
             return answer
         if isinstance(answer, Waiting):
@@ -236,8 +242,6 @@ class Connection:
             for cancel in answer.cancels:
                 self._cancel(cancel)
         elif isinstance(answer, Deferred):
-            if self._room <= 0:  # Each of it is refused for that.
-                return self._taken(self._rim.dispatcher.resume(self._caller, answer, self._room))
             self._in_flight += 1
             self._deferred.append(answer)
             self._nursery.start_soon(self._resume, answer)
@@ -254,11 +258,12 @@ class Connection:
     async def _resume(self, deferred: Deferred) -> None:
         """Decide a batch when it can be; what came behind it has been decided meanwhile."""
         try:
-            await deferred.ready()
+            if self._room >= 0:  # Else each of it is refused for that.
+                await deferred.ready()
             self._deferred.remove(deferred)
             # It made room for itself.
-            answer = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
-            reply = self._taken(answer)
+            steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
+            reply = self._taken(await _in_turns(steps))
             if reply is not None:
                 await self._send(reply)
         finally:
@@ -286,7 +291,7 @@ class Connection:
             if batch is not None:
                 batch.settle(waiting, answer)
                 if batch.settled:
-                    reply = dispatcher.join(batch.slots, batch.encoded)
+                    reply = await _in_turns(dispatcher.join(batch.slots, batch.encoded))
             elif answer is not None:
                 reply = dispatcher.encode(answer)
             if reply is not None:
@@ -332,6 +337,20 @@ class Connection:
     async def _watch(self) -> None:
         await self._wire.hung_up()
         self._gone("hung up")
+
+
+async def _in_turns(steps: Generator[None, None, T]) -> T:
+    """Do all the steps; others have their turns between them. A cancellation comes behind the last."""
+    began = time.monotonic()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: T = done.value
+            return made
+        if time.monotonic() - began >= _TURN_S:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            began = time.monotonic()
 
 
 def full(limits: LimitsResult) -> RpcError:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import secrets
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,7 @@ from .replies import (
     Ready,
     Reply,
     Slot,
+    Steps,
     Waiting,
     key_of,
     read_cancel,
@@ -171,7 +172,7 @@ class Dispatcher:
         )
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
-        """Decide a message; `room` is how many more of its requests may wait. Never raises."""
+        """Decide a short message; `room` is how many more of its requests may wait. Never raises."""
         return self.decide(caller, self.read(message, None), room)
 
     def read(self, message: bytes, weight: Weight | None) -> Message:
@@ -200,7 +201,7 @@ class Dispatcher:
             return self._batch(caller, read.items, spawns, room)
         return encode_error(b"null", read.error)
 
-    def resume(self, caller: Caller, deferred: Deferred, room: int) -> bytes | Batched | None:
+    def resume(self, caller: Caller, deferred: Deferred, room: int) -> Steps:
         """Decide a batch that had to wait, as `receive` does."""
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)
@@ -227,7 +228,9 @@ class Dispatcher:
                 error = self._fail(reply.method, fault)
         return encode_error(reply.id, error)
 
-    def join(self, slots: Sequence[Slot], encoded: frozenset[int]) -> bytes | None:
+    def join(
+        self, slots: Sequence[Slot], encoded: frozenset[int]
+    ) -> Generator[None, None, bytes | None]:
         """All the replies of a batch as one, none of them too long beside the others; `None` where
         there is no reply."""
         told = [
@@ -235,15 +238,17 @@ class Dispatcher:
             for at, slot in enumerate(slots)
             if isinstance(slot, Reply) and slot.error is None
         ]
-        results = portion([(reply.result, at in encoded) for at, reply in told], self.find)
+        results = yield from portion(
+            [(reply.result, at in encoded) for at, reply in told], self.find
+        )
         cut = {at: result for (at, _), result in zip(told, results, strict=True)}
-        replies = [
-            self.encode(replace(slot, result=cut[at]) if at in cut else slot)
-            if isinstance(slot, Reply)
-            else slot
-            for at, slot in enumerate(slots)
-            if isinstance(slot, bytes | Reply)
-        ]
+        replies: list[bytes] = []
+        for at, slot in enumerate(slots):
+            if isinstance(slot, Reply):
+                replies.append(self.encode(replace(slot, result=cut[at]) if at in cut else slot))
+                yield
+            elif isinstance(slot, bytes):
+                replies.append(slot)
         return join_batch(replies) if replies else None
 
     def _request(
@@ -298,10 +303,9 @@ class Dispatcher:
         self.hear(caller, item)
         return None
 
-    def _batch(
-        self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int
-    ) -> bytes | Batched | None:
-        """Spawns take their ids before anything runs; then they start, then all others, in order."""
+    def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
+        """Spawns take their ids before anything runs; then they start, then all others, in order.
+        Nothing comes between the spawns: the ids were looked at together."""
         clash = self._clash(caller, spawns)
         slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
@@ -320,6 +324,8 @@ class Dispatcher:
                 else:
                     room -= isinstance(answer, Waiting)
                     slots[at] = answer
+            if at not in spawns:
+                yield
         encoded = frozenset(
             at
             for at, item in enumerate(items)
@@ -327,7 +333,7 @@ class Dispatcher:
         )
         if cancels or any(isinstance(slot, Waiting) for slot in slots):
             return Batched(slots, cancels, encoded)
-        return self.join(slots, encoded)
+        return (yield from self.join(slots, encoded))
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
         """The spawns of a batch whose params are right, by place, with the params as they were

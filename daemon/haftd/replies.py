@@ -7,7 +7,7 @@ names, and is a notification. Section 5.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +28,7 @@ __all__ = [
     "Ready",
     "Reply",
     "Slot",
+    "Steps",
     "Waiting",
     "key_of",
     "read_cancel",
@@ -128,7 +129,11 @@ class Deferred:
                 nursery.start_soon(wait)
 
 
-Answer = bytes | Waiting | Batched | Deferred | Cancel | None
+Steps = Generator[None, None, bytes | Batched | None]
+"""A batch being decided. Others may have their turns between two steps, but all are done: what has
+been started has to be waited for."""
+
+Answer = bytes | Waiting | Batched | Deferred | Cancel | Steps | None
 
 
 def key_of(request: Request) -> object:

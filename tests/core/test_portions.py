@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,25 @@ from hypothesis import strategies as st
 from haft_protocol.methods import AwaitResult
 from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
-from haftd.core.portions import level, portion
+from haftd.core.portions import BUDGET, Find, level
+from haftd.core.portions import portion as portion_in_steps
 from haftd.core.spool import Budget, Spool
 from haftd.core.views import show
 from haftd.host.spoolfolder import SpoolFolder
 
 Sizes = st.lists(st.integers(0, 10_000), max_size=40)
+
+
+def portion(
+    results: Sequence[tuple[object, bool]], find: Find, budget: int = BUDGET
+) -> list[object]:
+    steps = portion_in_steps(results, find, budget)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: list[object] = done.value
+            return made
 
 
 @given(Sizes, st.integers(0, 60_000))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -22,7 +23,17 @@ def rig() -> Rig:
 
 
 def answer(rig: Rig, message: bytes, caller: Caller | None = None, room: int = 8) -> Any:
-    return rig.rim.dispatcher.receive(caller or Caller("unix"), message, room)
+    made = rig.rim.dispatcher.receive(caller or Caller("unix"), message, room)
+    return settled(made) if isinstance(made, Generator) else made
+
+
+def settled(steps: Generator[None, None, Any]) -> Any:
+    """What comes of all the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
 
 
 def plain(reply: object) -> Any:

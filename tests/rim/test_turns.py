@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,10 +10,12 @@ import pytest
 import trio
 
 from haft_protocol.errors import RpcError
+from haftd import connection
 from haftd.caller import Caller
 from haftd.connection import serve_connection
+from haftd.verbs.base import Later
 
-from .rig import Rig, limits
+from .rig import Name, Rig, limits
 
 MIB = 1024 * 1024
 
@@ -73,3 +76,38 @@ async def test_others_have_their_turns_while_a_long_message_is_looked_at(unit: b
     await wire.be_served(rig)
     assert b"no method 'none'" in wire.written
     assert wire.before[0] >= 2 * MIB // 65_536
+
+
+async def test_others_have_their_turns_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two members, between two replies, and in the portions of these."""
+    monkeypatch.setattr(connection, "_TURN_S", 0)
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": "echo", "params": {"size": 9}} for n in range(40)
+    ]
+    wire = Told(json.dumps(calls).encode())
+    await wire.be_served(Rig())
+    assert [one["id"] for one in json.loads(wire.written)] == list(range(40))
+    assert wire.before[0] >= 3 * 40
+
+
+async def test_a_batch_that_was_begun_is_done_and_waited_for_when_its_peer_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one of it started would otherwise go on, with nobody who ends it."""
+    monkeypatch.setattr(connection, "_TURN_S", 0)
+    rig = Rig()
+    names = [
+        {"jsonrpc": "2.0", "id": n, "method": "wait", "params": {"name": "n"}} for n in range(6)
+    ]
+    wire = Told(json.dumps(names).encode())
+    wait = rig.wait
+    scope = trio.CancelScope()
+
+    def first_then_gone(caller: Caller, params: Name) -> Later:
+        scope.cancel()
+        return wait(caller, params)
+
+    rig.rim.dispatcher._methods["wait"]._verb = first_then_gone  # type: ignore[attr-defined]
+    with scope:
+        await serve_connection(wire, Caller("unix"), rig.rim)
+    assert rig.cancelled == 6

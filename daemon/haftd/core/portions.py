@@ -8,7 +8,7 @@ The replies that came in are not changed. Section 5, "Batches".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -33,15 +33,14 @@ _STATES = (Pending, Running, Waiting, Stopped)
 
 def portion(
     results: Sequence[tuple[object, bool]], find: Find, budget: int = BUDGET
-) -> list[object]:
-    """Return the results of a batch, cut where all of them are too much. Beside each stands whether
-    its `content` is bytes in base64, which half of would be nothing."""
-    sizes = [
-        _size(text)
-        for result, is_bytes in results
-        for state in _states(result)
-        for text in _texts(state, is_bytes).values()
-    ]
+) -> Generator[None, None, list[object]]:
+    """Return the results of a batch, cut where all of them are too much, in steps. Beside each stands
+    whether its `content` is bytes in base64, which half of would be nothing."""
+    sizes: list[int] = []
+    for result, is_bytes in results:
+        for state in _states(result):
+            sizes += map(_size, _texts(state, is_bytes).values())
+        yield
     if sum(sizes) <= budget:
         return [result for result, _ in results]
     most = level(sizes, budget)
@@ -55,6 +54,7 @@ def portion(
             for field, text in _texts(state, is_bytes).items():
                 if _size(text) > most:
                     _shorten(state, field, text, max(0, most - _LINE), find)
+                    yield
         cut.append(told)
     return cut
 
