@@ -76,6 +76,7 @@ class Use:
         "grip",
         "handle",
         "reviewing",
+        "routine_ms",
         "scope",
         "written_to",
     )
@@ -102,6 +103,8 @@ class Use:
         self.given_up = False
         """Whether the call that wanted it wants it no more, before it was let in."""
         self.written_to = 0
+        self.routine_ms = 0
+        """The longest wait that was seen to end with nothing coming of it, at a prompt."""
         self.callers: int | None = None
         """The calls that it is for, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host import reads, waits
+from haftd.host import reads, syscalls, waits
 from haftd.host.reads import Reading
 from tests.host.launching import open_fds
 from tests.host.readings import PYTHON, Stage, python, stage
@@ -248,7 +248,7 @@ def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
         "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
         "aarch64": "/usr/include/asm-generic/unistd.h",
     }
-    source = Path(waits.__file__).read_text()
+    source = Path(syscalls.__file__).read_text()
     for machine, path in files.items():
         if not os.path.exists(path):
             pytest.skip("needs the kernel's headers")
@@ -256,5 +256,5 @@ def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
         numbers = {name: int(number) for name, number in defined}
         table = source.split(f'"{machine}": {{')[1].split("\n    }")[0]
         named = re.findall(r"^\s+(\d+): .*# (\w+)$", table, re.M)
-        assert len(named) == len(waits._CALLS[machine])
+        assert len(named) == len(syscalls.CALLS[machine])
         assert {name: numbers[name] for _, name in named} == {n: int(i) for i, n in named}

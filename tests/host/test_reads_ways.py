@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 import pytest
 import trio
 
-from haftd.host.reads import reading
+from haftd.host.reads import Reading, reading
 from tests.host.readings import python, stage
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -128,6 +129,69 @@ async def test_who_has_both_ends_of_a_socket_passes_nothing_on() -> None:
     )
     async with stage(*python(*lines)) as on:
         assert not (await on.until()).relays
+
+
+async def test_who_listens_for_others_passes_nothing_on_to_them() -> None:
+    """An editor has a socket at which others may reach it."""
+    lines = (
+        "import select, socket, sys",
+        "a = socket.socket(getattr(socket, sys.argv[1]))",
+        "a.bind('' if a.family == socket.AF_UNIX else ('127.0.0.1', 0)); a.listen()",
+        "select.select([0, a], [], [])",
+    )
+    for where in ("AF_UNIX", "AF_INET"):
+        async with stage(*python(*lines), where) as on:
+            assert not (await on.until()).relays
+
+
+async def test_a_loop_that_listens_for_others_is_at_no_work() -> None:
+    """As nvim does beside the thread that has its terminal; its loop has a timer, too."""
+    lines = (
+        "import os, select, socket, threading",
+        "a = socket.socket(socket.AF_UNIX); a.bind(''); a.listen()",
+        "b = select.epoll(); b.register(a, 1)",
+        "threading.Thread(target=b.poll, args=(4,), daemon=True).start()",
+        "e = select.epoll(); e.register(0, 1); e.register(os.eventfd(0), 1); e.poll()",
+    )
+    async with stage(*python(*lines)) as on:
+        await on.until(lambda now: now.loops and not now.at_work and not now.relays)
+
+
+async def test_what_is_asked_for_once_at_a_time_is_asked_for_now() -> None:
+    """EPOLLONESHOT: after each report the program has to ask again."""
+    lines = (
+        "import os, select, sys, threading, time",
+        "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+        "e = select.epoll(); e.register(os.eventfd(0), 1)",
+        "e.register(0, 1 | (select.EPOLLONESHOT if sys.argv[1] == 'once' else 0))",
+        "e.poll()",
+    )
+    for how, loops in ("once", False), ("ever", True):
+        async with stage(*python(*lines), how) as on:
+            assert (await on.until()).loops is loops
+
+
+def _loops(now: Reading, at_work: bool) -> bool:
+    return now.state == "reads" and now.loops and now.at_work is at_work
+
+
+async def test_who_waits_long_for_a_lock_does_nothing() -> None:
+    """A runtime's house (Go) is looked after in long naps; time is kept elsewhere."""
+    lines = (
+        "import ctypes, os, select, struct, sys, threading",
+        "lock, time = ctypes.c_int(0), ctypes.create_string_buffer(struct.pack('qq', int(sys.argv[1]), 0))",
+        "call = ctypes.CDLL(None).syscall",
+        "threading.Thread(target=lambda: call(FUTEX, ctypes.byref(lock), 128, 0, time),",
+        "                 daemon=True).start()",
+        "e = select.epoll(); e.register(0, 1); e.register(os.eventfd(0), 1); e.poll()",
+    )
+    number = {"x86_64": "202", "aarch64": "98"}.get(os.uname().machine)
+    if number is None:
+        pytest.skip("needs x86_64")
+    argv = python(*(line.replace("FUTEX", number) for line in lines))
+    for seconds, works in ("60", False), ("2", False), ("1", True):
+        async with stage(*argv, seconds) as on:
+            await on.until(partial(_loops, at_work=works))
 
 
 WORKS = ("sleeps", "computes", "has started")

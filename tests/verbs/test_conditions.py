@@ -42,6 +42,8 @@ class Script:
     stopped = False
     state = State.RUNNING
 
+    routine_ms = 0
+
     def __init__(self, *steps: Step, over: bool = False) -> None:
         self.steps, self.over = steps, over
         self.began = self.last_activity = trio.current_time()
@@ -194,6 +196,35 @@ def test_a_routine_of_many_lengths_is_believed_in_the_end() -> None:
     naps = (20, 90, 45, 400, 130, 250, 70)
     reason, after, _ = play(*(Step(ms / 1000, nap(ms)) for ms in naps), over=True)
     assert reason == "input" and after <= 1.6
+
+
+async def test_what_a_program_does_at_each_prompt_is_known_at_the_next_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """An event loop that looks at the size of its terminal twice a second."""
+    script = Script(Step(0.5, nap(500)), over=True)
+
+    async def took(*steps: Step) -> float:
+        script.steps, script.began = steps, trio.current_time()
+        script.last_activity = trio.current_time()
+        began = trio.current_time()
+        assert await answered(script) == "input"
+        return trio.current_time() - began
+
+    assert await took(Step(0.5, nap(500))) >= 0.5
+    assert await took(Step(0.5, nap(500))) < 0.05
+    assert await took(Step(0.25, nap(250)), Step(0.5, nap(500))) < 0.05, "what is left of it"
+    assert await took(Step(0.7, nap(700))) >= 0.7
+    assert await took(Step(0.02, nap(20)), Step(0.3, nap(300))) >= 0.3, "too short to be known"
+
+
+async def test_what_came_before_a_wait_without_an_end_is_known_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(0.1, nap(100)), Step(0.4, nap(390)), Step(9, READS))
+    assert await answered(script) == "input"
+    script.began = script.last_activity = began = trio.current_time()
+    assert await answered(script) == "input" and trio.current_time() - began < 0.05
 
 
 async def test_what_was_found_is_no_answer_once_something_was_printed(

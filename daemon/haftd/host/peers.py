@@ -16,7 +16,7 @@ import stat
 import struct
 from collections.abc import Callable
 
-__all__ = ["has_both_ends", "is_readable", "peer_of", "terminal_of", "writes_to"]
+__all__ = ["has_both_ends", "is_readable", "listens", "peer_of", "terminal_of", "writes_to"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
@@ -61,6 +61,34 @@ def terminal_of(pid: int, master: int) -> int:
 def is_readable(pid: int, fd: int) -> bool | None:
     """Say whether a process could read from a descriptor; None where that may not be known. What is
     on its way to the master of a terminal is handed over by the asking."""
+    copy = _copy(pid, fd)
+    if copy is None:
+        return None
+    try:
+        poll = select.poll()
+        poll.register(copy, select.POLLIN)
+        return bool(poll.poll(0))
+    finally:
+        os.close(copy)
+
+
+def listens(pid: int, fd: int) -> bool:
+    """Say whether a process waits at a socket for others to connect; nothing else comes there."""
+    copy = _copy(pid, fd)
+    if copy is None:
+        return False
+    yes, size = ctypes.c_int(), ctypes.c_uint32(ctypes.sizeof(ctypes.c_int))
+    try:
+        failed = _libc.getsockopt(
+            copy, socket.SOL_SOCKET, socket.SO_ACCEPTCONN, ctypes.byref(yes), ctypes.byref(size)
+        )
+    finally:
+        os.close(copy)
+    return failed == 0 and yes.value == 1
+
+
+def _copy(pid: int, fd: int) -> int | None:
+    """A descriptor of a process as one of ours; None where that may not be had."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -69,14 +97,7 @@ def is_readable(pid: int, fd: int) -> bool | None:
         copy = _libc.syscall(_PIDFD_GETFD, pidfd, fd, 0)
     finally:
         os.close(pidfd)
-    if copy < 0:
-        return None
-    try:
-        poll = select.poll()
-        poll.register(copy, select.POLLIN)
-        return bool(poll.poll(0))
-    finally:
-        os.close(copy)
+    return int(copy) if copy >= 0 else None
 
 
 def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:

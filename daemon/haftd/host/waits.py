@@ -1,4 +1,4 @@
-"""What one thread is blocked in: the only place that knows the numbers of system calls.
+"""What one thread is blocked in.
 
 Rules:
 
@@ -20,9 +20,10 @@ import stat
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from haftd.host.peers import has_both_ends, terminal_of
+from haftd.host.peers import has_both_ends, listens, terminal_of
+from haftd.host.syscalls import CALLS, Call
 
 __all__ = ["Blocked", "Sought", "blocked", "still"]
 
@@ -46,10 +47,11 @@ class Blocked:
     """The terminals whose master it waits for beside what is sought: number and descriptor."""
     loops: bool = False
     """It waits in an epoll for more than what is sought: an event loop. What such a set has, the
-    program has once put there (libuv takes out what it has stopped to read when it next stirs)."""
+    program has once put there (libuv takes out what it has stopped to read when it next stirs),
+    unless it is told of it one time only and has to ask again (EPOLLONESHOT)."""
     idle: bool = False
     """It is away, and waits without an end for a lock or for what others send it, for work; or it
-    keeps an event loop's house."""
+    keeps a house: an event loop's, or a runtime's (Go), in long naps."""
     pipes: frozenset[int] = frozenset()
     """The inodes of the pipes that it waits for beside what is sought."""
     line: bytes = b""
@@ -60,80 +62,7 @@ _AWAY: Final = Blocked("away")
 _HIDDEN: Final = Blocked("hidden")
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """How to read the arguments of one system call; `first` and `bound` are places of arguments.
-
-    `first`: the descriptor, or the set of them. `bound`: how long at most, as a number of
-    milliseconds that is negative for ever, or as the address of a time that is 0 for ever.
-    """
-
-    shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
-    first: int = 0
-    bound: int = -1
-    unit: Literal["ms", "timespec", "timeval"] = "ms"
-    resumed: bool = False
-    """It goes on with a call that a signal had interrupted, whose arguments it shows."""
-
-
-_READ = _Call("read")
-_NAP = _Call("nap")  # how long does not matter
-_LOCK = _Call("lock", bound=3, unit="timespec")
-_RING = _Call("ring")
-_POLL = _Call("poll", bound=2)
-_PPOLL = _Call("poll", bound=2, unit="timespec")
-_SELECT = _Call("select", first=1, bound=4, unit="timeval")
-_PSELECT = _Call("select", first=1, bound=4, unit="timespec")
-_EPOLL = _Call("epoll", bound=3)
-_EPOLL_2 = _Call("epoll", bound=3, unit="timespec")
-
-_CALLS: Final[dict[str, dict[int, _Call]]] = {
-    "x86_64": {
-        0: _READ,  # read
-        19: _READ,  # readv
-        327: _READ,  # preadv2
-        275: _READ,  # splice
-        276: _READ,  # tee
-        45: _READ,  # recvfrom
-        47: _READ,  # recvmsg
-        40: _Call("read", first=1),  # sendfile
-        7: _POLL,  # poll
-        271: _PPOLL,  # ppoll
-        23: _SELECT,  # select
-        270: _PSELECT,  # pselect6
-        232: _EPOLL,  # epoll_wait
-        281: _EPOLL,  # epoll_pwait
-        441: _EPOLL_2,  # epoll_pwait2
-        219: _Call("poll", bound=2, resumed=True),  # restart_syscall
-        35: _NAP,  # nanosleep
-        230: _NAP,  # clock_nanosleep
-        202: _LOCK,  # futex
-        426: _RING,  # io_uring_enter
-        208: _RING,  # io_getevents
-        333: _RING,  # io_pgetevents
-    },
-    "aarch64": {
-        63: _READ,  # read
-        65: _READ,  # readv
-        286: _READ,  # preadv2
-        76: _READ,  # splice
-        77: _READ,  # tee
-        207: _READ,  # recvfrom
-        212: _READ,  # recvmsg
-        71: _Call("read", first=1),  # sendfile
-        73: _PPOLL,  # ppoll
-        72: _PSELECT,  # pselect6
-        22: _EPOLL,  # epoll_pwait
-        441: _EPOLL_2,  # epoll_pwait2
-        101: _NAP,  # nanosleep
-        115: _NAP,  # clock_nanosleep
-        98: _LOCK,  # futex
-        426: _RING,  # io_uring_enter
-        4: _RING,  # io_getevents
-        292: _RING,  # io_pgetevents
-    },  # restart_syscall is never a poll here
-}
-_OURS: Final = _CALLS.get(os.uname().machine, {})
+_OURS: Final = CALLS.get(os.uname().machine, {})
 
 _4_GIB = 1 << 32
 _X32 = 1 << 30
@@ -142,6 +71,10 @@ _POLLFD = struct.Struct("=ihh")
 _TIME = struct.Struct("=qq")
 _LONGEST_MS = 0x7FFF_FFFF
 _IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
+_ONE_SHOT = 1 << 30
+_FUTEX_COMMAND = 0x7F
+_HOUSEKEEPING_MS = 1500
+"""Who works takes no such naps between one thing and the next. Go's last until its next timer."""
 _DEEPEST = 4  # the kernel nests epolls no deeper
 _MOST_WATCHED = 1024
 _MOST_TOLD = 1 << 18
@@ -206,11 +139,11 @@ def _sleeps(pid: int, tid: int) -> bool:
     return told[told.rfind(b")") + 2 :][:1] == b"S"
 
 
-def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
+def _judge(pid: int, call: Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
     if call.shape == "ring":
         raise _Unclear
     if call.shape == "lock":
-        return Blocked("away", idle=args[call.bound] == 0)
+        return Blocked("away", idle=_is_long(pid, call, args))
     within = 0 if call.shape == "nap" else _bound(pid, call, args)
     match call.shape:
         case "read" | "epoll":
@@ -221,25 +154,40 @@ def _judge(pid: int, call: _Call, args: list[int], sought: Sought, line: bytes) 
             watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
         case _:
             watched = []
-    found = _files(pid, ((fd, None) for fd in watched), sought)
-    kinds = {file.kind for file in found}
-    outward = any(file.kind == "socket" and not has_both_ends(pid, file.inode) for file in found)
+    found = _files(pid, (_Watched(fd) for fd in watched), sought)
+    kinds = {_kind(pid, file) for file in found}
     terminals = frozenset((file.inode, file.fd) for file in found if file.kind == "terminal")
     pipes = frozenset(file.inode for file in found if file.kind == "pipe")
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
-        loops = call.shape == "epoll" and kinds != {"sought"}
-        return Blocked(state, within, outward, terminals, loops, False, pipes, line)
+        loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in found
+        return Blocked(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Unclear
     # The timers of an event loop that hears of nothing but its own program are housekeeping: V8
     # clears its memory by such a loop in a thread of its own, for as long as a second.
     kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
-    return Blocked("away", within, outward, terminals, idle=idle)
+    return Blocked("away", within, "socket" in kinds, terminals, idle=idle)
 
 
-def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
+def _is_long(pid: int, call: Call, args: list[int]) -> bool:
+    """Say whether a wait for a lock has no end, or one that is too far away for who works."""
+    if args[call.bound] == 0:
+        return True
+    # The others (FUTEX_WAIT_BITSET) say when, not for how long.
+    is_relative = args[call.first] & _FUTEX_COMMAND == 0
+    return is_relative and (_bound(pid, call, args) or 0) >= _HOUSEKEEPING_MS
+
+
+def _kind(pid: int, file: _File) -> str:
+    """What it is; a socket only where somebody beyond may send what comes, and get what is typed."""
+    if file.kind == "socket" and (has_both_ends(pid, file.inode) or listens(pid, file.fd)):
+        return "other"
+    return file.kind
+
+
+def _bound(pid: int, call: Call, args: list[int]) -> int | None:
     """How long a call lasts at most, in milliseconds."""
     if call.bound < 0:
         return None
@@ -255,23 +203,31 @@ def _bound(pid: int, call: _Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a descriptor stands for. `terminal`: the master of one, whose number is `inode`."""
+    """What a descriptor stands for. `terminal`: the master of one, whose number is `inode`. `fd` is
+    kept of what is looked at again."""
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
     fd: int = -1
+    once: bool = False
+    """An epoll tells of it one time only."""
 
 
-def _files(
-    pid: int, watched: Iterable[tuple[int, int | None]], sought: Sought, depth: int = 0
-) -> set[_File]:
-    """What these descriptors are, and what the epolls among them watch.
+class _Watched(NamedTuple):
+    """A descriptor that is waited for, with the inode of its file where that is known."""
 
-    A descriptor comes with the inode of its file where that is known.
-    """
+    fd: int
+    inode: int | None = None
+    once: bool = False
+
+
+def _files(pid: int, watched: Iterable[_Watched], sought: Sought, depth: int = 0) -> set[_File]:
+    """What these descriptors are, and what the epolls among them watch."""
     found: set[_File] = set()
-    for fd, inode in watched:
+    for fd, inode, once in watched:
         file = _file(pid, fd, inode, sought)
+        if once and file is _SOUGHT:
+            file = _ASKED
         if file.kind != "epoll":
             found.add(file)
         elif depth > _DEEPEST:
@@ -293,7 +249,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
     if sought(what):
         return _SOUGHT
     if stat.S_ISSOCK(what.st_mode):
-        return _File("socket", what.st_ino)
+        return _File("socket", what.st_ino, fd)
     if stat.S_ISFIFO(what.st_mode):
         return _File("pipe", what.st_ino)
     if stat.S_ISCHR(what.st_mode):
@@ -305,6 +261,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
 
 
 _SOUGHT: Final = _File("sought")
+_ASKED: Final = _File("sought", once=True)
 _UNCLEAR: Final = _File("unclear")
 _OTHER: Final = _File("other")
 
@@ -332,13 +289,13 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
     return [fd for fd in range(count) if bits >> fd & 1]
 
 
-def _registered(pid: int, epoll: int) -> list[tuple[int, int | None]]:
-    """The descriptors that an epoll watches for input, with the inodes of their files."""
+def _registered(pid: int, epoll: int) -> list[_Watched]:
+    """The descriptors that an epoll watches for input."""
     told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
     if len(told) > _MOST_WATCHED:
         raise _Unclear
     return [
-        (int(fd), int(inode, 16) if inode else None)
+        _Watched(int(fd), int(inode, 16) if inode else None, int(events, 16) & _ONE_SHOT > 0)
         for fd, events, inode in told
         if int(events, 16) & _IN
     ]

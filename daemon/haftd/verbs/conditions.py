@@ -30,6 +30,10 @@ _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
 _LONGEST_STILL_S = 1.5
 """And for so long at most: a longer wait is one for input by itself (runtimes/wanting.py)."""
+_KNOWN_STILL_S = 0.03
+"""And for so long where it is known from earlier prompts that nothing comes of such waits."""
+_KNOWN_MS = 50
+"""Shorter ones are not known again: who works and looks at the keyboard in between has such, too."""
 _BETWEEN_LOOKS_S = 0.04
 """Meanwhile it is looked at evenly: one that works half of the time is soon found at work."""
 _SHORTEST_PERIOD_MS = 500
@@ -95,10 +99,15 @@ class _Evidence:
 
     It is believed to wait for input when the end of each wait has come and nothing came of it. What
     has ended once may come again; a wait of another length has to end as well, as it may be what
-    is left of a longer one. From `since` on each look saw it wait and nothing was printed."""
+    is left of a longer one. From `since` on each look saw it wait and nothing was printed. What
+    came of the end of a wait is known at the program's next prompt, of what is left of it as well."""
 
     since: float
+    known_ms: int
     until: float = 0.0
+    still_s: float = _KNOWN_STILL_S
+    longest_ms: int = 0
+    """Of those whose end has to come."""
     lengths_ms: list[int] = field(default_factory=list)
 
     def see(self, within_ms: int, now: float) -> bool:
@@ -106,11 +115,18 @@ class _Evidence:
         if any(abs(within_ms - known) <= known / 10 + 5 for known in self.lengths_ms):
             return False
         self.lengths_ms.append(within_ms)
-        self.until = max(self.until, now + within_ms / 1000 + _BETWEEN_LOOKS_S)
+        if not _KNOWN_MS <= within_ms <= self.known_ms * 1.1:
+            self.still_s = _STILL_S
+            self.longest_ms = max(self.longest_ms, within_ms)
+            self.until = max(self.until, now + within_ms / 1000 + _BETWEEN_LOOKS_S)
         return True
 
     def enough_at(self) -> float:
-        return min(max(self.until, self.since + _STILL_S), self.since + _LONGEST_STILL_S)
+        return min(max(self.until, self.since + self.still_s), self.since + _LONGEST_STILL_S)
+
+    def teach(self, use: Use) -> None:
+        """All the waits have ended, and nothing came of it."""
+        use.routine_ms = max(use.routine_ms, self.longest_ms)
 
 
 @dataclass(slots=True)
@@ -183,15 +199,21 @@ class _InputCondition(Condition):
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
         """Whether a wait that may end by itself is one for input."""
         within_ms = wanted.within_ms
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
         if within_ms is None:
+            if self._evidence is not None:
+                self._evidence.teach(self.use)
             return "input"
         if self._evidence is None:
-            self._evidence = _Evidence(now)
+            self._evidence = _Evidence(now, self.use.routine_ms)
             if self._is_renewed(wanted, within_ms, now):
                 return "input"
         is_new = self._evidence.see(within_ms, now)
         enough_at = self._evidence.enough_at()
         if now >= enough_at:
+            if now >= self._evidence.until:
+                self._evidence.teach(self.use)
             return "input"
         # What comes of a wait of a new length is seen at its end: often one that does not end (node).
         pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _SETTLED_S) if is_new else _BETWEEN_LOOKS_S

@@ -1,0 +1,87 @@
+"""The system calls in which a program waits: the only place that knows their numbers.
+
+Rules: by machine, and only those whose arguments say what is waited for, or that nothing is. What is
+not here is work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["CALLS", "Call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How to read the arguments of one system call; `first` and `bound` are places of arguments.
+
+    `first`: the descriptor, or the set of them. `bound`: how long at most, as a number of
+    milliseconds that is negative for ever, or as the address of a time that is 0 for ever.
+    """
+
+    shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
+    first: int = 0
+    bound: int = -1
+    unit: Literal["ms", "timespec", "timeval"] = "ms"
+    resumed: bool = False
+    """It goes on with a call that a signal had interrupted, whose arguments it shows."""
+
+
+_READ = Call("read")
+_NAP = Call("nap")  # how long does not matter
+_LOCK = Call("lock", first=1, bound=3, unit="timespec")
+_RING = Call("ring")
+_POLL = Call("poll", bound=2)
+_PPOLL = Call("poll", bound=2, unit="timespec")
+_SELECT = Call("select", first=1, bound=4, unit="timeval")
+_PSELECT = Call("select", first=1, bound=4, unit="timespec")
+_EPOLL = Call("epoll", bound=3)
+_EPOLL_2 = Call("epoll", bound=3, unit="timespec")
+
+CALLS: Final[dict[str, dict[int, Call]]] = {
+    "x86_64": {
+        0: _READ,  # read
+        19: _READ,  # readv
+        327: _READ,  # preadv2
+        275: _READ,  # splice
+        276: _READ,  # tee
+        45: _READ,  # recvfrom
+        47: _READ,  # recvmsg
+        40: Call("read", first=1),  # sendfile
+        7: _POLL,  # poll
+        271: _PPOLL,  # ppoll
+        23: _SELECT,  # select
+        270: _PSELECT,  # pselect6
+        232: _EPOLL,  # epoll_wait
+        281: _EPOLL,  # epoll_pwait
+        441: _EPOLL_2,  # epoll_pwait2
+        219: Call("poll", bound=2, resumed=True),  # restart_syscall
+        35: _NAP,  # nanosleep
+        230: _NAP,  # clock_nanosleep
+        202: _LOCK,  # futex
+        426: _RING,  # io_uring_enter
+        208: _RING,  # io_getevents
+        333: _RING,  # io_pgetevents
+    },
+    "aarch64": {
+        63: _READ,  # read
+        65: _READ,  # readv
+        286: _READ,  # preadv2
+        76: _READ,  # splice
+        77: _READ,  # tee
+        207: _READ,  # recvfrom
+        212: _READ,  # recvmsg
+        71: Call("read", first=1),  # sendfile
+        73: _PPOLL,  # ppoll
+        72: _PSELECT,  # pselect6
+        22: _EPOLL,  # epoll_pwait
+        441: _EPOLL_2,  # epoll_pwait2
+        101: _NAP,  # nanosleep
+        115: _NAP,  # clock_nanosleep
+        98: _LOCK,  # futex
+        426: _RING,  # io_uring_enter
+        4: _RING,  # io_getevents
+        292: _RING,  # io_pgetevents
+    },  # restart_syscall is never a poll here
+}
