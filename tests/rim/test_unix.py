@@ -496,6 +496,31 @@ async def test_a_wire_that_is_gone_says_so(pair: tuple[socket.socket, socket.soc
     assert ours.fileno() == -1
 
 
+async def test_a_farewell_is_as_long_as_something_is_unread(
+    pair: tuple[socket.socket, socket.socket], autojump_clock: object
+) -> None:
+    ours, theirs = pair
+    wire = UnixWire(ours, 1024, QUICK)
+    assert wire.write(b"the last reply") == 14
+    began = trio.current_time()
+    assert theirs.recv(100) == b"the last reply"
+    await wire.close(polite=True)
+    assert trio.current_time() == began  # an editor that keeps its connection holds up no stop
+    assert theirs.recv(100) == b""
+
+
+async def test_what_is_unread_is_waited_for(
+    pair: tuple[socket.socket, socket.socket], autojump_clock: object
+) -> None:
+    ours, theirs = pair
+    wire = UnixWire(ours, 1024, QUICK)
+    assert wire.write(b"the last reply") == 14
+    theirs.sendall(b"what nobody reads any more")
+    began = trio.current_time()
+    await wire.close(polite=True)
+    assert trio.current_time() == pytest.approx(began + QUICK.farewell)
+
+
 async def test_a_fault_in_the_rim_ends_one_connection(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

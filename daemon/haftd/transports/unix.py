@@ -3,15 +3,17 @@
 Rules: the peer's uid is asked of the kernel before a byte is read. `recv` is tried first, the loop is
 asked only when there is nothing; a busy peer lets others in every few reads. Plain `recv` takes no
 descriptors, so a peer can give us none. A socket that is closed too early takes the last reply from
-its reader: after an error we stop writing and throw away what still comes, for a moment.
+its reader: we stop writing and throw away what still comes, until it has read all or for a moment.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import socket
 import struct
+import termios
 from typing import Literal
 
 import trio
@@ -125,8 +127,12 @@ class UnixWire:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
+    def _is_read(self) -> bool:
+        """Whether the peer has read all that was written: on a Unix socket that stays ours till then."""
+        return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
+
     async def close(self, *, polite: bool) -> None:
-        """Close; a polite close gives the peer time to read its last reply."""
+        """Close; a polite close gives the peer time to read its last reply, if it has not yet."""
         try:
             if polite:
                 self._sock.shutdown(socket.SHUT_WR)
@@ -137,6 +143,8 @@ class UnixWire:
                                 break
                             await trio.lowlevel.checkpoint()
                         except BlockingIOError:
+                            if self._is_read():
+                                break
                             await trio.lowlevel.wait_readable(self._sock)
         except OSError:
             pass
