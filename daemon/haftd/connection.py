@@ -291,7 +291,7 @@ class Connection:
             if batch is not None:
                 batch.settle(waiting, answer)
                 if batch.settled:
-                    reply = await _in_turns(dispatcher.join(batch.slots, batch.encoded))
+                    reply = await _in_turns(dispatcher.join(batch.slots))
             elif answer is not None:
                 reply = dispatcher.encode(answer)
             if reply is not None:

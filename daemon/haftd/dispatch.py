@@ -59,7 +59,6 @@ from .replies import (
     Waiting,
     key_of,
     read_cancel,
-    shows_bytes,
 )
 from .verbs.base import Later, Verb
 
@@ -228,9 +227,7 @@ class Dispatcher:
                 error = self._fail(reply.method, fault)
         return encode_error(reply.id, error)
 
-    def join(
-        self, slots: Sequence[Slot], encoded: frozenset[int]
-    ) -> Generator[None, None, bytes | None]:
+    def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
         """All the replies of a batch as one, none of them too long beside the others; `None` where
         there is no reply."""
         told = [
@@ -238,9 +235,7 @@ class Dispatcher:
             for at, slot in enumerate(slots)
             if isinstance(slot, Reply) and slot.error is None
         ]
-        results = yield from portion(
-            [(reply.result, at in encoded) for at, reply in told], self.find
-        )
+        results = yield from portion([reply.result for _, reply in told], self.find)
         cut = {at: result for (at, _), result in zip(told, results, strict=True)}
         replies: list[bytes] = []
         for at, slot in enumerate(slots):
@@ -326,14 +321,9 @@ class Dispatcher:
                     slots[at] = answer
             if at not in spawns:
                 yield
-        encoded = frozenset(
-            at
-            for at, item in enumerate(items)
-            if isinstance(item, Request) and not isinstance(slots[at], bytes) and shows_bytes(item)
-        )
         if cancels or any(isinstance(slot, Waiting) for slot in slots):
-            return Batched(slots, cancels, encoded)
-        return (yield from self.join(slots, encoded))
+            return Batched(slots, cancels)
+        return (yield from self.join(slots))
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
         """The spawns of a batch whose params are right, by place, with the params as they were

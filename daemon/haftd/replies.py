@@ -32,11 +32,7 @@ __all__ = [
     "Waiting",
     "key_of",
     "read_cancel",
-    "shows_bytes",
 ]
-
-_BYTES = (b'"raw"', b'"paint"', b"\\")
-"""What params say that ask for bytes; or an escape, behind which that may stand."""
 
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"
@@ -74,11 +70,10 @@ Slot = bytes | Reply | Waiting | None
 
 @dataclass(slots=True)
 class Batched:
-    """A batch with members that wait, in request order. The content of those in `encoded` is no text."""
+    """A batch with members that wait, in request order."""
 
     slots: list[Slot]
     cancels: list[Cancel]
-    encoded: frozenset[int]
     _left: int = 0
 
     def __post_init__(self) -> None:
@@ -162,12 +157,3 @@ def read_cancel(request: Request) -> bytes | Cancel | None:
         return Cancel(read_params(request.params, _CancelledParams, name).request_id)
     except RpcError as error:
         return None if request.id is None else encode_error(request.id, error)
-
-
-def shows_bytes(request: Request) -> bool:
-    """Whether the `content` that it asks for is bytes in base64. A `tools/call` has no view that is:
-    what its `arguments` call so may be anything."""
-    if request.params is None or not any(view in bytes(request.params) for view in _BYTES):
-        return False
-    params = msgspec.json.decode(request.params)
-    return isinstance(params, dict) and params.get("view") in ("raw", "paint")

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
 from .nesting import nesting
+from .states import as_text
 from .weighing import Weight
 
 __all__ = [
@@ -113,7 +114,7 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 _loose_envelope = msgspec.json.Decoder(_LooseEnvelope).decode
 _anything = msgspec.json.Decoder(Raw).decode
 _text = msgspec.json.Decoder(str).decode
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=as_text).encode
 
 
 def read_message(
@@ -363,7 +364,7 @@ def _encode_any(value: object) -> bytes:
         return _encode(value)
     except UnicodeEncodeError:
         # A file name that is no UTF-8, carried by surrogates, must not cost the caller its reply.
-        return _encode(_mend(msgspec.to_builtins(value)))
+        return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
 
 
 def _mend(value: object) -> object:

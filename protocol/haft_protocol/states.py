@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from .questions import Question
 
 __all__ = [
+    "Base64",
     "By",
     "EndedBy",
     "Exit",
@@ -30,11 +31,26 @@ __all__ = [
     "Truncated",
     "Waited",
     "Waiting",
+    "as_text",
 ]
 
 By = Literal["exit", "abort", "turn_end", "disconnect", "shutdown", "limit", "lost"]
 Review = Literal["held", "waits", "allowed", "edited", "denied", "skipped", "dropped"]
 Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
+
+
+class Base64(str):
+    """Bytes in a field that else holds a text: who makes them says so, since half of them is nothing.
+    On the wire it is any text."""
+
+    __slots__ = ()
+
+
+def as_text(value: object) -> str:
+    """The `enc_hook` of whoever encodes states."""
+    if isinstance(value, Base64):
+        return str(value)
+    raise NotImplementedError(f"a {type(value).__name__} has no form on the wire")
 
 
 class Exit(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from haft_protocol.states import Pending, Running, Stopped, Waiting
+from haft_protocol.states import Base64, HandleState, Pending, Running, Stopped, Waiting, as_text
 
 from .handles import Handle
 from .text import cut_text, left_out
@@ -32,31 +32,45 @@ _STATES = (Pending, Running, Waiting, Stopped)
 
 
 def portion(
-    results: Sequence[tuple[object, bool]], find: Find, budget: int = BUDGET
+    results: Sequence[object], find: Find, budget: int = BUDGET
 ) -> Generator[None, None, list[object]]:
-    """Return the results of a batch, cut where all of them are too much, in steps. Beside each stands
-    whether its `content` is bytes in base64, which half of would be nothing."""
+    """Return the results of a batch, cut where all of them are too much, in steps."""
     sizes: list[int] = []
-    for result, is_bytes in results:
+    for result in results:
         for state in _states(result):
-            sizes += map(_size, _texts(state, is_bytes).values())
+            sizes += map(_size, _texts(state).values())
         yield
     if sum(sizes) <= budget:
-        return [result for result, _ in results]
+        return list(results)
     most = level(sizes, budget)
+    return (yield from _all_cut(results, most, find))
+
+
+def _all_cut(
+    values: Sequence[object], most: int, find: Find
+) -> Generator[None, None, list[object]]:
     cut: list[object] = []
-    for result, is_bytes in results:
-        if not any(_states(result)):
-            cut.append(result)
-            continue
-        told = msgspec.to_builtins(result)
-        for state in _states(told):
-            for field, text in _texts(state, is_bytes).items():
-                if _size(text) > most:
-                    _shorten(state, field, text, max(0, most - _LINE), find)
-                    yield
+    for value in values:
+        told = yield from _cut(value, most, find)
         cut.append(told)
     return cut
+
+
+def _cut(value: Any, most: int, find: Find) -> Generator[None, None, Any]:
+    """What was given, as it is told with none of its texts longer than `most`."""
+    if not any(_states(value)):
+        return value
+    told = msgspec.to_builtins(value, enc_hook=as_text)
+    if isinstance(value, _STATES):
+        for field, text in _texts(value).items():
+            if _size(text) > most:
+                _shorten(told, field, text, max(0, most - _LINE), find)
+                yield
+        return told
+    for name, rows in _held(value):
+        if name in told:
+            told[name] = yield from _all_cut(rows, most, find)
+    return told
 
 
 def level(sizes: Sequence[int], budget: int) -> int:
@@ -70,26 +84,34 @@ def level(sizes: Sequence[int], budget: int) -> int:
     return ordered[-1] if ordered else most
 
 
-def _states(result: object) -> Iterator[Any]:
+def _held(result: object) -> Iterator[tuple[str, Any]]:
+    """The lists in a result, by the names that they have on the wire."""
+    if isinstance(result, msgspec.Struct):
+        for field, name in zip(
+            result.__struct_fields__, result.__struct_encode_fields__, strict=True
+        ):
+            if isinstance(rows := getattr(result, field), list | tuple):
+                yield name, rows
+
+
+def _states(result: object) -> Iterator[HandleState]:
     """The handle states in a result: it is one, or has a list of them."""
-    if isinstance(result, _STATES) or (isinstance(result, dict) and "generation" in result):
+    if isinstance(result, _STATES):
         yield result
-        return
-    for field in ("completed", "pending", "handles"):
-        rows = result.get(field) if isinstance(result, dict) else getattr(result, field, None)
-        if isinstance(rows, list | tuple):
+    else:
+        for _, rows in _held(result):
             for row in rows:
                 yield from _states(row)
 
 
-def _texts(state: Any, is_bytes: bool) -> dict[str, str]:
-    """What a state says at length."""
-    found: dict[str, str] = {}
-    for field in ("result",) if is_bytes else ("result", "content"):
-        text = state.get(field) if isinstance(state, dict) else getattr(state, field, None)
-        if isinstance(text, str):
-            found[field] = text
-    return found
+def _texts(state: HandleState) -> dict[str, str]:
+    """What a state says at length; half of what is bytes would be nothing."""
+    said = {field: getattr(state, field, None) for field in ("result", "content")}
+    return {
+        field: text
+        for field, text in said.items()
+        if isinstance(text, str) and not isinstance(text, Base64)
+    }
 
 
 def _size(text: str) -> int:

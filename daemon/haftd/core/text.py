@@ -16,6 +16,8 @@ from typing import Protocol
 
 import msgspec
 
+from haft_protocol.states import Base64
+
 from .escapes import LONGEST, decode, pending, unfinished
 from .spool import Budget, Spool
 
@@ -113,7 +115,7 @@ def bytes_from(spool: Spool, start: int, max_bytes: int) -> Slice:
         stop = min(spool.end, max(start, spool.start) + max_bytes)
         data = spool.read(start, stop)
         begin = max(start, stop - len(data))
-    return Slice(b64encode(data).decode(), max(start, stop), begin - start)
+    return Slice(Base64(b64encode(data).decode()), max(start, stop), begin - start)
 
 
 def left_out(count: int) -> str:

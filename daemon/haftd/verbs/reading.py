@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType, structs
 
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
-from haft_protocol.states import HandleState, InputWanted, Running, Screen, Stopped, Waited
+from haft_protocol.states import Base64, HandleState, InputWanted, Running, Screen, Stopped, Waited
 from haftd.core.echo import Typed, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
@@ -97,7 +97,7 @@ def look(
         screen = UNSET if shot is None else shot
     elif params.view == "paint":
         bytes_that_draw = handle.last_paint if use is None else use.paint()
-        painted = b64encode(bytes_that_draw or b"").decode()
+        painted = Base64(b64encode(bytes_that_draw or b"").decode())
     if params.view in ("screen", "paint") and isinstance(cursor, UnsetType):
         # With a cursor it is somebody beside the session's reader, who has not seen it.
         handle.seen = handle.spool.end
