@@ -222,19 +222,24 @@ class _App:
     async def _heed_signals(
         self, daemon: Daemon, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            task_status.started()
-            async for signum in signals:
-                if signum == signal.SIGHUP:
-                    self.notifier.reloading(time.monotonic())
-                    daemon.reload()
-                    self.notifier.ready(f"serving {self.paths.socket}")
-                elif not self.asked.is_set():
-                    self._ask_to_stop(None)
-                else:
-                    log.warning("asked to stop again: what runs is killed")
-                    for use in daemon.supervisor.uses():
-                        use.kill()
+        heeded = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        with trio.open_signal_receiver(*heeded) as signals:
+            async with trio.open_nursery() as nursery:
+                task_status.started()
+                async for signum in signals:
+                    if signum == signal.SIGHUP:
+                        nursery.start_soon(self._reload, daemon)
+                    elif not self.asked.is_set():
+                        self._ask_to_stop(None)
+                    else:
+                        log.warning("asked to stop again: what runs is killed")
+                        for use in daemon.supervisor.uses():
+                            use.kill()
+
+    async def _reload(self, daemon: Daemon) -> None:
+        self.notifier.reloading(time.monotonic())
+        await daemon.reload()
+        self.notifier.ready(f"serving {self.paths.socket}")
 
     async def _watch_folder(self, watched: list[Path]) -> None:
         """Leave when the runtime folder does, as it does at logout: nobody can reach us then."""

@@ -1,6 +1,6 @@
 """Putting the daemon together: settings and what recovery found in, one `Daemon` and one `Rim` out.
 
-Rules: nothing here waits, opens a socket or reads a signal. What a reload may change is changed
+Rules: nothing here waits but a reload for its turn and its reading, or opens a socket or reads a signal. What a reload may change is changed
 here, what only a start can change is named as a problem.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ from haftd.settings import Settings, load_settings
 from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
 from haftd.supervisor import Supervisor
-from haftd.tools.catalogue import Catalogue
+from haftd.tools.catalogue import Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
 from haftd.verbs import spawning, table, unready
@@ -346,12 +346,23 @@ def _spools(paths: Paths, settings: Settings, make_room: Callable[[], bool]) -> 
 
 def _reloader(
     parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit, registry: Registry
-) -> Callable[[], tuple[Problem, ...]]:
-    def reload() -> tuple[Problem, ...]:
+) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
+    """What reads settings and definitions again. They may be long, and are read by Python: a thread
+    leaves the loop its turns. Each reload reads what is there when it is its turn."""
+    turn = trio.Lock()
+
+    def read() -> tuple[Settings, list[Problem], Definitions]:
+        settings, problems = load_settings(parts.paths)
+        return settings, problems, catalogue.read(settings.toolpack.enable)
+
+    async def reload() -> tuple[Problem, ...]:
         settings = parts.settings
         try:
-            settings, problems = load_settings(parts.paths)
-            catalogue.reload(toolpack=settings.toolpack.enable)
+            async with turn:
+                settings, problems, definitions = await trio.to_thread.run_sync(
+                    read, abandon_on_cancel=True
+                )
+                catalogue.take(definitions)
         except ConfigError as error:
             problems = [Problem(file=parts.paths.config, key="", message=str(error))]
         else:

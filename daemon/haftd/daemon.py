@@ -5,7 +5,7 @@ Rules: everything here decides synchronously. Files, sockets and signals are the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import trio
@@ -85,7 +85,7 @@ class Daemon:
     turns: Turns
     turn_ends: TurnEnds
     remembered: Remembered
-    reload: Callable[[], tuple[Problem, ...]]
+    reload: Callable[[], Awaitable[tuple[Problem, ...]]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]
     """Say that a handle may be due to be let go."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 from collections.abc import Mapping
 
 from tests.running import RunningDaemon
@@ -22,3 +23,16 @@ def test_a_list_of_handles_holds_up_nothing_that_comes_behind_it(daemon: Running
             wire.call("spawn", tool="run", id=f"h{n}", args={"argv": ["cat"]}, wait="none")
         listing, ping = {"method": "handles/list"}, {"method": "ping"}
         assert together(wire, listing, ping) == [1, 0]
+
+
+def test_a_long_file_that_is_read_again_holds_up_nobody(daemon: RunningDaemon) -> None:
+    lines = "".join(f"key{n} = {n}\n" for n in range(15_000))
+    daemon.tools(f'[tools.long]\ncommand = ["true"]\n[tools.long.options]\n{lines}')
+    with daemon.connect() as wire, daemon.connect() as beside:
+        number = wire.start("tools/reload")
+        wire.call("ping")  # The reload has begun.
+        for _ in range(5):
+            beside.call("ping")
+        assert not select.select([wire.sock], [], [], 0)[0]
+        assert wire.finish(number)["problems"] == []
+        assert "long" in [tool["name"] for tool in beside.call("tools/list")["tools"]]

@@ -1,7 +1,7 @@
 """All tools there are, by name.
 
-Rules: what is wrong in one file never takes another tool away. The user's own are read in `reload` and
-nowhere else; between two reads they do not change, and a read replaces them whole. Those of a root are
+Rules: what is wrong in one file never takes another tool away. The user's own are read in `read` and
+nowhere else; between two reads they do not change, and what was read replaces them whole. Those of a root are
 looked at again at each call that names the root and none of the user's tools: such a call is as it was
 before, whatever lies in the root.
 """
@@ -28,7 +28,7 @@ from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
 from .selfdescribed import Descriptions
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
-__all__ = ["TOOLPACK", "Catalogue", "Inspection"]
+__all__ = ["TOOLPACK", "Catalogue", "Definitions", "Inspection"]
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 """The tools that come with the daemon; each is a file in `toolpack/`, of the form users write."""
@@ -58,6 +58,15 @@ class Inspection:
     def digest(self) -> str:
         """What stands for all that can be trusted."""
         return whole(self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The user's own tools as they were read, and what was wrong."""
+
+    own: Own
+    toolpack: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
 class Catalogue:
@@ -220,27 +229,32 @@ class Catalogue:
         rooted.look(self.own, self._trust.files(path))
         return rooted
 
-    def reload(
-        self, sources: Sequence[Path] | None = None, toolpack: Sequence[str] | None = None
-    ) -> tuple[int, tuple[Problem, ...]]:
+    def reload(self, toolpack: Sequence[str] | None = None) -> tuple[int, tuple[Problem, ...]]:
         """Read everything again; returns how many tools there are, and what was left out."""
-        self._sources = self._sources if sources is None else tuple(sources)
-        self._toolpack = self._toolpack if toolpack is None else tuple(toolpack)
+        self.take(self.read(toolpack))
+        return len(self), self.problems
+
+    def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
+        """Read everything again, and change nothing: it can take seconds, and be done in a thread."""
+        toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []
-        for document in self._packed():
+        for document in self._packed(toolpack):
             layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
             layers.extend(layers_of(document, problems))
         shared = tuple(layer for layer in layers if layer.name == "*")
-        self.own = Own(Offer(tools_of(layers, problems)), shared)
-        self.problems = tuple(problems)
-        return len(self), self.problems
+        own = Own(Offer(tools_of(layers, problems)), shared)
+        return Definitions(own, tuple(toolpack), tuple(problems))
 
-    def _packed(self) -> _Documents:
+    def take(self, read: Definitions) -> None:
+        """Offer what was read, and nothing else from now on."""
+        self.own, self._toolpack, self.problems = read.own, read.toolpack, read.problems
+
+    def _packed(self, toolpack: Sequence[str]) -> _Documents:
         with as_file(files(__package__)) as folder:
             paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
-            pack = [name for name in TOOLPACK if name in self._toolpack]
+            pack = [name for name in TOOLPACK if name in toolpack]
             paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
             # As good as the program itself, whoever installed it.
             return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]

@@ -268,8 +268,10 @@ def check(source: str) -> None:
     _refuse_too_deep(source)
     _refuse_growth(source)
     try:
-        names = _PLAIN.undeclared_variables_in_str(source)
-        minijinja.Environment().add_template("it", source)
+        # Not `_PLAIN`: this may run in a thread, and who fills in holds that one while Python runs.
+        checking = minijinja.Environment()
+        names = checking.undeclared_variables_in_str(source)
+        checking.add_template("it", source)
     except minijinja.TemplateError as error:
         raise BadTemplate(_said(error)) from None
     if unknown := sorted(names - _KNOWN):

@@ -9,7 +9,7 @@ import trio
 
 from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
-from haft_protocol.methods import Empty, ReloadResult, ShutdownParams, StatusResult
+from haft_protocol.methods import Empty, ShutdownParams, StatusResult
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon, cut_output
@@ -72,7 +72,7 @@ def _status(daemon: Daemon) -> StatusResult:
     )
 
 
-def reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:
+def reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
     """Read configuration and definitions again; what only a start can change is a problem."""
     return tools_reload(daemon, caller, params)
 

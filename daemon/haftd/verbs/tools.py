@@ -15,6 +15,8 @@ from haft_protocol.methods import (
 from haftd.caller import Caller
 from haftd.daemon import Daemon
 
+from .base import Later
+
 __all__ = ["tools_describe", "tools_list", "tools_reload"]
 
 
@@ -36,10 +38,15 @@ def tools_describe(
     )
 
 
-def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> ReloadResult:
-    """Read the definitions again; handles that run are not touched."""
-    problems = daemon.reload()
-    catalogue = daemon.catalogue
-    unlisted = sum(one.self_describing for one in catalogue.self_describing())
-    count = len(catalogue.list(None)) + unlisted
-    return ReloadResult(tools=count, problems=problems)
+def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
+    """Read the definitions again; handles that run are not touched. Until all is read, calls go on
+    with what was read before."""
+
+    async def reloaded() -> ReloadResult:
+        problems = await daemon.reload()
+        catalogue = daemon.catalogue
+        unlisted = sum(one.self_describing for one in catalogue.self_describing())
+        count = len(catalogue.list(None)) + unlisted
+        return ReloadResult(tools=count, problems=problems)
+
+    return Later(reloaded)
