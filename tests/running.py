@@ -52,6 +52,8 @@ class RunningDaemon:
             "XDG_CONFIG_HOME": str(self.config),
             "HOME": str(self.home),
         }
+        # Whoever wants no bytecode written would have every daemon compile all of its modules anew.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         for key, value in self._env.items():
             if value is None:
                 env.pop(key, None)
