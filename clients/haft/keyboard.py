@@ -13,10 +13,10 @@ import re
 import sys
 from enum import Enum
 
-__all__ = ["AnswerLine", "Event", "Keyboard", "Word"]
+__all__ = ["AnswerLine", "Command", "Event", "Keyboard"]
 
 
-class Word(Enum):
+class Command(Enum):
     """What is meant for haft, not for the program."""
 
     DETACH = "detach"
@@ -25,7 +25,7 @@ class Word(Enum):
     """Bytes that are not UTF-8; the protocol carries text, so they were left out."""
 
 
-Event = str | Word
+Event = str | Command
 
 _PREFIX = b"\x1c"
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
@@ -72,7 +72,7 @@ class Keyboard:
                 at = self._behind_prefix(data, at)
             else:
                 at = self._plain(data, at)
-            if self._events and self._events[-1] is Word.DETACH:
+            if self._events and self._events[-1] is Command.DETACH:
                 break
         self._pass_on()
         return self._events
@@ -109,9 +109,9 @@ class Keyboard:
     def _second(self, key: bytes, meaning: str) -> None:
         prefix, self._prefix = self._prefix, b""
         if meaning == "d":
-            self._say(Word.DETACH)
+            self._say(Command.DETACH)
         elif meaning == "?":
-            self._say(Word.HELP)
+            self._say(Command.HELP)
         elif meaning == "\x1c":
             self._passed += prefix
         else:
@@ -135,7 +135,7 @@ class Keyboard:
         self._held = data[end:]
         return len(data)
 
-    def _say(self, word: Word) -> None:
+    def _say(self, word: Command) -> None:
         self._pass_on()
         self._events.append(word)
 
@@ -146,7 +146,7 @@ class Keyboard:
         if kept:
             self._events.append(kept)
         if kept != text:
-            self._events.append(Word.NOT_TEXT)
+            self._events.append(Command.NOT_TEXT)
 
 
 def _numbers(found: re.Match[bytes]) -> tuple[int, int]:

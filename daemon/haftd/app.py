@@ -179,8 +179,8 @@ class _App:
                         if ws:
                             from haftd.transports.websocket import serve_websocket  # see `opening`
                         for sock in ws:
-                            gate = self._gatekeeper(token)
-                            listeners.start_soon(serve_websocket, sock, connections, rim, gate)
+                            keeper = self._gatekeeper(token)
+                            listeners.start_soon(serve_websocket, sock, connections, rim, keeper)
                         listeners.start_soon(self._watch_folder, watched)
                         gc.collect()
                         gc.freeze()

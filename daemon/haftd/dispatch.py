@@ -66,7 +66,7 @@ with warnings.catch_warnings():
     # It reads its JSON schema, which we do not use, by a call that Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from jsonrpcserver.async_dispatcher import dispatch_request
-    from jsonrpcserver.request import Request as Call
+    from jsonrpcserver.request import Request as LibraryRequest
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
 __all__ = ["Dispatcher"]
@@ -273,7 +273,7 @@ class Dispatcher:
 
     def _call(self, caller: Caller, name: str, params: object) -> object:
         """Have jsonrpcserver call the verb; returns what it returned, or raises `RpcError`."""
-        work = dispatch_request(self._methods, caller, Call(name, [params], None))
+        work = dispatch_request(self._methods, caller, LibraryRequest(name, [params], None))
         try:
             work.send(None)
         except StopIteration as done:

@@ -2,7 +2,7 @@
 
 Rules: everything here decides synchronously and in this order: what can be wrong with the call is
 said before the id is taken; the id is taken before anything is made (`calls`). A start that has to
-pass a gate holds its handle meanwhile, pending.
+wait for an approver holds its handle meanwhile, pending.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
 from haftd.use import Entry, Use
 
-__all__ = ["Gate", "Starter"]
+__all__ = ["Approver", "Starter"]
 
-Gate = Callable[[Handle], Awaitable[Prepared]]
+Approver = Callable[[Handle], Awaitable[Prepared]]
 """What a start has to pass while its handle is pending. It returns what is to run, which may have
 other arguments than what was asked for; raises what `supervisor.Entry` may raise."""
 
@@ -105,7 +105,7 @@ class Starter:
         self,
         ready: Prepared,
         origin: Origin,
-        gate: Gate | None = None,
+        approver: Approver | None = None,
         reviewer: Reviewer | None = None,
     ) -> tuple[Handle, Use | None, bool]:
         """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions,
@@ -134,7 +134,7 @@ class Starter:
             self.registry.withdraw(handle)
             raise
         inquirer = self.desk.inquirer(handle, origin)
-        entry = None if gate is None else self._entry(handle, ready, call, gate)
+        entry = None if approver is None else self._entry(handle, ready, call, approver)
         reviewing = None if reviewer is None else Reviewing(handle, self.make_spool(), reviewer)
         use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry, reviewing)
         return handle, use, True
@@ -142,11 +142,11 @@ class Starter:
     def _runtime(self, call: Call) -> Runtime:
         return self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
 
-    def _entry(self, handle: Handle, ready: Prepared, call: Call, gate: Gate) -> Entry:
-        """What a use passes before it runs: the gate, with a call that is as the gate says."""
+    def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
+        """What a use waits for before it runs: the approver, whose word may change the call."""
 
         async def entry() -> tuple[Runtime, Call]:
-            passed = await gate(handle)
+            passed = await approver(handle)
             if passed is ready:
                 return self._runtime(call), call
             handle.terminal = passed.invocation.terminal

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft.keyboard import AnswerLine, Event, Keyboard, Word
+from haft.keyboard import AnswerLine, Command, Event, Keyboard
 
 
 def typed(*pieces: bytes) -> list[Event]:
@@ -30,25 +30,25 @@ XTERM = b"\x1b[27;5;92~"
     ("data", "events"),
     [
         (b"ls\r", ["ls\r"]),
-        (b"\x1cd", [Word.DETACH]),
-        (b"ab\x1cdrm -rf", ["ab", Word.DETACH]),
+        (b"\x1cd", [Command.DETACH]),
+        (b"ab\x1cdrm -rf", ["ab", Command.DETACH]),
         (b"\x1c\x1c", ["\x1c"]),
         (b"\x1c\x1c\x1c\x1cd", ["\x1c\x1cd"]),
-        (b"\x1c\x1c\x1cd", ["\x1c", Word.DETACH]),
-        (b"\x1c?x", [Word.HELP, "x"]),
+        (b"\x1c\x1c\x1cd", ["\x1c", Command.DETACH]),
+        (b"\x1c?x", [Command.HELP, "x"]),
         (b"\x1cx", ["\x1cx"]),
         (b"\x1cD", ["\x1cD"]),
         (b"\x1c\x1b[A", ["\x1c\x1b[A"]),
         ("\x1cé".encode(), ["\x1cé"]),
         # the codes of the keyboard protocols
-        (KITTY + b"d", [Word.DETACH]),
-        (XTERM + b"d", [Word.DETACH]),
-        (KITTY + b"\x1b[100u", [Word.DETACH]),
-        (KITTY + b"\x1b[100;65;100u", [Word.DETACH]),
-        (b"\x1b[92;69u" + b"d", [Word.DETACH]),
-        (b"\x1b[92::92;5:1u\x1b[92;5:3u\x1b[57442;1:3u\x1b[100;1:1u", [Word.DETACH]),
-        (KITTY + b"\x1b[47;2u", [Word.HELP]),
-        (KITTY + b"\x1b[223:63;2u", [Word.HELP]),
+        (KITTY + b"d", [Command.DETACH]),
+        (XTERM + b"d", [Command.DETACH]),
+        (KITTY + b"\x1b[100u", [Command.DETACH]),
+        (KITTY + b"\x1b[100;65;100u", [Command.DETACH]),
+        (b"\x1b[92;69u" + b"d", [Command.DETACH]),
+        (b"\x1b[92::92;5:1u\x1b[92;5:3u\x1b[57442;1:3u\x1b[100;1:1u", [Command.DETACH]),
+        (KITTY + b"\x1b[47;2u", [Command.HELP]),
+        (KITTY + b"\x1b[223:63;2u", [Command.HELP]),
         (KITTY + KITTY, [KITTY.decode()]),
         (KITTY + b"\x1b[100;5u", [(KITTY + b"\x1b[100;5u").decode()]),
         (KITTY + b"x", [(KITTY + b"x").decode()]),
@@ -61,10 +61,10 @@ XTERM = b"\x1b[27;5;92~"
         (b"\x1b[27;" + b"9" * 5000 + b";92~", ["\x1b[27;" + "9" * 5000 + ";92~"]),
         (b"\x1b[92;" + b"9" * 5000 + b"u", ["\x1b[92;" + "9" * 5000 + "u"]),
         # what is pasted is text
-        (b"\x1b[200~a\x1cdb\x1b[201~\x1cd", ["\x1b[200~a\x1cdb\x1b[201~", Word.DETACH]),
+        (b"\x1b[200~a\x1cdb\x1b[201~\x1cd", ["\x1b[200~a\x1cdb\x1b[201~", Command.DETACH]),
         # what is no text
-        (b"a\xffb", ["ab", Word.NOT_TEXT]),
-        (b"\xed\xa0\x80", [Word.NOT_TEXT]),
+        (b"a\xffb", ["ab", Command.NOT_TEXT]),
+        (b"\xed\xa0\x80", [Command.NOT_TEXT]),
     ],
 )
 def test_words_and_texts(data: bytes, events: list[Event]) -> None:
@@ -82,7 +82,7 @@ def test_a_character_is_never_split_and_the_prefix_waits_for_its_key() -> None:
     assert keyboard.feed(euro[:1]) == [] and keyboard.feed(euro[1:2]) == []
     assert keyboard.feed(euro[2:]) == ["€"]
     assert keyboard.feed(b"\x1c") == []
-    assert keyboard.feed(b"d") == [Word.DETACH]
+    assert keyboard.feed(b"d") == [Command.DETACH]
 
 
 PARTS = st.lists(
@@ -127,7 +127,7 @@ def test_text_without_the_prefix_arrives_as_it_is(text: str) -> None:
 def test_the_end_of_a_paste_is_found_however_it_is_cut() -> None:
     paste = b"\x1b[200~\x1cd\x1b[20\x1b[201~"
     for at in range(7, len(paste)):
-        assert typed(paste[:at], paste[at:] + b"\x1cd") == [paste.decode(), Word.DETACH]
+        assert typed(paste[:at], paste[at:] + b"\x1cd") == [paste.decode(), Command.DETACH]
 
 
 @pytest.mark.parametrize(

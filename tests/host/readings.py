@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from haftd.host.launch import Launched
-from haftd.host.reads import Reading, reading
+from haftd.host.reads import ReadState, reading
 from tests.host.launching import plan, running
 
 __all__ = ["DEADLINE_S", "PYTHON", "Stage", "needs", "python", "stage", "syscall_of"]
@@ -31,7 +31,7 @@ class Stage:
         self.it, self.master, self.slave = it, it.master, it.slave
         self.printed = b""
 
-    def look(self) -> Reading:
+    def look(self) -> ReadState:
         """Take what was printed, then look."""
         try:
             while part := os.read(self.master, 65_536):
@@ -45,10 +45,10 @@ class Stage:
         assert os.write(self.master, text.encode()) == len(text.encode())
 
     async def until(
-        self, wanted: Callable[[Reading], bool] = lambda now: now.state == "reads", says: str = ""
-    ) -> Reading:
+        self, wanted: Callable[[ReadState], bool] = lambda now: now.state == "reads", says: str = ""
+    ) -> ReadState:
         """Look until what is seen is what is wanted, and `says` was printed."""
-        now = Reading("unknown")
+        now = ReadState("unknown")
         with trio.move_on_after(DEADLINE_S):
             while True:
                 now = self.look()

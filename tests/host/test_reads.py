@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from haftd.host import reads, tty
-from haftd.host.reads import Reading, reading
+from haftd.host.reads import ReadState, reading
 from tests.host.launching import status_of
 from tests.host.readings import needs, python, stage, syscall_of
 
@@ -340,17 +340,17 @@ async def test_who_computes_with_the_keyboard_taken_over_is_busy() -> None:
 async def test_when_all_has_ended_nothing_is_known() -> None:
     async with stage("true") as on:
         await on.it.wait_exit()
-        assert on.look() == Reading("unknown")
+        assert on.look() == ReadState("unknown")
 
 
 def test_of_a_terminal_of_nobody_nothing_is_known() -> None:
     master, slave = tty.open_terminal(24, 80)
-    assert reading(master, slave, (os.getpid(),)) == Reading("unknown")
+    assert reading(master, slave, (os.getpid(),)) == ReadState("unknown")
     os.close(master)
 
 
 def test_what_is_no_terminal_is_an_error_or_nobody_s() -> None:
     with open("/dev/null", "rb") as file:
-        assert reading(file.fileno(), "/dev/null", ()) == Reading("unknown")
+        assert reading(file.fileno(), "/dev/null", ()) == ReadState("unknown")
     with pytest.raises(OSError, match="descriptor"):
         reading(-1 & 0xFFFF, "/dev/null", ())

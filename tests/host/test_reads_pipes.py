@@ -10,21 +10,21 @@ import pytest
 import trio
 
 from haftd.host.launch import Launched
-from haftd.host.reads import Reading, reading_pipe
+from haftd.host.reads import ReadState, reading_pipe
 from tests.host.launching import plan, running
 from tests.host.readings import DEADLINE_S, python
 
 
 @asynccontextmanager
-async def piped(*argv: str) -> AsyncIterator[tuple[Launched, Callable[[], Reading]]]:
+async def piped(*argv: str) -> AsyncIterator[tuple[Launched, Callable[[], ReadState]]]:
     async with running(plan(*argv, stdin="pipe")) as (it, _):
         assert it.stdin is not None
         inode = os.fstat(it.stdin).st_ino
         yield it, lambda: reading_pipe((it.pid,), inode)
 
 
-async def until(look: Callable[[], Reading], *states: str) -> Reading:
-    now = Reading("unknown")
+async def until(look: Callable[[], ReadState], *states: str) -> ReadState:
+    now = ReadState("unknown")
     with trio.move_on_after(DEADLINE_S):
         while (now := look()).state not in states:
             await trio.sleep(0.002)

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from haftd.host import reads, syscalls, waits
-from haftd.host.reads import Reading
+from haftd.host.reads import ReadState
 from tests.host.launching import open_fds
 from tests.host.readings import PYTHON, Stage, python, stage
 
 # -- what cannot be told ----------------------------------------------------------------------
 
 
-def as_nobody(look: Callable[[], Reading], *, hidepid: bool = False) -> Reading:
+def as_nobody(look: Callable[[], ReadState], *, hidepid: bool = False) -> ReadState:
     """What somebody without rights sees, on demand where /proc shows one's own processes only."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
@@ -46,7 +46,7 @@ def as_nobody(look: Callable[[], Reading], *, hidepid: bool = False) -> Reading:
     if hidepid and not said:
         pytest.skip("needs the right to mount")
     now = pickle.loads(said)
-    assert isinstance(now, Reading)
+    assert isinstance(now, ReadState)
     return now
 
 
@@ -65,14 +65,14 @@ def hide_processes() -> None:
 async def test_of_a_program_that_is_not_even_shown_it_is_unknown() -> None:
     async with stage("cat") as on:
         await on.until()
-        assert as_nobody(on.look, hidepid=True) == Reading("unknown", "line", pids=(on.it.pid,))
+        assert as_nobody(on.look, hidepid=True) == ReadState("unknown", "line", pids=(on.it.pid,))
 
 
 async def test_of_another_user_s_program_it_is_unknown_but_what_it_would_read() -> None:
     async with stage("bash", "-c", "read -sp 'password: ' x") as on:
         await on.until(says="password")
         now = as_nobody(on.look)
-        assert now == Reading("unknown", "secret", pids=(on.it.pid,))
+        assert now == ReadState("unknown", "secret", pids=(on.it.pid,))
 
 
 async def test_that_another_user_s_program_runs_shows() -> None:
@@ -174,7 +174,7 @@ async def test_on_a_machine_whose_numbers_are_not_known_it_is_unknown(
     async with stage("cat") as on:
         await on.until()
         monkeypatch.setattr(waits, "_OURS", {})
-        assert on.look() == Reading("unknown", "line", pids=(on.it.pid,))
+        assert on.look() == ReadState("unknown", "line", pids=(on.it.pid,))
 
 
 @pytest.mark.parametrize("bound", ["_MOST_PROCESSES", "_MOST_THREADS"])
@@ -227,7 +227,7 @@ async def test_who_is_in_the_foreground_and_is_not_found_is_unknown() -> None:
     """It has lost its parent, and nobody names it."""
     async with stage(*PYTHON, "\n".join(FOREGROUND) % (1, 1)) as on:
         now = await on.until(lambda now: now.state == "unknown", "up")
-        assert now == Reading("unknown", "line")
+        assert now == ReadState("unknown", "line")
 
 
 # -- it leaves nothing, and changes nothing ---------------------------------------------------

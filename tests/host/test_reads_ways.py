@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import trio
 
-from haftd.host.reads import Reading, reading
+from haftd.host.reads import ReadState, reading
 from tests.host.readings import python, stage
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -171,7 +171,7 @@ async def test_what_is_asked_for_once_at_a_time_is_asked_for_now() -> None:
             assert (await on.until()).loops is loops
 
 
-def _loops(now: Reading, at_work: bool) -> bool:
+def _loops(now: ReadState, at_work: bool) -> bool:
     return now.state == "reads" and now.loops and now.at_work is at_work
 
 

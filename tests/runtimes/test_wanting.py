@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from haftd.host.reads import Reading
+from haftd.host.reads import ReadState
 from haftd.runtimes.base import Wanted
 from haftd.runtimes.wanting import wanted
 
-KEYS = Reading("reads", "key", True)
-LINE = Reading("reads", "line", True)
+KEYS = ReadState("reads", "key", True)
+LINE = ReadState("reads", "line", True)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,10 @@ LINE = Reading("reads", "line", True)
         (replace(LINE, loops=True), Wanted("reads", "line")),
         (replace(LINE, loops=True, within_ms=700), Wanted("reads", "line", 700)),
         (replace(LINE, loops=True, within_ms=1700), Wanted("unknown", "line")),
-        (Reading("busy", None, True), Wanted("busy")),
-        (Reading("busy", None, False), Wanted("unknown")),
-        (Reading("unknown", "secret"), Wanted("unknown", "secret")),
+        (ReadState("busy", None, True), Wanted("busy")),
+        (ReadState("busy", None, False), Wanted("unknown")),
+        (ReadState("unknown", "secret"), Wanted("unknown", "secret")),
     ],
 )
-def test_it_is_translated(told: Reading, means: Wanted) -> None:
+def test_it_is_translated(told: ReadState, means: Wanted) -> None:
     assert wanted(told) == means

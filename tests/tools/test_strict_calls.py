@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from haftd.tools.calling import Call, read_call
+from haftd.tools.calling import HandleCall, read_call
 from haftd.tools.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
@@ -31,9 +31,9 @@ def test_each_action_can_be_called_with_every_name_given(tool: str) -> None:
     assert (spawn.action, spawn.id) == ("spawn", "a")
     assert spawn.args.items() >= own.items()
     fetch = read_call(known, said(tool, action="fetch", id="a", wait="quiet", timeout_ms=5))
-    assert fetch == Call("fetch", "a", reading={"wait": "quiet", "timeout_ms": 5})
+    assert fetch == HandleCall("fetch", "a", reading={"wait": "quiet", "timeout_ms": 5})
     abort = read_call(known, said(tool, action="abort", id="a"))
-    assert abort == Call("abort", "a")
+    assert abort == HandleCall("abort", "a")
 
 
 def test_an_input_has_only_the_kind_that_was_given() -> None:
@@ -43,6 +43,6 @@ def test_an_input_has_only_the_kind_that_was_given() -> None:
     )  # fmt: skip
     keys = {**dict.fromkeys(form["properties"]), "keys": ["C-c"]}
     call = said("run", action="apply", id="a", input=keys, view="tail")
-    assert read_call(CATALOGUE.find("run"), call) == Call(
+    assert read_call(CATALOGUE.find("run"), call) == HandleCall(
         "apply", "a", reading={"view": "tail"}, input={"keys": ["C-c"]}
     )

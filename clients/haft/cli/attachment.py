@@ -20,7 +20,7 @@ from haft_protocol.states import HandleState, Screen, Stopped, Waiting
 
 from ..drawing import Drawing, notice
 from ..errors import HaftError, RemoteError
-from ..keyboard import AnswerLine, Event, Keyboard, Word
+from ..keyboard import AnswerLine, Command, Event, Keyboard
 from .line import Line
 from .options import UsageError
 from .ownterminal import OwnTerminal
@@ -230,7 +230,7 @@ class Attachment:
         if self._notice_has_stood(_READABLE_S) or (self._notice and self._notice[0] == HELP):
             self._dismiss()
         for event in self._keyboard.feed(keys):
-            if event is Word.DETACH:
+            if event is Command.DETACH:
                 return True
             self._take_event(event)
         return False
@@ -243,9 +243,9 @@ class Attachment:
                 self._answer_with(event, self._question)
             else:
                 self._tell(self._typed.add(event))
-        elif event is Word.HELP:
+        elif event is Command.HELP:
             self._notify(HELP, bell=False)
-        elif event is Word.NOT_TEXT:
+        elif event is Command.NOT_TEXT:
             self._notify("what was typed is not UTF-8 and was left out")
 
     # ── questions ───────────────────────────────────────────────────────────────────────────

@@ -14,12 +14,12 @@ import msgspec
 
 from haft_protocol.approvals import Remember
 
-__all__ = ["Remembered", "Word"]
+__all__ = ["Kept", "Remembered"]
 
 _MOST = 4_096
 
 
-class Word(msgspec.Struct, frozen=True):
+class Kept(msgspec.Struct, frozen=True):
     """What was said, and what it is bound to."""
 
     said: Any
@@ -27,7 +27,7 @@ class Word(msgspec.Struct, frozen=True):
     until: Remember
 
     def __repr__(self) -> str:
-        return f"Word({self.until}, …)"
+        return f"Kept({self.until}, …)"
 
 
 class Remembered:
@@ -37,7 +37,7 @@ class Remembered:
 
     def __init__(self, is_in_turn: Callable[[str], bool] = lambda session: False) -> None:
         self._is_in_turn = is_in_turn
-        self._words: dict[tuple[str, Hashable], Word] = {}
+        self._words: dict[tuple[str, Hashable], Kept] = {}
 
     def keep(
         self, session: str, about: Hashable, said: Any, until: Remember, bound_to: Hashable = None
@@ -46,12 +46,12 @@ class Remembered:
         if until == "turn" and not self._is_in_turn(session):
             return False
         self._words.pop((session, about), None)
-        self._words[session, about] = Word(said, bound_to, until)
+        self._words[session, about] = Kept(said, bound_to, until)
         if len(self._words) > _MOST:
             del self._words[next(iter(self._words))]
         return True
 
-    def find(self, session: str, about: Hashable, bound_to: Hashable = None) -> Word | None:
+    def find(self, session: str, about: Hashable, bound_to: Hashable = None) -> Kept | None:
         """What was said about it, if it is still bound to the same."""
         word = self._words.get((session, about))
         return word if word is not None and word.bound_to == bound_to else None
@@ -68,5 +68,5 @@ class Remembered:
         """The session is closed: so are its words."""
         self._keep_if(lambda key, word: key[0] != session)
 
-    def _keep_if(self, holds: Callable[[tuple[str, Hashable], Word], bool]) -> None:
+    def _keep_if(self, holds: Callable[[tuple[str, Hashable], Kept], bool]) -> None:
         self._words = {key: word for key, word in self._words.items() if holds(key, word)}

@@ -20,7 +20,7 @@ import stat as st
 from collections.abc import Sequence
 from pathlib import Path
 
-from haftd.host.record import Reading, Record, end_line, head_line, kin_line, read, start_line
+from haftd.host.record import Record, Records, end_line, head_line, kin_line, read, start_line
 
 __all__ = ["Journal", "read_records"]
 
@@ -86,7 +86,7 @@ class Journal:
         try:
             reading = read(fd)
         except (OSError, MemoryError) as error:
-            reading = Reading(problems=[f"it cannot be read: {error}"])
+            reading = Records(problems=[f"it cannot be read: {error}"])
         journal._live, journal._torn = reading.live, reading.torn
         if reading.problems:
             journal._torn = facts.st_size > 0

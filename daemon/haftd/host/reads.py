@@ -36,7 +36,7 @@ from haftd.host.identity import Stat, read_stat
 from haftd.host.peers import is_readable, writes_to
 from haftd.host.waits import Blocked, Sought, blocked, still
 
-__all__ = ["Kind", "Reading", "reading", "reading_pipe"]
+__all__ = ["Kind", "ReadState", "reading", "reading_pipe"]
 
 Kind = Literal["line", "key", "secret"]
 
@@ -50,7 +50,7 @@ _MOST_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadState:
     """Whether input is awaited, as of one moment."""
 
     state: Literal["reads", "busy", "unknown"]
@@ -103,7 +103,7 @@ class _Look:
     """Something that does not wait for input sleeps by the clock."""
 
 
-def reading(master: int, slave: str, pids: Iterable[int]) -> Reading:
+def reading(master: int, slave: str, pids: Iterable[int]) -> ReadState:
     """Tell whether a program in the foreground of the terminal waits for what is typed.
 
     `pids`: where to look, together with all that descends from them; the leader of the session
@@ -116,7 +116,7 @@ def reading(master: int, slave: str, pids: Iterable[int]) -> Reading:
     )
 
 
-def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> Reading:
+def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadState:
     group = terminal.foreground()
     for _ in range(3):
         if group is None:
@@ -126,10 +126,10 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> Readin
         if now == group:
             return told
         group = now
-    return Reading("unknown")
+    return ReadState("unknown")
 
 
-def reading_pipe(pids: Sequence[int], pipe_inode: int) -> Reading:
+def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     """Tell whether one of these, or of what descends from them, waits at the end of that pipe.
 
     Who waits there has read all that was written. Anything still queued is the caller's to know.
@@ -147,23 +147,23 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> Reading:
     if found:
         return _reads(look, found, "line")
     if look.unsure or not look.members:
-        return Reading("unknown", "line", pids=tuple(sorted(look.unsure)))
-    return Reading("busy", None, True, tuple(look.members))
+        return ReadState("unknown", "line", pids=tuple(sorted(look.unsure)))
+    return ReadState("busy", None, True, tuple(look.members))
 
 
-def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> Reading:
+def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
     try:
         fd = terminal.open()
     except OSError:  # it is exclusive, or there is no descriptor to be had
         kind = None if terminal.master is None else _kind(terminal.master)[0]
-        return Reading("unknown", kind)
+        return ReadState("unknown", kind)
     try:
-        return Reading("busy", None, True) if _unread(fd) else _at(fd, pids, group, depth)
+        return ReadState("busy", None, True) if _unread(fd) else _at(fd, pids, group, depth)
     finally:
         os.close(fd)
 
 
-def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> Reading:
+def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     """Tell it of the terminal that `fd` is open to."""
     ours = os.fstat(fd)
 
@@ -181,9 +181,9 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> Reading:
     if found:
         return _reads(look, found, kind, patience_ms) if within is None else within
     if look.unsure or (not look.members and not _is_empty(group)):
-        return Reading("unknown", kind, pids=tuple(sorted(look.unsure)))
+        return ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
     doubtful = kind == "key" and (look.timed or bool(look.outward))
-    return Reading("busy", None, not doubtful, tuple(look.members))
+    return ReadState("busy", None, not doubtful, tuple(look.members))
 
 
 def _carried(look: _Look) -> int | None:
@@ -199,7 +199,7 @@ def _carried(look: _Look) -> int | None:
     return min(carried)
 
 
-def _inside(number: int, look: _Look, depth: int) -> Reading | None:
+def _inside(number: int, look: _Look, depth: int) -> ReadState | None:
     """Tell it of the terminal that is carried; None where that cannot be told."""
     below = [child for pid in look.members for child in children(pid)]
     terminal = _Terminal(
@@ -215,7 +215,7 @@ def _inside(number: int, look: _Look, depth: int) -> Reading | None:
     for wait in look.waits:
         for _, fd in wait.seen.terminals:
             if (readable := is_readable(wait.pid, fd)) is not False:
-                return None if readable is None else Reading("busy", None, True)
+                return None if readable is None else ReadState("busy", None, True)
     return told
 
 
@@ -240,7 +240,9 @@ def _as_told(device: int) -> int:
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
 
-def _reads(look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None = None) -> Reading:
+def _reads(
+    look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None = None
+) -> ReadState:
     """Put together what several waits come to. `patience_ms` is that of a read."""
     who = {wait.pid for wait in found}
     fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
@@ -251,7 +253,7 @@ def _reads(look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None 
     relays = who <= look.outward | fed | carriers
     loops = all(wait.seen.loops for wait in found)
     at_work = not who.isdisjoint(look.at_work) or _has_started(who, look)
-    return Reading("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
+    return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
 
 
 def _has_started(who: set[int], look: _Look) -> bool:

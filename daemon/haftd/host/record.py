@@ -21,8 +21,8 @@ from haftd.host.identity import Identity
 
 __all__ = [
     "VERSION",
-    "Reading",
     "Record",
+    "Records",
     "end_line",
     "head_line",
     "kin_line",
@@ -141,7 +141,7 @@ def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | Non
 
 
 @dataclass(slots=True)
-class Reading:
+class Records:
     """What is known after the lines read so far."""
 
     live: dict[str, Record] = field(default_factory=dict)
@@ -186,9 +186,9 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
         yield os.pread(fd, _MOST_READ, size - _MOST_READ)
 
 
-def read(fd: int) -> Reading:
+def read(fd: int) -> Records:
     """Read an open file, at most `2 * _MOST_READ` bytes of it."""
-    reading = Reading()
+    reading = Records()
     size = os.fstat(fd).st_size
     right = 0
     piece = b""

@@ -26,7 +26,7 @@ from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
 
 from .base import Call, Ended, LeftOver, Port, StartFailed
 from .bounds import Bounds
-from .reading import Reading
+from .interpreter import Interpreter
 
 __all__ = ["Child", "Output"]
 
@@ -193,7 +193,7 @@ class Child:
     async def run(
         self,
         outputs: Sequence[Output],
-        reading: Reading,
+        interpreter: Interpreter,
         tasks: Sequence[Callable[[], Awaitable[None]]] = (),
         at_end: Callable[[], None] = lambda: None,
     ) -> None:
@@ -207,7 +207,7 @@ class Child:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._move, tasks)
                 try:
-                    await self._see_through(reading, at_end)
+                    await self._see_through(interpreter, at_end)
                 finally:
                     self._io.cancel()
         except trio.Cancelled:
@@ -241,7 +241,7 @@ class Child:
         if all(one.at_end for one in self._outputs):
             self._flowed.set()
 
-    async def _see_through(self, reading: Reading, at_end: Callable[[], None]) -> None:
+    async def _see_through(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         began = trio.current_time()
         if self._bounds.wall_left is not None:
             self._life.deadline = began + self._bounds.wall_left
@@ -250,7 +250,7 @@ class Child:
                 await self._exit_within_bounds()
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
-                await self._stop(reading, at_end)
+                await self._stop(interpreter, at_end)
             raise
         self._bounds.spent(trio.current_time() - began)
         exit = self.launched.exit
@@ -258,9 +258,9 @@ class Child:
             if not self._dismissed:
                 self._passed = self._passed or "wall_s"
             with trio.CancelScope(shield=True):
-                await self._stop(reading, at_end)
+                await self._stop(interpreter, at_end)
             return
-        self._settle(exit, reading, at_end)
+        self._settle(exit, interpreter, at_end)
         await self._linger()
 
     async def _exit_within_bounds(self) -> None:
@@ -282,11 +282,11 @@ class Child:
                 return
             pause = min(pause * 2, longest)
 
-    def _settle(self, exit: Exit, reading: Reading, at_end: Callable[[], None]) -> None:
+    def _settle(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         """It has ended by itself: read what is there, then say so."""
         self._drain()
         at_end()
-        said = reading.finish(exit)
+        said = interpreter.finish(exit)
         if said is None:
             return
         self._reported = True
@@ -339,12 +339,12 @@ class Child:
             self._complete = True
             self._port.completed()
 
-    async def _stop(self, reading: Reading, at_end: Callable[[], None]) -> None:
+    async def _stop(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         """End it and all of it; then say so."""
         grace_s = self._port.grace_s
         heeds_term = not _keeps_term(self.launched.pid)
         natural = self.launched.exiting()
-        if grace_s > 0 and not natural and reading.part():
+        if grace_s > 0 and not natural and interpreter.part():
             heeds_term = False
             with trio.move_on_after(grace_s / 2):
                 await self.launched.wait_exit()
@@ -357,7 +357,7 @@ class Child:
         natural = natural or self._dismissed or (heeds_term and exit.code is not None)
         self._drain()
         at_end()
-        said = reading.give_up()
+        said = interpreter.give_up()
         complete, self._complete = self._complete, True
         self._reported = True
         limit = self._passed

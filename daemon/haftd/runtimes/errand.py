@@ -17,8 +17,8 @@ import trio
 from .base import Call, Ended, Grip, InputRefused, StartFailed
 from .bounds import Bounds
 from .child import Child, Output
+from .interpreter import Plain
 from .pipes import PipeGrip
-from .reading import Plain
 
 __all__ = ["MOST_SAID", "Failed", "run_errand"]
 

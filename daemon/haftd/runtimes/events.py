@@ -27,8 +27,8 @@ from haftd.host.launch import Exit
 
 from .base import Call, Input, InputRefused, Port, ToolFailed, Wanted
 from .child import Child, Output
+from .interpreter import Said
 from .pipes import PipeGrip
-from .reading import Said
 
 __all__ = ["Live"]
 
@@ -153,19 +153,19 @@ class Live:
         self._child.dismiss()
 
     def finish(self, exit: Exit) -> Said:
-        """See `reading.Reading`."""
+        """See `interpreter.Interpreter`."""
         if self._line:
             self._read(bytes(self._line), b"")
             self._line.clear()
         return self._said or Said()
 
     def give_up(self) -> Said:
-        """See `reading.Reading`."""
+        """See `interpreter.Interpreter`."""
         if self._line:
             self._child.emit(bytes(self._line))
             self._line.clear()
         return self._said or Said()
 
     def part(self) -> bool:
-        """See `reading.Reading`."""
+        """See `interpreter.Interpreter`."""
         return self._tell("cancel", {})

@@ -34,8 +34,8 @@ from haftd.host.launch import Exit
 from .base import Call, Ended, Port, StartFailed, ToolFailed
 from .bounds import Bounds
 from .child import Child, Output
+from .interpreter import Said
 from .pipes import PipeGrip
-from .reading import Said
 
 __all__ = ["OneShot"]
 

@@ -13,9 +13,9 @@ from .base import Call, Port
 from .bounds import Bounds
 from .child import Child, Output
 from .events import Live
+from .interpreter import Plain
 from .oneshot import OneShot
 from .pipes import PipeGrip
-from .reading import Plain
 
 __all__ = ["ProcessRuntime"]
 

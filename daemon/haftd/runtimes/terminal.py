@@ -24,7 +24,7 @@ from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
 from .bounds import Bounds
 from .child import Child, Output
 from .grip import ChildGrip
-from .reading import Plain
+from .interpreter import Plain
 from .transcript import Transcript
 from .typist import Typist
 from .wanting import wanted

@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from haftd.host.reads import Reading
+from haftd.host.reads import ReadState
 
 from .base import Wanted
 
@@ -23,7 +23,7 @@ __all__ = ["wanted"]
 _PATIENT_MS = 1500
 
 
-def wanted(told: Reading) -> Wanted:
+def wanted(told: ReadState) -> Wanted:
     """Translate it."""
     if told.state != "reads":
         certain = told.state == "busy" and told.certain

@@ -25,7 +25,7 @@ from .arguments import check, problems
 from .definition import Action, Tool
 from .fitting import fit
 
-__all__ = ["Call", "read_call"]
+__all__ = ["HandleCall", "read_call"]
 
 _ID = re.compile(ID_FORM)
 _WORDS: dict[Action, dict[str, Any]] = {
@@ -47,7 +47,7 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HandleCall:
     """One call of a stateful tool. `args` are the tool's own, checked, for spawn; `reading` holds
     those of `wait`, `pattern`, `timeout_ms` and `view` that were given; `input` is set for apply."""
 
@@ -58,7 +58,7 @@ class Call:
     input: Any = field(default=None, repr=False)
 
 
-def read_call(tool: Tool, arguments: Mapping[str, Any]) -> Call:
+def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     """Read the arguments of a call that has an `action`; raises `RpcError` (action_not_supported,
     invalid_arguments)."""
     action = arguments.get("action")
@@ -71,7 +71,7 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> Call:
         own, more = _spawn(tool, given)
         if found or more:
             raise invalid_arguments(tool.name, [*found, *more])
-        return Call(action, arguments["id"], args=own)
+        return HandleCall(action, arguments["id"], args=own)
     given = _without_nulls(given, "input" if action == "apply" else None)
     if "input" in given:
         said = _form_of(given["input"])
@@ -81,7 +81,7 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> Call:
     if found:
         raise invalid_arguments(tool.name, found)
     said = given.pop("input", None)
-    return Call(action, arguments["id"], reading=given, input=said)
+    return HandleCall(action, arguments["id"], reading=given, input=said)
 
 
 def _form_of(said: Any) -> Any:

@@ -26,7 +26,7 @@ from .offer import Offer
 from .roots import Folder, Found, Refused
 from .trust import TrustedFile
 
-__all__ = ["Own", "Reading", "Rooted", "own_of", "state_of", "understand"]
+__all__ = ["Own", "Rooted", "Understood", "own_of", "state_of", "understand"]
 
 _MOST_DOTS = 64
 _MOST_TOOLS = 128
@@ -51,7 +51,7 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Understood:
     """What a file says. `said` is every definition of it as it is written, over the file's `'*'`."""
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class Reading:
     problems: tuple[Problem, ...] = ()
 
 
-def understand(found: Found, own: Own) -> Reading:
+def understand(found: Found, own: Own) -> Understood:
     """Read a file's definitions. It may take as long as a file of that size can be made to take."""
     try:
         document = _document(found)
     except Unreadable as wrong:
-        return Reading(problems=(problem(found.path, "", wrong.message, wrong.line),))
+        return Understood(problems=(problem(found.path, "", wrong.message, wrong.line),))
     problems: list[Problem] = []
     layers = list(layers_of(document, problems))
     tools = tools_of((*own.shared, *layers), problems)
@@ -73,7 +73,7 @@ def understand(found: Found, own: Own) -> Reading:
         forms = {layer.form for layer in layers if layer.name == name}
         under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
         said[name] = merged((*under, *(layer for layer in layers if layer.name == name)))
-    return Reading(
+    return Understood(
         {name: _policed(tool, own.shared) for name, tool in tools.items()}, said, tuple(problems)
     )
 
@@ -109,7 +109,7 @@ def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:
     return tool
 
 
-def own_of(reading: Reading, own: Own) -> tuple[dict[str, Tool], list[Problem]]:
+def own_of(reading: Understood, own: Own) -> tuple[dict[str, Tool], list[Problem]]:
     """Those tools of a reading whose names are free; the others are named."""
     tools: dict[str, Tool] = {}
     problems: list[Problem] = []

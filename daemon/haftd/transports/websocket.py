@@ -228,12 +228,12 @@ def open_websocket_listener(host: str, port: int) -> socket.socket:
 
 
 async def serve_websocket(
-    listener: socket.socket, connections: trio.Nursery, rim: Rim, gate: Gatekeeper
+    listener: socket.socket, connections: trio.Nursery, rim: Rim, keeper: Gatekeeper
 ) -> None:
     """Accept from `listener`, which stays the caller's, until cancelled.
 
     Connections run in `connections`, a nursery that outlives this call."""
-    gate.bound(*listener.getsockname()[:2])
+    keeper.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rim)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
     while True:
@@ -244,13 +244,13 @@ async def serve_websocket(
             rim.connections.refuse("handshakes", rim.log)
         scope = trio.CancelScope(deadline=trio.current_time() + rim.pace.handshake)
         pending[scope] = None
-        connections.start_soon(_serve_peer, sock, rim, gate, scope, pending)
+        connections.start_soon(_serve_peer, sock, rim, keeper, scope, pending)
 
 
 async def _serve_peer(
     sock: socket.socket,
     rim: Rim,
-    gate: Gatekeeper,
+    keeper: Gatekeeper,
     scope: trio.CancelScope,
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
@@ -270,7 +270,7 @@ async def _serve_peer(
                     nursery, stream, _QUEUE, rim.limits.max_message, _CHUNK
                 )
                 answered = True
-                verdict = _judge(request, rim, gate)
+                verdict = _judge(request, rim, keeper)
                 if isinstance(verdict, Refusal):
                     await trio.sleep(verdict.delay)
                     await request.reject(
@@ -303,10 +303,10 @@ async def _keep_alive(wire: WebSocketWire, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _judge(request: WebSocketRequest, rim: Rim, gate: Gatekeeper) -> Refusal | str | None:
+def _judge(request: WebSocketRequest, rim: Rim, keeper: Gatekeeper) -> Refusal | str | None:
     # The library gives all headers but this one.
     host = request._event.host
-    verdict = gate.judge(host, request.headers, request.proposed_subprotocols)
+    verdict = keeper.judge(host, request.headers, request.proposed_subprotocols)
     if isinstance(verdict, Refusal):
         rim.connections.refuse(verdict.kind, rim.log)
     elif len(rim.connections) >= rim.limits.max_connections:

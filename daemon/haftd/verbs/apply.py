@@ -36,7 +36,7 @@ _BESIDE = ("signal", "resize")
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Giving:
     """One apply: everything about it that is found out before it does anything."""
 
     daemon: Daemon
@@ -126,7 +126,7 @@ def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) 
     if not isinstance(params.question, UnsetType) and params.question != asked:
         raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
-    call = _Call(daemon, caller, params, handle, use, reading, trio.current_time())
+    call = _Giving(daemon, caller, params, handle, use, reading, trio.current_time())
     if handle.state is State.WAITING and not is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)
@@ -140,7 +140,7 @@ def is_beside(form: object) -> bool:
     return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
 
 
-def _answer_question(call: _Call) -> object:
+def _answer_question(call: _Giving) -> object:
     question = call.handle.question
     if question is None:
         raise AssertionError("a waiting handle has its question")
@@ -155,7 +155,7 @@ def _answer_question(call: _Call) -> object:
     return call.read(since)
 
 
-def _give(call: _Call, form: InputForm) -> object:
+def _give(call: _Giving, form: InputForm) -> object:
     use, handle = call.use, call.handle
     since = handle.spool.end
     hidden = use.hides_input()
@@ -179,7 +179,7 @@ def _give(call: _Call, form: InputForm) -> object:
     return Later(when_written)
 
 
-def _give_when_it_runs(call: _Call, form: InputForm) -> Later:
+def _give_when_it_runs(call: _Giving, form: InputForm) -> Later:
     """Keep the order of arrival although the tool does not run yet."""
     given: list[object] = []
     ready = trio.Event()

@@ -30,7 +30,7 @@ from haftd.core.sealed import Shown, Word
 from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.reviewing import Reviewer
-from haftd.starting import Gate
+from haftd.starting import Approver
 from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
 from haftd.use import Skipped
@@ -38,7 +38,7 @@ from haftd.use import Skipped
 from .base import Later, settled
 from .rendering import renderer
 
-__all__ = ["WITHHELD", "approved", "gate_of", "reviewer_of", "what_runs"]
+__all__ = ["WITHHELD", "approved", "approver_of", "reviewer_of", "what_runs"]
 
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
@@ -51,7 +51,9 @@ _MOST_OF_A_RESULT = 32_768
 _FIXED = ("id", "session", "root")
 
 
-def gate_of(daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool) -> Gate | None:
+def approver_of(
+    daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool
+) -> Approver | None:
     """What a start has to pass; None where it has to pass nothing."""
     action: PolicedAction = "call" if one_shot else "spawn"
     tool = ready.tool
@@ -67,7 +69,7 @@ def gate_of(daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool) 
         invocation = replace(prepared.invocation, stdin=ready.invocation.stdin)
         return replace(prepared, invocation=invocation)
 
-    async def gate(handle: Handle) -> Prepared:
+    async def approver(handle: Handle) -> Prepared:
         if mode == "skip":
             raise Skipped(_not_run(tool.name, "its definition says so"))
         request = Request(
@@ -93,7 +95,7 @@ def gate_of(daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool) 
             raise Skipped(_not_run(tool.name, verdict.reason), verdict.by)
         return ready if verdict.edited is None else verdict.edited
 
-    return gate
+    return approver
 
 
 def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:

@@ -21,7 +21,7 @@ from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
 from haftd.use import Use
 
-from .approved import gate_of, reviewer_of, what_runs
+from .approved import approver_of, reviewer_of, what_runs
 from .base import Later, settled
 from .reading import answer, look, plan
 
@@ -75,9 +75,9 @@ def start(
         # What the daemon's own tools ask is another question each time, under the same id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
-    gate = gate_of(daemon, caller, ready, one_shot=one_shot)
+    approver = approver_of(daemon, caller, ready, one_shot=one_shot)
     reviewer = reviewer_of(daemon, caller, ready.tool)
-    handle, use, is_new = daemon.starter.start(ready, origin, gate, reviewer)
+    handle, use, is_new = daemon.starter.start(ready, origin, approver, reviewer)
 
     def record() -> None:
         if use is not None and use.grip is not None:

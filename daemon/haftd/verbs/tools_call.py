@@ -41,7 +41,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.tools.arguments import check_against
-from haftd.tools.calling import Call, read_call
+from haftd.tools.calling import HandleCall, read_call
 from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.listing import AWAIT
 
@@ -116,7 +116,7 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
 
 
 def _serve(
-    daemon: Daemon, caller: Caller, tool: Tool, params: ToolsCallParams, call: Call
+    daemon: Daemon, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
 ) -> object:
     """The verb of a call on a handle."""
     if call.action == "spawn":
@@ -162,7 +162,7 @@ def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
     return daemon.catalogue.known(params.tool, root)
 
 
-def _spawn_of(params: ToolsCallParams, call: Call) -> SpawnParams:
+def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
     return SpawnParams(
         tool=params.tool,
         id=call.id,

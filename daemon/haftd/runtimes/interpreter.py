@@ -1,6 +1,6 @@
 """How what a process says is understood: the seam between a child and what it speaks.
 
-Rules: a reading decides at once. It hears of the end when everything that was said is in, and says
+Rules: an interpreter decides at once. It hears of the end when everything that was said is in, and says
 what the tool's own result is; output goes through the child, never around it.
 """
 
@@ -13,7 +13,7 @@ from haftd.host.launch import Exit
 
 from .base import ToolFailed
 
-__all__ = ["Plain", "Reading", "Said"]
+__all__ = ["Interpreter", "Plain", "Said"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Said:
     failure: ToolFailed | None = None
 
 
-class Reading(Protocol):
+class Interpreter(Protocol):
     """How what a process says is understood."""
 
     def finish(self, exit: Exit) -> Said | None:
