@@ -61,7 +61,7 @@ class Bench:
         self.desk = desk
         self.gone: list[Handle] = []
         self.supervisor = Supervisor(
-            nursery, grace_s=0, withdraw=self.gone.append, settled=lambda *_: None
+            nursery, grace_s=0, withdraw=self.gone.append, clear_up=lambda *_: None
         )
         self.handle = Handle(
             id="h", tool="t", session="s", generation=1, spool=spool(), now=trio.current_time()

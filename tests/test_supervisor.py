@@ -43,7 +43,7 @@ def handle(name: str) -> Handle:
 
 
 def supervisor(nursery: trio.Nursery) -> Supervisor:
-    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, settled=lambda *_: None)
+    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
 
 
 async def most_in_a_row(count: Callable[[], int], until: int) -> int:

@@ -156,15 +156,15 @@ def assemble(
     )
     desk = Desk(_backends(parts, links, sessions, calls), answered, remembered)
 
-    def settled(call: Call, confirmed: bool) -> None:
-        calls.settled(call, confirmed)
+    def clear_up(call: Call, confirmed: bool) -> None:
+        calls.clear_up(call, confirmed)
         stir()
 
     supervisor = Supervisor(
         handles,
         grace_s=own.abort_grace_ms / 1000,
         withdraw=registry.withdraw,
-        settled=settled,
+        clear_up=clear_up,
     )
     errands = Errands(calls)
     describing = Describing(errands, catalogue.descriptions, handles)
@@ -237,7 +237,7 @@ def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> l
         if own is None:
             raise AssertionError("the settings leave the backend out where it has no command")
         limits = {"wall_s": own.timeout_s}
-        return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.settled)
+        return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
 
     def model() -> Backend:
         # It brings an HTTP client along: only who asks a model pays for that.

@@ -144,7 +144,7 @@ class Calls:
         env_of = partial(self._env, resolved, client)
         return self._of_program(tool.name, resolved.argv, resolved.cwd, env_of, limits, "null")
 
-    def settled(self, call: Call, confirmed: bool) -> None:
+    def clear_up(self, call: Call, confirmed: bool) -> None:
         """Unmake what was made for a call, now that nothing of it is left; what could not be ended
         stays recorded, for the next start. What cannot be unmade costs the next start a look."""
         self._unmake(call.mark, call.cgroup if confirmed else None)

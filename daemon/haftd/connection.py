@@ -143,7 +143,7 @@ class Connection:
         self._deferred: list[Deferred] = []
         self._long = min(_LONG, rim.limits.max_values)  # No shorter one has too many values.
         self._scopes: dict[object, list[trio.CancelScope]] = {}
-        self._settled = trio.lowlevel.ParkingLot()
+        self._answered = trio.lowlevel.ParkingLot()
 
     def finish(self) -> None:
         """Read no more; deliver what is under way, then close."""
@@ -268,7 +268,7 @@ class Connection:
                 await self._send(reply)
         finally:
             self._in_flight -= 1
-            self._settled.unpark_all()
+            self._answered.unpark_all()
 
     def _start(self, waiting: Waiting, batch: Batched | None) -> None:
         scope = trio.CancelScope()
@@ -289,8 +289,8 @@ class Connection:
                 self._forget(waiting.key, scope)
             reply: bytes | None = None
             if batch is not None:
-                batch.settle(waiting, answer)
-                if batch.settled:
+                batch.put(waiting, answer)
+                if batch.is_whole:
                     reply = await _in_turns(dispatcher.join(batch.slots))
             elif answer is not None:
                 reply = dispatcher.encode(answer)
@@ -298,7 +298,7 @@ class Connection:
                 await self._send(reply)
         finally:
             self._in_flight -= 1
-            self._settled.unpark_all()
+            self._answered.unpark_all()
 
     async def _send(self, reply: bytes) -> None:
         """Send a reply that had to wait."""
@@ -330,7 +330,7 @@ class Connection:
         async with trio.open_nursery() as watched:
             watched.start_soon(self._watch)
             while self._in_flight:
-                await self._settled.park()
+                await self._answered.park()
             await self._outbox.empty()
             watched.cancel_scope.cancel()
 

@@ -72,4 +72,4 @@ class Errands:
                 return Failed("start", error.message)
             except OSError as error:
                 return Failed("start", f"Its call cannot be written down: {error.strerror}.")
-            return await run_errand(call, self.calls.settled)
+            return await run_errand(call, self.calls.clear_up)

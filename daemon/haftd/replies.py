@@ -80,11 +80,11 @@ class Batched:
         self._left = sum(isinstance(slot, Waiting) for slot in self.slots)
 
     @property
-    def settled(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether none of its members waits."""
         return not self._left
 
-    def settle(self, waiting: Waiting, reply: Reply | None) -> None:
+    def put(self, waiting: Waiting, reply: Reply | None) -> None:
         """Put one reply in its place."""
         self.slots[self.slots.index(waiting)] = reply
         self._left -= 1

@@ -41,7 +41,7 @@ log = structlog.get_logger("haftd.supervisor")
 
 
 class Supervisor:
-    """Holds the task of every handle. `settled` is called when nothing of a use is left, with
+    """Holds the task of every handle. `clear_up` is called when nothing of a use is left, with
     whether all of it was confirmed gone."""
 
     def __init__(
@@ -50,12 +50,12 @@ class Supervisor:
         *,
         grace_s: float,
         withdraw: Callable[[Handle], None],
-        settled: Callable[[Call, bool], None],
+        clear_up: Callable[[Call, bool], None],
     ) -> None:
         self._nursery = nursery
         self._grace_s = grace_s
         self._withdraw = withdraw
-        self._settled = settled
+        self._clear_up = clear_up
         self._uses: dict[Handle, Use] = {}
         self._marks: dict[str, Use] = {}
         self._turns = trio.Semaphore(_IN_A_ROW)
@@ -182,7 +182,7 @@ class Supervisor:
             if handle.terminal:
                 handle.last_screen = use.screen()
                 handle.last_paint = use.paint() or b""
-            self._settled(call, not handle.unconfirmed)
+            self._clear_up(call, not handle.unconfirmed)
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:

@@ -95,7 +95,7 @@ def test_a_disk_that_fails_costs_old_output_only_and_is_counted(
             assert spool.end - spool.start >= min(at, 3000)
         if device.calls in failing:
             assert spool.faults > 0
-        spool.settle()
+        spool.finish()
         check(spool, whole)
     spool.close()
 
@@ -188,7 +188,7 @@ def test_settling_never_costs_a_byte(disk: int, total: int) -> None:
     for at in range(0, len(whole), 1000):
         spool.append(whole[at : at + 1000])
     before = spool.start
-    spool.settle()
+    spool.finish()
     assert spool.start == before
     check(spool, whole)
 
@@ -197,8 +197,8 @@ def test_settling_frees_the_memory_of_a_long_output_and_leaves_a_short_one() -> 
     long, short = make(disk=1 << 26), make(disk=1 << 26, open_file=open_nothing)
     long.append(stream(900_000))
     short.append(stream(60_000))
-    long.settle()
-    short.settle()
+    long.finish()
+    short.finish()
     assert long.on_disk == 900_000 and short.on_disk == 0
     check(long, stream(900_000))
 
@@ -272,7 +272,7 @@ def test_a_spool_that_shrinks_keeps_its_ends_without_a_file(
     for size in sizes:
         spool.append(whole[spool.end : spool.end + size])
     if settled:
-        spool.settle()
+        spool.finish()
     was_open, start, end = spool.is_open, spool.start, spool.end
     spool.shrink()
     assert not spool.is_open

@@ -303,7 +303,7 @@ class Handle:
         self.unconfirmed = unconfirmed
         self.stopped_at = self.last_activity = now
         if complete:
-            self.spool.settle()
+            self.spool.finish()
         if self.on_stop is not None:
             self.on_stop(self)
         if self.on_news is not None:
@@ -330,7 +330,7 @@ class Handle:
             return
         self.output_complete = True
         self.last_activity = now
-        self.spool.settle()
+        self.spool.finish()
         self.wake()
 
     def touch(self, now: float) -> None:

@@ -82,7 +82,7 @@ class Sealed:
     def hand_out(self) -> Spool:
         """What it printed; nothing more is taken, and it is the caller's to close."""
         self._is_open = False
-        self.spool.settle()
+        self.spool.finish()
         return self.spool
 
     def drop(self) -> None:

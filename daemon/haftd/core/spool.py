@@ -35,7 +35,7 @@ _GRAIN = 1_048_576
 """Disk is taken from the budget in pieces of this size."""
 
 _IDLE = 65_536
-"""How much of a settled spool may stay in memory."""
+"""How much of a finished spool may stay in memory."""
 
 
 class Budget:
@@ -165,7 +165,7 @@ class Spool:
             old + self._from_memory(self._memory_start, stop) if stop > self._memory_start else old
         )
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """No more is expected: move memory to the file where that costs no byte and frees some."""
         if self.end - self._memory_start <= _IDLE or self.end - self._disk_start > self._capacity:
             return
@@ -205,7 +205,7 @@ class Spool:
         return granted
 
     def shrink(self) -> None:
-        """Go on without a file, as a settled spool may: of more than stays in memory then, the
+        """Go on without a file, as a finished spool may: of more than stays in memory then, the
         beginning and the newest part are kept."""
         if self._fd < 0:
             return

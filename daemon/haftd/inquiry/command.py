@@ -28,15 +28,15 @@ log = structlog.get_logger("haftd.inquiry")
 
 
 class CommandBackend(Backend):
-    """The backend `command`. `begin` makes the call of one run, `settled` is called when nothing of
+    """The backend `command`. `begin` makes the call of one run, `clear_up` is called when nothing of
     that is left, with whether all of it was confirmed gone."""
 
     name = "command"
     takes_secrets = True
 
-    def __init__(self, begin: Callable[[], Call], settled: Callable[[Call, bool], None]) -> None:
+    def __init__(self, begin: Callable[[], Call], clear_up: Callable[[Call, bool], None]) -> None:
         self._begin = begin
-        self._settled = settled
+        self._clear_up = clear_up
         self._turns = trio.Semaphore(_MOST_AT_ONCE)
 
     async def ask(self, way: Way) -> Outcome:
@@ -60,7 +60,7 @@ class CommandBackend(Backend):
 
     async def _run(self, question: bytes) -> bytes | str:
         """What one run printed, or why that does not count."""
-        said = await run_errand(self._begin(), self._settled, question)
+        said = await run_errand(self._begin(), self._clear_up, question)
         if isinstance(said, bytes):
             return said
         if said.kind != "start":

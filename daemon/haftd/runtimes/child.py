@@ -260,7 +260,7 @@ class Child:
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
             return
-        self._settle(exit, interpreter, at_end)
+        self._report(exit, interpreter, at_end)
         await self._linger()
 
     async def _exit_within_bounds(self) -> None:
@@ -282,7 +282,7 @@ class Child:
                 return
             pause = min(pause * 2, longest)
 
-    def _settle(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
+    def _report(self, exit: Exit, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         """It has ended by itself: read what is there, then say so."""
         self._drain()
         at_end()

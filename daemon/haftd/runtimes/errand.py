@@ -70,12 +70,12 @@ class _Port:
 
 
 async def run_errand(
-    call: Call, settled: Callable[[Call, bool], None], given: bytes | None = None
+    call: Call, clear_up: Callable[[Call, bool], None], given: bytes | None = None
 ) -> bytes | Failed:
     """Run the program of `call` to its end; returns its standard output, or why that does not count.
 
     `given` is written to its standard input (`call.stdin` is `pipe` then, `null` without). The output
-    of `call` is not `raw`, so that standard error is apart. `settled` is called when nothing of it is
+    of `call` is not `raw`, so that standard error is apart. `clear_up` is called when nothing of it is
     left, with whether all of it was confirmed gone; also when this is cancelled.
     """
     port = _Port()
@@ -87,7 +87,7 @@ async def run_errand(
     except InputRefused:
         return Failed("input", "is given more than it takes")
     finally:
-        settled(call, port.end is None or not port.end.unconfirmed)
+        clear_up(call, port.end is None or not port.end.unconfirmed)
     end = port.end
     if end is None:
         raise AssertionError("a child that was seen through has ended")

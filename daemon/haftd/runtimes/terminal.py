@@ -46,7 +46,7 @@ class TerminalRuntime:
             try:
                 await child.run(outputs, Plain(), (grip.attend,), grip.close)
             finally:
-                await grip.settle()
+                await grip.finish()
         return None
 
 
@@ -72,7 +72,7 @@ class TerminalGrip(ChildGrip):
         self._transcript = Transcript(call.rows, call.cols)
         self._must_load = trio.Event()
         self._loaded = trio.Event()
-        self._is_settled = False
+        self._is_finished = False
         self._last: ScreenShot | None = None
 
     @property
@@ -94,11 +94,11 @@ class TerminalGrip(ChildGrip):
     def screen(self) -> ScreenShot | None:
         """See `base.Grip`. After the end it is the last one. Blocks only where it is asked for
         before the terminal library is loaded, which begins with the first terminal."""
-        return self._last if self._is_settled else self._screen.snapshot()
+        return self._last if self._is_finished else self._screen.snapshot()
 
     def paint(self) -> bytes | None:
         """See `base.Grip`, and `screen`."""
-        return None if self._is_settled and self._last is None else self._screen.paint()
+        return None if self._is_finished and self._last is None else self._screen.paint()
 
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
@@ -133,7 +133,7 @@ class TerminalGrip(ChildGrip):
         """Take what the program printed."""
         self.child.emit(data)
         if self.child.ended:
-            self._screen.hold(data)  # There is nobody to answer; it is drawn in `settle`.
+            self._screen.hold(data)  # There is nobody to answer; it is drawn in `finish`.
         else:
             self._screen.feed(data)
         self._typist.stirred()
@@ -166,7 +166,7 @@ class TerminalGrip(ChildGrip):
         """The process has ended: nothing is typed or shown any more."""
         self._typist.close()
 
-    async def settle(self) -> None:
+    async def finish(self) -> None:
         """Nothing will be printed any more: keep the last screen. What ended before the library
         was loaded waits for that, once in a daemon's life."""
         with trio.CancelScope(shield=True):
@@ -175,7 +175,7 @@ class TerminalGrip(ChildGrip):
             while await pacing.in_line(self._screen.draw):
                 pass
         self._last = self._screen.close()
-        self._is_settled = True
+        self._is_finished = True
 
     def _reply(self, data: bytes) -> None:
         if not self.child.ended:

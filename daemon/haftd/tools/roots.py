@@ -37,7 +37,7 @@ MOST = 64
 
 _MOST_BYTES = 1024 * 1024
 _MOST_ENTRIES = 4096
-_SETTLED_NS = 50_000_000
+_STILL_NS = 50_000_000
 """A file that was changed less than this ago may change again without its times showing it."""
 
 
@@ -113,7 +113,7 @@ class Folder:
         if sum(len(one.data) for one in read if isinstance(one, Found)) > _MOST_BYTES:
             read = (Refused("", self._folder, f"its files are larger than {_MOST_BYTES} bytes"),)
         newest = max((max(s.st_mtime_ns, s.st_ctime_ns) for _, s in entries if s), default=0)
-        return self._keep(read, seen if now - newest > _SETTLED_NS else None)
+        return self._keep(read, seen if now - newest > _STILL_NS else None)
 
     def _keep(self, read: tuple[Found | Refused, ...], seen: object) -> tuple[Found | Refused, ...]:
         self._seen = seen

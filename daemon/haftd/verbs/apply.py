@@ -25,7 +25,7 @@ from haftd.runtimes.base import Input
 from haftd.use import Use
 
 from .approved import approved
-from .base import Later, settled
+from .base import Later, result_of
 from .reading import Reading, answer, look, plain_state, plan
 from .waiting import until
 
@@ -174,7 +174,7 @@ def _give(call: _Giving, form: InputForm) -> object:
             lambda: True if use.written_to >= number or handle.stopped else None,
             deadline=call.deadline,
         )
-        return await settled(call.read(since, text)) if done else call.late()
+        return await result_of(call.read(since, text)) if done else call.late()
 
     return Later(when_written)
 
@@ -205,7 +205,7 @@ def _give_when_it_runs(call: _Giving, form: InputForm) -> Later:
         reply = given[0]
         if isinstance(reply, Exception):
             raise reply
-        return await settled(reply)
+        return await result_of(reply)
 
     return Later(when_it_runs)
 

@@ -35,7 +35,7 @@ from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
 from haftd.use import Skipped
 
-from .base import Later, settled
+from .base import Later, result_of
 from .rendering import renderer
 
 __all__ = ["WITHHELD", "approved", "approver_of", "reviewer_of", "what_runs"]
@@ -198,7 +198,7 @@ def approved(
         if verdict is not None and verdict.decision == "skip":
             return _passed_over(handle, verdict.reason)
         changed = None if verdict is None else verdict.edited
-        return await settled(serve(params if changed is None else changed))
+        return await result_of(serve(params if changed is None else changed))
 
     return Later(later)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from haftd.caller import Caller
 
-__all__ = ["Later", "Verb", "settled"]
+__all__ = ["Later", "Verb", "result_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Later:
     run: Callable[[], Awaitable[object]]
 
 
-async def settled(reply: object) -> object:
+async def result_of(reply: object) -> object:
     """The result of a verb's answer, waited for where it has to be."""
     return await reply.run() if isinstance(reply, Later) else reply
 

@@ -18,7 +18,7 @@ from haftd.caller import Caller
 from haftd.daemon import Daemon
 from haftd.tools.definition import Tool
 
-from .base import Later, Verb, settled
+from .base import Later, Verb, result_of
 
 __all__ = ["NEEDS", "described", "wanted"]
 
@@ -89,7 +89,7 @@ def described(daemon: Daemon, method: str, serve: Verb) -> Verb:
 
         async def later() -> object:
             await ready()
-            return await settled(serve(caller, params))
+            return await result_of(serve(caller, params))
 
         return Later(later)
 

@@ -22,7 +22,7 @@ from haftd.inquiry.base import Origin
 from haftd.use import Use
 
 from .approved import approver_of, reviewer_of, what_runs
-from .base import Later, settled
+from .base import Later, result_of
 from .reading import answer, look, plan
 
 __all__ = ["spawn", "start"]
@@ -52,7 +52,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         use.leave()
         if use.failure is not None:
             raise use.failure
-        return await settled(answer(daemon, params, handle, reading, since=0))
+        return await result_of(answer(daemon, params, handle, reading, since=0))
 
     return Later(started)
 

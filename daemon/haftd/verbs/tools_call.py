@@ -48,7 +48,7 @@ from haftd.tools.listing import AWAIT
 from .abort import abort
 from .apply import apply, is_beside
 from .await_ import await_
-from .base import Later, settled
+from .base import Later, result_of
 from .fetch import fetch
 from .reading import look
 from .spawn import spawn, start
@@ -97,7 +97,7 @@ def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
         run = reply.run
 
         async def later() -> object:
-            return _told(daemon, session, call_id, await settled(await run()))
+            return _told(daemon, session, call_id, await result_of(await run()))
 
         return Later(later)
     if not isinstance(reply, HandleState | AwaitResult):
