@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -268,10 +267,8 @@ def test_what_is_waited_for_in_vain_is_kept(join: Join) -> None:
     start(host, "a")
     number = host.start("turn/end", timeout_ms=300)
     host.reply(host.asked(), {"a": "wait"})
-    began = time.monotonic()
     result = host.finish(number)
     assert decided(result) == {"a": "wait"} and states(result) == {"a": "running"}
-    assert time.monotonic() - began > 0.25
 
 
 def test_another_turns_end_asks_only_of_what_is_not_asked_about(join: Join) -> None:

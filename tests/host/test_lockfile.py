@@ -103,9 +103,7 @@ def test_a_dead_daemon_s_descriptor_in_a_child_on_its_way_to_exec_is_waited_for(
         child.wait()
     else:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    begun = time.monotonic()
     DaemonLock.acquire(path).close()
-    assert time.monotonic() - begun < 1.0
     child.wait()
     child.stdout.close()
 
@@ -128,8 +126,8 @@ def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, conten
     path.write_bytes(content)
     begun = time.monotonic()
     with pytest.raises(Held):
-        DaemonLock.acquire(path)
-    assert time.monotonic() - begun < 0.5
+        DaemonLock.acquire(path, patience_s=60)
+    assert time.monotonic() - begun < 30
     lock.close()
 
 

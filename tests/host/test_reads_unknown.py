@@ -258,3 +258,62 @@ def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
         named = re.findall(r"^\s+(\d+): .*# (\w+)$", table, re.M)
         assert len(named) == len(syscalls.CALLS[machine])
         assert {name: numbers[name] for _, name in named} == {n: int(i) for i, n in named}
+
+
+# -- what changes while it is looked at ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        ([1, 1], Reading("busy", None, True, (1,))),
+        ([1, 2, 2], Reading("busy", None, True, (2,))),
+        ([1, 2, 3, 3], Reading("busy", None, True, (3,))),
+        ([1, 2, 3, 4], Reading("unknown")),
+        ([1, None], Reading("unknown")),
+        ([None], Reading("unknown")),
+    ],
+)
+def test_it_is_told_of_who_is_in_the_foreground_before_and_after_the_look(
+    monkeypatch: pytest.MonkeyPatch, groups: list[int | None], told: Reading
+) -> None:
+    """A shell takes the terminal back, or gives it to the next, at any moment."""
+    monkeypatch.setattr(
+        reads,
+        "_in_foreground",
+        lambda terminal, pids, group, depth: Reading("busy", None, True, (group,)),
+    )
+    fronts = iter(groups)
+    terminal = reads._Terminal(lambda: next(fronts), lambda: -1, None)
+    assert reads._reading(terminal, ()) == told
+    assert list(fronts) == []
+
+
+async def test_of_a_terminal_that_cannot_be_opened_it_is_known_what_a_read_would_get(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program may have it for itself (TIOCEXCL), and there may be no descriptor left."""
+
+    def refuse(master: int, slave: str) -> int:
+        raise OSError
+
+    async with stage("bash", "-c", "read -sp 'password: ' x") as on:
+        await on.until(says="password")
+        monkeypatch.setattr(reads, "_peer", refuse)
+        assert on.look() == Reading("unknown", "secret")
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        (b"-1 0x7ffd 0x7f01\n", "away"),  # on a page fault, or on the way out
+        (b"running\n", "away"),
+        (b"0 0x0\n", "hidden"),
+        (b"", "hidden"),
+    ],
+)
+def test_who_sleeps_in_no_call_waits_for_no_input(
+    monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
+) -> None:
+    monkeypatch.setattr(waits, "_read", lambda path, size=0: line)
+    assert waits.blocked(1, 1, lambda what: True).state == state

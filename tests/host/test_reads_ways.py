@@ -194,20 +194,26 @@ async def test_who_waits_long_for_a_lock_does_nothing() -> None:
             await on.until(partial(_loops, at_work=works))
 
 
-WORKS = ("sleeps", "computes", "has started")
+WORKS = ("sleeps", "computes", "has started", "hears of others")
 
 
 async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
     """libuv leaves a terminal in its epoll that it has stopped to read."""
     lines = (
-        "import os, select, sys, threading, time",
+        "import os, select, socket, sys, threading, time",
+        "ours, theirs = socket.socketpair(); r, w = os.pipe()",
+        "def loop(*fds):",
+        "  e = select.epoll()",
+        "  for fd in fds: e.register(fd, 1)",
+        "  while True: e.poll(0.5)",
         "def compute():",
         "  while True: pass",
         "def start():",
         "  if not os.fork(): time.sleep(99)",
         "lock = threading.Lock(); lock.acquire()",
         "beside = {'sleeps': lambda: time.sleep(99), 'computes': compute, 'has started': start,",
-        "          'locked': lock.acquire, 'none': int}[sys.argv[1]]",
+        "          'locked': lock.acquire, 'hears of others': lambda: loop(ours.fileno()),",
+        "          'keeps house': lambda: loop(os.eventfd(0), r), 'none': int}[sys.argv[1]]",
         "threading.Thread(target=beside, daemon=True).start()",
         "e = select.epoll(); e.register(0, 1)",
         "if sys.argv[2] == 'loop': e.register(os.eventfd(0), 1)",
@@ -224,7 +230,7 @@ async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
                 )
             )
 
-    for beside in (*WORKS, "locked", "none"):
+    for beside in (*WORKS, "locked", "keeps house", "none"):
         await seen(beside, "loop")
     await seen("none", "alone")
 
@@ -284,6 +290,27 @@ async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before
                 await trio.lowlevel.checkpoint()
             on.look()
             assert not now.relays and on.printed == b"line %d\r\n" % turn * 2
+
+
+async def test_who_has_somebody_else_to_hear_of_is_not_only_the_bearer_of_a_terminal() -> None:
+    """What is typed may be for that one: the terminal within says nothing of it."""
+    lines = (
+        "import os, pty, select, socket, sys, tty",
+        "pid, master = pty.fork()",
+        "if pid == 0: os.execvp('cat', ['cat'])",
+        "tty.setraw(0)",
+        "beyond = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); beyond.bind(('127.0.0.1', 0))",
+        "while open(f'/proc/{pid}/stat').read().split()[1:3] != ['(cat)', 'S']: pass",
+        "p = select.poll(); p.register(0, 1); p.register(master, 1)",
+        "if sys.argv[1] == 'too': p.register(beyond, 1)",
+        "p.poll()",
+    )
+    async with stage(*python(*lines), "only") as on:
+        now = await on.until(lambda now: now.state == "reads" and now.kind == "line")
+        assert not now.relays
+    async with stage(*python(*lines), "too") as on:
+        now = await on.until(lambda now: now.state == "reads" and now.kind == "key")
+        assert now.relays
 
 
 async def test_of_several_terminals_within_the_terminal_nothing_is_known() -> None:

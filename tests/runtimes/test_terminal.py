@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import trio
@@ -345,6 +346,25 @@ async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
         number = performance.grip.write(Input("line", "hunter2", secret=True))
         assert performance.port.number == number
         await performance.finish()
+    assert b"LEN 7" in performance.port.output
+
+
+async def test_who_takes_keys_gets_a_secret_when_it_reads_and_not_before(tmp_path: Path) -> None:
+    """Its terminal never echoes: the echo is its own, and on again before what it runs can ask."""
+    go = tmp_path / "go"
+    script = (
+        "import os, tty\n"
+        "tty.setraw(0); os.write(1, b'READY')\n"
+        f"while not os.path.exists({str(go)!r}): pass\n"
+        "print('LEN', len(os.read(0, 100)))\n"
+    )
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.python(script, terminal=True), b"READY")
+        number = performance.grip.write(Input("text", "hunter2", secret=True))
+        assert performance.port.number < number
+        go.touch()
+        await performance.finish()
+        assert performance.port.number == number
     assert b"LEN 7" in performance.port.output
 
 
