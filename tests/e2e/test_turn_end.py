@@ -314,7 +314,7 @@ def test_a_close_withdraws_the_question_and_not_only_what_it_is_about(join: Join
     closed = other.start("session/close")
     assert host.told("$/cancelRequest")["params"] == {"id": asked["id"]}
     assert host.call("fetch", id="a")["state"] == "running"
-    host.call("abort", id="a", grace_ms=0)
+    host.start("apply", id="a", input={"signal": "KILL"}, wait="none", view="tail", max_bytes=0)
     assert decided(host.finish(number)) == {"a": "stopped"}
     other.finish(closed)
 
