@@ -20,10 +20,10 @@ from haftd.use import Use
 
 __all__ = ["Condition", "Reading", "condition_of"]
 
-_STILL_S = 0.00015
+_PRINTED_S = 0.00015
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
 _FEW_PIECES = 8
-_MANY_STILL_S = 0.001
+_MANY_PRINTED_S = 0.001
 """And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
 _LONGEST_PAUSE_S = 0.25
 _STILL_S = 0.3
@@ -158,7 +158,7 @@ class _InputCondition(Condition):
     doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
 
     use: Use | None
-    _pause: float = _STILL_S
+    _pause: float = _PRINTED_S
     _due: float = 0.0
     _activity: float = -1.0
     _pieces: int = 0
@@ -174,11 +174,11 @@ class _InputCondition(Condition):
         now = trio.current_time()
         self._found = None
         if self._activity != self.handle.last_activity:
-            is_dense = self.handle.last_activity - self._activity < _MANY_STILL_S
+            is_dense = self.handle.last_activity - self._activity < _MANY_PRINTED_S
             self._pieces = self._pieces + 1 if is_dense else 0
             self._activity = self.handle.last_activity
             self._evidence = None
-            self._pause = _STILL_S if self._pieces <= _FEW_PIECES else _MANY_STILL_S
+            self._pause = _PRINTED_S if self._pieces <= _FEW_PIECES else _MANY_PRINTED_S
             self._due = self._activity + self._pause
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
@@ -216,7 +216,7 @@ class _InputCondition(Condition):
                 self._evidence.teach(self.use)
             return "input"
         # What comes of a wait of a new length is seen at its end: often one that does not end (node).
-        pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _STILL_S) if is_new else _BETWEEN_LOOKS_S
+        pause = min(_BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else _BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
 
