@@ -492,6 +492,44 @@ def test_a_command_is_one_short_printable_line() -> None:
     assert group._command(child.pid) == ""
 
 
+BOMB = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(6):
+    if os.fork() == 0: os.setsid()
+    print(flush=True)
+time.sleep(300)
+"""
+
+
+@needs_cgroup
+async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four hundred that forked on held the loop for seven seconds of a walk, with a cgroup as well."""
+    base = cgroup_base()
+    assert base is not None
+    mine = Cgroup.create(base, f"crowd{os.getpid()}")
+    what = plan(sys.executable, "-S", "-c", BOMB, mark=new_mark(), cgroup=mine)
+    try:
+        async with running(what) as (_, kin):
+            while len(mine.procs()) < 64:
+                await trio.sleep(0.01)
+            walked: list[bool] = []
+            look = Kin._look
+
+            def looking(one: Kin) -> object:
+                walked.append(not mine.populated() or mine.stands())
+                return look(one)
+
+            monkeypatch.setattr(Kin, "_look", looking)
+            assert await kin.end(0.05) == ()
+            assert len(walked) > 1 and all(walked)
+    finally:
+        mine.empty(5)
+        mine.remove()
+
+
 # The reaper
 
 

@@ -135,10 +135,17 @@ class Cgroup:
 
     def populated(self) -> bool:
         """Say whether anything lives in here or below. A cgroup that is gone is empty."""
+        return b"populated 1" in self._events()
+
+    def stands(self) -> bool:
+        """Say whether all in here has come to a halt since it was frozen."""
+        return b"frozen 1" in self._events()
+
+    def _events(self) -> bytes:
         try:
-            return b"populated 1" in (self.path / "cgroup.events").read_bytes()
+            return (self.path / "cgroup.events").read_bytes()
         except OSError:
-            return False
+            return b""
 
     def holds_self(self) -> bool:
         """Say whether this process is in here: then it must not be killed as a whole."""
@@ -155,6 +162,19 @@ class Cgroup:
             self._kill_each()  # Before Linux 5.14 there is no cgroup.kill.
         except OSError:
             self._kill_each()  # A threaded cgroup refuses it.
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let nothing in here run meanwhile, where the kernel can (5.2); signals are kept for it."""
+        self._freeze(b"1")
+        try:
+            yield
+        finally:
+            self._freeze(b"0")
+
+    def _freeze(self, wanted: bytes) -> None:
+        with contextlib.suppress(OSError):
+            (self.path / "cgroup.freeze").write_bytes(wanted)
 
     def empty(self, timeout_s: float) -> bool:
         """Kill until nothing is left, for at most that long; blocks. Say whether it is empty."""

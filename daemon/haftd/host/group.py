@@ -9,6 +9,8 @@ Rules:
 - Nothing is signalled but through a pidfd, and only when it was found to be kin while that was
   open: then its number was its own.
 - A leader's status is taken by `Launched.reap` alone.
+- A crowd in a cgroup is walked while it is frozen, and killed before it is walked: what forks on
+  beside a walk is never seen whole, and leaves no processor to walk with.
 - Nothing is polled while a handle lives: the end of a process is told by its pidfd. Only an end
   that was asked for looks again and again, and for a bounded time.
 """
@@ -34,6 +36,9 @@ from haftd.host.reaper import Reaper
 __all__ = ["Kin", "Reaper", "Survivor", "become_subreaper"]
 
 _MOST_HELD = 128
+_CROWD = 32
+_CROWD_PAUSE_S = 0.02
+_HALT_S = 1.0
 _SECOND_ASKING_S = 0.1
 _LONGEST_COMMAND = 120
 
@@ -105,6 +110,9 @@ class Kin:
         Returns the pids that could not be ended; empty means that nothing is left and that the
         leader's status was taken. Shield it: cancelled, it leaves the work half done.
         """
+        if self.cgroup is not None and len(self.cgroup.procs()) > _CROWD:
+            await self._end_crowd(self.cgroup, grace_s, kill_s)
+            grace_s = 0
         found, _ = self._look()
         if grace_s > 0 and self._ask(found):
             with trio.move_on_after(grace_s):
@@ -143,6 +151,22 @@ class Kin:
         if clean == 2:
             return ()
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
+
+    async def _end_crowd(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
+        """Ask all of a crowd to end, wait for that, and kill it; what left its cgroup is not seen."""
+        if grace_s > 0:
+            with cgroup.frozen():
+                with trio.move_on_after(_HALT_S):
+                    while not cgroup.stands():
+                        await trio.sleep(_CROWD_PAUSE_S)
+                self._ask(self._look()[0])
+            with trio.move_on_after(grace_s):
+                while cgroup.populated():
+                    await trio.sleep(_CROWD_PAUSE_S)
+        with trio.move_on_after(kill_s):
+            while cgroup.populated():
+                cgroup.kill()
+                await trio.sleep(_CROWD_PAUSE_S)
 
     def _kill_leader(self) -> None:
         """Kill the leader by the pidfd that is open already, in case there are no others to have."""
