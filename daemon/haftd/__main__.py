@@ -5,6 +5,7 @@ Exits 0 when asked to stop, 75 when another daemon has the socket, 78 for what i
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> None:
     # Executes this process again, once, before anything else is there to be lost.
     instance = carry(home_of(Path(paths.runtime.folder)), os.environ)
     # What takes a while to import comes here: the execution above would waste it.
+    # It leaves no garbage worth looking for again and again; `app` looks once, when it serves.
+    gc.disable()
     from haftd.libraries import leave_out_what_is_not_used
 
     leave_out_what_is_not_used()

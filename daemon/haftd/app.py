@@ -184,6 +184,7 @@ class _App:
                         listeners.start_soon(self._watch_folder, watched)
                         gc.collect()
                         gc.freeze()
+                        gc.enable()
                         self.notifier.ready(f"serving {paths.socket}")
                         log.info("serving", socket=paths.socket, pid=os.getpid(), **brief(report))
                         await self.asked.wait()

@@ -20,6 +20,7 @@ LATER = [
     "httpx",
     "http.server",
     "importlib.metadata",
+    "importlib.resources",
     "jsonschema",
     "mcp",
     "psutil",

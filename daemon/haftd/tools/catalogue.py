@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
@@ -252,12 +251,12 @@ class Catalogue:
         self.own, self._toolpack, self.problems = read.own, read.toolpack, read.problems
 
     def _packed(self, toolpack: Sequence[str]) -> _Documents:
-        with as_file(files(__package__)) as folder:
-            paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
-            pack = [name for name in TOOLPACK if name in toolpack]
-            paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
-            # As good as the program itself, whoever installed it.
-            return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
+        folder = Path(__file__).parent
+        paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
+        pack = [name for name in TOOLPACK if name in toolpack]
+        paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
+        # As good as the program itself, whoever installed it.
+        return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:
         documents: _Documents = []
