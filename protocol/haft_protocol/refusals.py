@@ -1,4 +1,4 @@
-"""Why params were refused, in a sentence that names the field and what it takes.
+"""Why a message was refused: what is wrong with its JSON, or which field of its params and what that takes.
 
 Rules: reached by a wrong call only, so its imports cost nobody else; works from msgspec's own words
 and the description beside a type (`Meta(description=…)`), so a field is described once.
@@ -15,12 +15,13 @@ from msgspec import inspect
 
 from .errors import RpcError, invalid_params, parse_error, shown
 
-__all__ = ["explain"]
+__all__ = ["explain", "why_malformed"]
 
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 _NAMED = re.compile(
     r"^Object (?P<how>contains unknown|missing required) field `(?P<name>.*)`$", re.DOTALL
 )
+_HALF = re.compile(rb"\\u[dD][89abAB]")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _WORDS = {
     "int": "an integer",
@@ -31,6 +32,21 @@ _WORDS = {
     "array": "a list",
     "null": "null",
 }
+
+
+def why_malformed(fault: str, message: bytes) -> str:
+    """Say why `message` is no JSON, where msgspec says `fault`."""
+    if not message:
+        return "it is empty"
+    if message.startswith(b"\xef\xbb\xbf"):
+        return "it begins with a byte order mark, which JSON on the wire does not have"
+    why = fault.removeprefix("JSON is malformed: ")
+    # msgspec looks for the second half of a pair whatever follows, also behind the text's end.
+    may_be_half = "truncated" in why or "hex escape" in why
+    is_whole = message.rstrip().endswith((b"}", b"]"))
+    if "surrogate" in why or (may_be_half and is_whole and _HALF.search(message)):
+        return "a text in it has half of a surrogate pair, which is no character"
+    return why
 
 
 def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:

@@ -147,7 +147,7 @@ def read_message(
             return _read_batch(message, max_batch, max_nesting)
         _anything(message)
     except msgspec.DecodeError as fault:
-        return ParseFault(parse_error(_why(fault, message)))
+        return ParseFault(_malformed(fault, message))
     except RecursionError:
         return ParseFault(
             parse_error(f"it is nested far too deeply, the limit `max_nesting` is {max_nesting}")
@@ -157,12 +157,10 @@ def read_message(
     return ParseFault(invalid_request("a message is an object, or a list of objects"))
 
 
-def _why(fault: msgspec.DecodeError, message: bytes) -> str:
-    if not message:
-        return "it is empty"
-    if message.startswith(b"\xef\xbb\xbf"):
-        return "it begins with a byte order mark, which JSON on the wire does not have"
-    return str(fault).removeprefix("JSON is malformed: ")
+def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
+    from .refusals import why_malformed  # only a wrong message pays for it
+
+    return parse_error(why_malformed(str(fault), message))
 
 
 @lru_cache(maxsize=8)
@@ -312,7 +310,7 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     except msgspec.ValidationError as fault:
         problem = str(fault)
     except msgspec.DecodeError as fault:
-        raise parse_error(_why(fault, b"" if raw is None else bytes(raw))) from None
+        raise _malformed(fault, b"" if raw is None else bytes(raw)) from None
     except (RecursionError, MemoryError):
         raise invalid_params("they are nested too deeply or too large") from None
     from .refusals import explain  # only a wrong call pays for it

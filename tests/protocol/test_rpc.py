@@ -234,8 +234,9 @@ def test_U14_text_that_is_no_unicode_is_a_parse_error_wherever_it_is(
     message = (
         b"{" + b",".join(b'"%b":%b' % (key.encode(), value) for key, value in fields.items()) + b"}"
     )
-    assert refused(message).code == -32700
-    assert refused(b"[" + message + b"]").code == -32700
+    for whole in (message, b"[" + message + b"]"):
+        assert refused(whole).code == -32700
+        assert text.startswith(b"\\u") == ("surrogate pair" in refused(whole).message)
 
 
 def test_U14_a_byte_order_mark_is_a_parse_error_that_says_so() -> None:

@@ -139,9 +139,11 @@ def test_await_needs_no_action(room: Room) -> None:
     assert [one["id"] for one in done["completed"]] == ["one"]
     assert [one["id"] for one in done["pending"]] == ["two"]
     assert "call_id" in done and done["notifications"] == []
-    with pytest.raises(Refused) as caught:
-        call(room, "await", arguments={"every": ["one"]})
-    assert caught.value.code == -32005
+    for wrong in ({"every": ["one"]}, {}, {"all": [], "timeout_secs": 1}):
+        with pytest.raises(Refused) as caught:
+            call(room, "await", arguments=wrong)
+        assert caught.value.code == -32005
+        assert caught.value.data["problems"][0]["path"] in ("every", "all")
 
 
 @pytest.mark.parametrize("how", ["cancel", "hang up"])

@@ -17,14 +17,16 @@ from .base import Later
 from .reading import plain_state
 from .waiting import until
 
-__all__ = ["await_"]
+__all__ = ["NO_IDS", "await_"]
+
+NO_IDS = "at least one id is needed, in `any` or `all`"
 
 
 def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
     """Answer with the stopped ones in `completed`, the others in `pending`. An unknown id is an
     error at once; `waiting` does not count as stopped; without `timeout_secs` there is no bound."""
     if not params.any and not params.all:
-        raise invalid_params("`await` needs at least one id in `any` or `all`", field="any")
+        raise invalid_params(f"`await`: {NO_IDS}", field="any")
     handles = {
         name: daemon.find(caller, params, name) for name in dict.fromkeys(params.all + params.any)
     }

@@ -47,7 +47,7 @@ from haftd.tools.listing import AWAIT
 
 from .abort import abort
 from .apply import apply, is_beside
-from .await_ import await_
+from .await_ import NO_IDS, await_
 from .base import Later, result_of
 from .fetch import fetch
 from .reading import look
@@ -176,6 +176,9 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
 
 def _await_of(params: ToolsCallParams) -> AwaitParams:
     taken = check_against(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
+    if not taken.get("any") and not taken.get("all"):
+        # What a model is shown says so in words only: providers take no choice at the root.
+        raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])
     return _made(AwaitParams, AWAIT.name, session=params.session, **taken)
 
 
