@@ -266,22 +266,22 @@ def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
 @pytest.mark.parametrize(
     ("groups", "told"),
     [
-        ([1, 1], Reading("busy", None, True, (1,))),
-        ([1, 2, 2], Reading("busy", None, True, (2,))),
-        ([1, 2, 3, 3], Reading("busy", None, True, (3,))),
-        ([1, 2, 3, 4], Reading("unknown")),
-        ([1, None], Reading("unknown")),
-        ([None], Reading("unknown")),
+        ([1, 1], ReadState("busy", None, True, (1,))),
+        ([1, 2, 2], ReadState("busy", None, True, (2,))),
+        ([1, 2, 3, 3], ReadState("busy", None, True, (3,))),
+        ([1, 2, 3, 4], ReadState("unknown")),
+        ([1, None], ReadState("unknown")),
+        ([None], ReadState("unknown")),
     ],
 )
 def test_it_is_told_of_who_is_in_the_foreground_before_and_after_the_look(
-    monkeypatch: pytest.MonkeyPatch, groups: list[int | None], told: Reading
+    monkeypatch: pytest.MonkeyPatch, groups: list[int | None], told: ReadState
 ) -> None:
     """A shell takes the terminal back, or gives it to the next, at any moment."""
     monkeypatch.setattr(
         reads,
         "_in_foreground",
-        lambda terminal, pids, group, depth: Reading("busy", None, True, (group,)),
+        lambda terminal, pids, group, depth: ReadState("busy", None, True, (group,)),
     )
     fronts = iter(groups)
     terminal = reads._Terminal(lambda: next(fronts), lambda: -1, None)
@@ -300,7 +300,7 @@ async def test_of_a_terminal_that_cannot_be_opened_it_is_known_what_a_read_would
     async with stage("bash", "-c", "read -sp 'password: ' x") as on:
         await on.until(says="password")
         monkeypatch.setattr(reads, "_peer", refuse)
-        assert on.look() == Reading("unknown", "secret")
+        assert on.look() == ReadState("unknown", "secret")
 
 
 @pytest.mark.parametrize(
