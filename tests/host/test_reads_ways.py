@@ -235,6 +235,23 @@ async def test_an_event_loop_is_one_and_who_works_beside_it_shows() -> None:
     await seen("none", "alone")
 
 
+async def test_who_has_left_the_session_and_reads_the_terminal_reads() -> None:
+    """As what `su -c` starts: it is in no foreground, and none keeps it from reading."""
+    lines = (
+        "import os, sys",
+        "if os.fork(): os.wait()",
+        "else: os.setsid(); print('asks? ', end='', flush=True); os.read(0, 9); os.wait()",
+    )
+    async with stage(*python(*lines)) as on:
+        assert (await on.until(says="asks")).kind == "line"
+    other = lines[2].replace(
+        "os.read(0, 9); os.wait()", "os.open('/dev/null', 0); os.read(os.pipe()[0], 1)"
+    )
+    async with stage(*python(*lines[:2], other)) as on:
+        await on.until(lambda now: now.state == "busy", "asks")
+        await on.stays("busy", 5)
+
+
 async def test_who_waits_for_another_s_pipe_too_may_wait_for_its_work() -> None:
     """The writer has to be of the foreground; who only reads it says nothing."""
     lines = (

@@ -21,6 +21,7 @@ LINE = ReadState("reads", "line", True)
         (replace(KEYS, within_ms=4000), Wanted("reads", "key")),
         (replace(KEYS, within_ms=1500), Wanted("reads", "key")),
         (replace(KEYS, within_ms=1499), Wanted("reads", "key", 1499)),
+        (replace(KEYS, within_ms=90, at_work=True), Wanted("reads", "key", 90, True)),
         (replace(KEYS, within_ms=0), Wanted("reads", "key", 0)),
         (replace(KEYS, relays=True), Wanted("unknown", "key")),
         (replace(KEYS, loops=True), Wanted("reads", "key")),

@@ -43,11 +43,15 @@ class Script:
     state = State.RUNNING
 
     routine_ms = 0
+    printed = 1
 
     def __init__(self, *steps: Step, over: bool = False) -> None:
         self.steps, self.over = steps, over
         self.began = self.last_activity = trio.current_time()
         self.looks: list[float] = []
+
+    def readable_end(self) -> int:
+        return self.printed
 
     def now(self) -> tuple[int, float]:
         """The step that it is in, and when that ends."""
@@ -137,7 +141,7 @@ def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
 @settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 499), min_size=1, max_size=8)
-    | st.lists(st.integers(1, 1499), min_size=1, max_size=3)
+    | st.lists(st.integers(1, 1499), min_size=1, max_size=2)
 )
 def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
     """A program that listens to the keyboard while it sleeps, whatever the lengths."""
@@ -214,6 +218,11 @@ async def test_what_a_program_does_at_each_prompt_is_known_at_the_next_one(
     assert await took(Step(0.5, nap(500))) >= 0.5
     assert await took(Step(0.5, nap(500))) < 0.05
     assert await took(Step(0.25, nap(250)), Step(0.5, nap(500))) < 0.05, "what is left of it"
+    busy = Wanted("reads", "key", 500, at_work=True)
+    assert await took(Step(0.25, busy), Step(9, READS)) >= 0.25, "it works beside"
+    script.printed = 0
+    assert await took(Step(0.5, nap(500))) >= 0.5, "it has not answered to what it was given"
+    script.printed = 1
     assert await took(Step(0.7, nap(700))) >= 0.7
     assert await took(Step(0.02, nap(20)), Step(0.3, nap(300))) >= 0.3, "too short to be known"
 

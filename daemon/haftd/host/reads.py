@@ -95,6 +95,8 @@ class _Look:
 
     members: list[int] = field(default_factory=list)
     parents: dict[int, int] = field(default_factory=dict)
+    session: int = 0
+    strangers: list[Stat] = field(default_factory=list)
     unsure: set[int] = field(default_factory=set)
     waits: list[_Wait] = field(default_factory=list)
     outward: set[int] = field(default_factory=set)
@@ -167,13 +169,15 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     """Tell it of the terminal that `fd` is open to."""
     ours = os.fstat(fd)
 
+    def itself(what: os.stat_result) -> bool:
+        return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino)
+
     def sought(what: os.stat_result) -> bool:
         # /dev/tty is this one: the group is of its session.
-        return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino) or (
-            what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode)
-        )
+        return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
 
     look = _look([*pids, group], group, sought)
+    _look_at_strangers(look, itself)
     kind, patience_ms = _kind(fd)
     carried = _carried(look)
     within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
@@ -281,8 +285,7 @@ def _confirm(look: _Look) -> list[_Wait]:
 
 def _look(pids: Iterable[int], group: int | None, sought: Sought) -> _Look:
     """Look at these and their descendants, as far as they are of the group."""
-    look = _Look()
-    below = lister()
+    look, below = _Look(), lister()
     queue, known, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
@@ -299,7 +302,10 @@ def _look(pids: Iterable[int], group: int | None, sought: Sought) -> _Look:
             continue
         queue += below(pid)
         look.parents[pid] = who.parent
-        if (group is None or who.group == group) and lives(who):
+        if group is not None and who.group != group:
+            look.strangers.append(who)
+        elif lives(who):
+            look.session = who.session
             threads += _look_at(who, sought, look, _MOST_THREADS - threads)
     look.members.sort()
     return look
@@ -330,6 +336,15 @@ def _look_at(who: Stat, sought: Sought, look: _Look, most: int) -> int:
     if len(tids) > most:
         look.unsure.add(pid)
     return len(tids)
+
+
+def _look_at_strangers(look: _Look, itself: Sought) -> None:
+    """Look at those that left the session and kept the terminal (`su -c`): they may read it, whoever
+    is in the foreground. What else they do is nobody's wait."""
+    for pid in (who.pid for who in look.strangers if look.session not in (0, who.session)):
+        seen = blocked(pid, pid, itself)
+        if seen.state in ("reads", "watches"):
+            look.waits.append(_Wait(pid, pid, seen))
 
 
 def _peer(master: int, slave: str) -> int:

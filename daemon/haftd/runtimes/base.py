@@ -241,6 +241,8 @@ class Wanted:
     within_ms: int | None = None
     """Of a `reads`: it does something else after so long, input or not, as a matter of routine.
     None where it waits for nothing but input."""
+    at_work: bool = False
+    """Of such a one: it does something else meanwhile, of which its earlier waits say nothing."""
 
 
 @dataclass(frozen=True, slots=True)

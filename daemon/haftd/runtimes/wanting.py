@@ -32,4 +32,6 @@ def wanted(told: ReadState) -> Wanted:
     lingers = told.within_ms is not None and not passes and told.kind != "key"
     if told.relays or (told.loops and (told.at_work or lingers)):
         return Wanted("unknown", told.kind)
-    return Wanted("reads", told.kind, told.within_ms if passes else None)
+    if not passes:
+        return Wanted("reads", told.kind)
+    return Wanted("reads", told.kind, told.within_ms, told.at_work)

@@ -206,10 +206,14 @@ class _InputCondition(Condition):
                 self._evidence.teach(self.use)
             return "input"
         if self._evidence is None:
-            self._evidence = _Evidence(now, self.use.routine_ms)
+            # Who has said nothing to what it was given may be about to end.
+            has_answered = self.handle.readable_end() > self.since
+            self._evidence = _Evidence(now, self.use.routine_ms if has_answered else 0)
             if self._is_renewed(wanted, within_ms, now):
                 return "input"
         is_new = self._evidence.see(within_ms, now)
+        if wanted.at_work:
+            self._evidence.still_s = _STILL_S
         enough_at = self._evidence.enough_at()
         if now >= enough_at:
             if now >= self._evidence.until:
