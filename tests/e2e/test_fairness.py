@@ -36,3 +36,23 @@ def test_a_long_file_that_is_read_again_holds_up_nobody(daemon: RunningDaemon) -
         assert not select.select([wire.sock], [], [], 0)[0]
         assert wire.finish(number)["problems"] == []
         assert "long" in [tool["name"] for tool in beside.call("tools/list")["tools"]]
+
+
+def test_a_long_list_of_tools_is_put_into_words_beside_other_calls(daemon: RunningDaemon) -> None:
+    daemon.tools(
+        "".join(
+            f'[tools.t{n}]\ncommand = ["true"]\nstateful = true\n'
+            f'parameters = {{a = {{type = "string"}}, b = {{type = "array", items = {{type = "integer"}}}}}}\n'
+            for n in range(150)
+        )
+    )
+    with daemon.connect() as wire, daemon.connect() as beside:
+        wire.call("tools/reload")
+        number = wire.start("tools/list", provider="openai")
+        wire.call("ping")  # The list has begun.
+        for _ in range(3):
+            beside.call("ping")
+        assert not select.select([wire.sock], [], [], 0)[0]
+        long = wire.finish(number)
+        assert len(long["tools"]) > 150
+        assert wire.call("tools/list", provider="openai") == long

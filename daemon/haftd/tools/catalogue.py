@@ -9,7 +9,7 @@ before, whatever lies in the root.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +39,9 @@ _Documents = list[Document]
 _Layers = list[Layer]
 _Tools = list[Tool]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
+
+_FEW = 20
+"""Tools that are listed in a few milliseconds."""
 
 _MOST_ROOTS = 32
 """Roots that are remembered; one that was not asked about for long is read again."""
@@ -169,6 +172,16 @@ class Catalogue:
         """The tools that can be called in the words of a provider; what had to be left out, and what
         of the root nobody has trusted."""
         return self._offer(root).listing(provider, style, self.descriptions)
+
+    def lister(
+        self, provider: Provider, style: Style | None, root: str | None
+    ) -> Callable[[], _Listed] | None:
+        """What makes such a listing, also in a thread; None where `listing` is quick: it was made
+        before, or is short."""
+        offer = self._offer(root)
+        if len(offer) <= _FEW or offer.listed(provider, style, self.descriptions) is not None:
+            return None
+        return offer.lister(provider, style, self.descriptions)
 
     def _offer(self, root: str | None) -> Offer:
         rooted = self._rooted(root)

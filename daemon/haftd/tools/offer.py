@@ -6,7 +6,7 @@ provider was shown it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from haft_protocol.dialects import exposed
@@ -50,10 +50,29 @@ class Offer:
         self, provider: Provider, style: Style | None, descriptions: Descriptions
     ) -> _Listed:
         """The tools that can be called in the words of a provider, and what had to be left out."""
+        return (
+            self.listed(provider, style, descriptions)
+            or self.lister(provider, style, descriptions)()
+        )
+
+    def listed(
+        self, provider: Provider, style: Style | None, descriptions: Descriptions
+    ) -> _Listed | None:
+        """The listing, if it was made before and nobody has described themselves since."""
         if self.self_describing and self._revision != descriptions.revision:
             self._revision, self._listed = descriptions.revision, {}
-        found = self._listed.get((provider, style))
-        if found is None:
-            tools, problems = listing(map(descriptions.of, self.tools.values()), provider, style)
-            found = self._listed[provider, style] = tools, (*self._problems, *problems)
-        return found
+        return self._listed.get((provider, style))
+
+    def lister(
+        self, provider: Provider, style: Style | None, descriptions: Descriptions
+    ) -> Callable[[], _Listed]:
+        """What makes the listing, of the tools as they are described now: also in a thread."""
+        kept = self._listed  # That of now, whatever is described meanwhile.
+        described = [descriptions.of(tool) for tool in self.tools.values()]
+
+        def make() -> _Listed:
+            tools, problems = listing(described, provider, style)
+            found = kept[provider, style] = tools, (*self._problems, *problems)
+            return found
+
+        return make

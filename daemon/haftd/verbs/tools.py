@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import trio
 from msgspec import UnsetType
 
 from haft_protocol.methods import (
@@ -20,12 +21,22 @@ from .base import Later
 __all__ = ["tools_describe", "tools_list", "tools_reload"]
 
 
-def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> ToolsListResult:
-    """List the tools by name, each with its JSON Schema in the provider's words."""
+def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> ToolsListResult | Later:
+    """List the tools by name, each with its JSON Schema in the provider's words. A long list is put
+    into these once, in a thread."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
-    tools, problems = daemon.catalogue.listing(params.provider, style, root)
-    return ToolsListResult(tools, (*problems, *daemon.catalogue.mute(root)))
+    mute = daemon.catalogue.mute(root)
+    lister = daemon.catalogue.lister(params.provider, style, root)
+    if lister is None:
+        tools, problems = daemon.catalogue.listing(params.provider, style, root)
+        return ToolsListResult(tools, (*problems, *mute))
+
+    async def listed() -> ToolsListResult:
+        tools, problems = await trio.to_thread.run_sync(lister, abandon_on_cancel=True)
+        return ToolsListResult(tools, (*problems, *mute))
+
+    return Later(listed)
 
 
 def tools_describe(
@@ -46,6 +57,8 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
         problems = await daemon.reload()
         catalogue = daemon.catalogue
         unlisted = sum(one.self_describing for one in catalogue.self_describing())
+        if (lister := catalogue.lister("generic", None, None)) is not None:
+            await trio.to_thread.run_sync(lister, abandon_on_cancel=True)
         count = len(catalogue.list(None)) + unlisted
         return ReloadResult(tools=count, problems=problems)
 
