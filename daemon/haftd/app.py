@@ -56,6 +56,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
         signal.signal(signum, farewell)
     try:
         settings, problems = load_settings(paths)
+        opening.check_descriptors()
         opening.private_folders(paths)
         try:
             lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))

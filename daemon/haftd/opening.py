@@ -32,6 +32,7 @@ __all__ = [
     "EXIT_HELD",
     "CannotStart",
     "after_a_crash",
+    "check_descriptors",
     "containment",
     "descriptors",
     "environment",
@@ -45,6 +46,8 @@ __all__ = [
 EXIT_HELD = 75
 _MOST = 1 << 20
 """Descriptors that are asked for."""
+_FEWEST = 64
+"""With fewer, what an idle daemon has and what connections may not take leave none for a client."""
 _LOGIN_SHELL_S = 1.5
 
 log = structlog.get_logger("haftd.opening")
@@ -169,6 +172,16 @@ def websocket_listener(
     except (OSError, ValueError) as error:
         problems.append(Problem(file=paths.config, key="websocket", message=f"it is off: {error}"))
         return [], ""
+
+
+def check_descriptors() -> None:
+    """Raises `CannotStart` where nobody could ever be served."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _FEWEST:
+        raise CannotStart(
+            f"a process may have {hard} open files here, and {_FEWEST} are the fewest that serve "
+            "anybody; raise the limit (`ulimit -n`, LimitNOFILE=)"
+        )
 
 
 def descriptors() -> int:

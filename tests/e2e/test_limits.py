@@ -352,3 +352,18 @@ def test_within_its_limits_an_end_is_its_own(bounded: RunningDaemon) -> None:
         state = wire.call("spawn", tool="within", id="w", wait="stopped", timeout_ms=60_000)
         assert state["ended_by"] == {"by": "exit"} and state["exit"] == {"code": 3}
         assert state["content"] == "begun\n" and "limit" not in state["error"]["message"]
+
+
+def test_P32_it_does_not_start_where_it_could_serve_nobody(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    """With 44 it said that it serves, and closed each connection; with 64 it does serve."""
+    one = make_daemon().start(descriptors=44, wait=False)
+    assert one.process is not None
+    assert one.process.wait(20) == 78
+    assert "44 open files" in one.log_text()
+    one.start(descriptors=64)
+    with one.connect() as wire:
+        args = {"argv": ["echo", "served"]}
+        state = wire.call("spawn", tool="run", id="a", args=args, wait="stopped", view="all")
+        assert state["result"] == "served\n"
