@@ -121,7 +121,6 @@ class Keyboard:
         end = data.find(_END, at)
         if end < 0:
             begun = next((n for n in range(5, 0, -1) if data.endswith(_END[:n])), 0)
-            begun = min(begun, len(data) - at)
             self._passed += data[at : len(data) - begun]
             self._held = data[len(data) - begun :]
             return len(data)

@@ -147,3 +147,18 @@ def test_an_answer_is_the_line_that_was_typed(text: str, answer: str, behind: st
     if len(text) > 1 and "\x1b" not in text:
         assert line.feed(text[0]) == (None, "")
         assert line.feed(text[1:]) == (answer, behind)
+
+
+def test_the_prefix_let_go_of_or_held_is_no_prefix() -> None:
+    for event in (b"2", b"3"):
+        code = b"\x1b[92;5:" + event + b"u"
+        assert Keyboard().feed(code + b"d") == [code.decode() + "d"]
+
+
+def test_the_prefix_is_known_on_a_keyboard_of_other_letters() -> None:
+    assert Keyboard().feed(b"\x1b[1101::92;5ud") == [Command.DETACH]
+
+
+@pytest.mark.parametrize("code", [57_358, 57_360, 57_441, 57_454])
+def test_a_lock_or_a_modifier_behind_the_prefix_is_no_key(code: int) -> None:
+    assert Keyboard().feed(b"\x1c\x1b[%dud" % code) == [Command.DETACH]

@@ -226,3 +226,23 @@ def test_a_terminal_is_read_at_the_size_that_it_has() -> None:
     wide = cut(spool, 0, spool.end, 100, final=True, rendering=rendering).text
     assert narrow == "x" * 10 + "Y" + "x" * 4
     assert wide == "x" * 7 + "Y" + "x" * 7
+
+
+def test_lines_below_that_stay_as_they_are_do_not_come_again() -> None:
+    before = b"a\r\nb\r\nc\x1b[2A"
+    assert read(before + b"\rX", start=len(before)) == "X"
+
+
+def test_a_mark_of_a_shell_before_a_stretch_moves_nothing_in_it() -> None:
+    before = b"abc\x1b]133;A\x07"
+    assert read(before + b"\x08\x08\x08X", start=len(before)) == "Xbc"
+
+
+@pytest.mark.parametrize(
+    ("before", "size"), [(b"", (400, 400)), (b"\x1bc" * 1_000, (ROWS, COLS))], ids=["size", "work"]
+)
+def test_on_what_is_large_and_behind_what_is_heavy_nothing_is_drawn(
+    monkeypatch: pytest.MonkeyPatch, before: bytes, size: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(transcript, "Scratch", None)
+    assert Transcript(*size).text(spool_of(before + b"a\rb"), len(before), b"a\rb") == "b"

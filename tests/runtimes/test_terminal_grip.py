@@ -1,0 +1,99 @@
+"""What is done to a program on a terminal, and what is said of it, by the parts of its grip."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from haftd.host.reads import ReadState
+from haftd.runtimes.terminal import TerminalGrip
+
+
+class Stage:
+    """The parts of a grip, which say what was done to them."""
+
+    def __init__(self, *, group: int | None = 7, signalled: bool = True) -> None:
+        self.done: list[tuple[Any, ...]] = []
+        self.group, self.signalled = group, signalled
+        self.master = -1
+        self._typist = SimpleNamespace(drop_secrets=lambda: self.done.append(("dropped",)))
+        self._screen = SimpleNamespace(
+            is_behind=False, resize=lambda *size: self.done.append(("screen", *size))
+        )
+        self._transcript = SimpleNamespace(
+            resize=lambda *size: self.done.append(("transcript", *size))
+        )
+        kin = SimpleNamespace(signal_group=self._group, signal=self._all)
+        launched = SimpleNamespace(slave="")
+        self.child = SimpleNamespace(kin=kin, ended=False, pid=1, launched=launched)
+
+    def _group(self, number: int, group: int) -> bool:
+        self.done.append(("group", group))
+        return self.signalled
+
+    def _all(self, number: int) -> None:
+        self.done.append(("all",))
+
+
+def signalled(name: str, monkeypatch: pytest.MonkeyPatch, **of: Any) -> list[tuple[Any, ...]]:
+    stage: Any = Stage(**of)
+    monkeypatch.setattr("haftd.runtimes.terminal.tty.foreground", lambda master: stage.group)
+    TerminalGrip._signal(stage, name)
+    done: list[tuple[Any, ...]] = stage.done
+    return done
+
+
+@pytest.mark.parametrize("name", ["INT", "QUIT", "TERM", "KILL", "HUP"])
+def test_what_interrupts_drops_the_secrets_that_wait(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    assert signalled(name, monkeypatch) == [("dropped",), ("group", 7)]
+
+
+@pytest.mark.parametrize("name", ["WINCH", "USR1", "CONT", "TSTP"])
+def test_what_does_not_interrupt_drops_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert signalled(name, monkeypatch) == [("group", 7)]
+
+
+def test_where_nobody_is_in_front_all_of_it_is_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert signalled("USR1", monkeypatch, group=None) == [("all",)]
+    assert signalled("USR1", monkeypatch, signalled=False) == [("group", 7), ("all",)]
+
+
+def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage: Any = Stage()
+    monkeypatch.setattr("haftd.runtimes.terminal.tty.set_size", lambda *size: None)
+    TerminalGrip._resize(stage, 30, 90)
+    assert stage.done == [("screen", 30, 90), ("transcript", 30, 90)]
+
+
+@pytest.mark.parametrize(
+    ("printed", "state"),
+    [((False, False), "reads"), ((True, False), "busy"), ((False, True), "busy")],
+)
+def test_who_has_printed_what_is_not_taken_yet_is_busy(
+    monkeypatch: pytest.MonkeyPatch, printed: tuple[bool, bool], state: str
+) -> None:
+    """Before it was seen to read, or while it was looked at: it belongs before the answer."""
+    answers = iter(printed)
+    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: next(answers))
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "line", True)
+    )
+    stage: Any = Stage()
+    assert TerminalGrip._looked(stage).state == state
+
+
+def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a query, and the program waits for the answer to that."""
+    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "key", True)
+    )
+    stage: Any = Stage()
+    stage._screen.is_behind = True
+    assert TerminalGrip._looked(stage).state == "busy"
