@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -87,14 +88,33 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-def test_the_map_names_every_file_of_the_house() -> None:
-    named = set(re.findall(r"`([\w/]+)`", (ROOT / "ARCHITECTURE.md").read_text()))
-    words = {word for name in named for word in name.split("/")}
-    rooms = [ROOT / "protocol/haft_protocol", ROOT / "daemon/haftd"]
-    rooms += [
-        ROOT / "daemon/haftd" / name for name in ("core", "host", "inquiry", "runtimes", "tools")
-    ]
-    for room in [*rooms, ROOT / "daemon/haftd/transports"]:
-        for file in room.glob("*.py"):
-            if not file.stem.startswith("__"):
-                assert file.stem in words, f"ARCHITECTURE.md does not name {file.stem}"
+def named(text: str) -> set[str]:
+    """What a page or a docstring names: words in backticks, of a path each part."""
+    return {word for name in re.findall(r"`([\w/]+)`", text) for word in name.split("/")}
+
+
+def test_the_map_leads_to_every_file_of_the_house() -> None:
+    """The page names each room and what stands between them; a room's head names what is in it, or
+    imports it as the verbs' table does."""
+    assert contents(ROOT / "daemon/haftd") <= named((ROOT / "ARCHITECTURE.md").read_text())
+    for room in [
+        *(ROOT / "daemon/haftd").rglob("__init__.py"),
+        ROOT / "protocol/haft_protocol/__init__.py",
+    ]:
+        if room.parent == ROOT / "daemon/haftd":
+            continue
+        tree = ast.parse(room.read_text())
+        brought = {
+            one.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None
+            for one in node.names
+        }
+        missing = contents(room.parent) - named(ast.get_docstring(tree) or "") - brought
+        assert not missing, f"the head of {room.relative_to(ROOT)} does not name {sorted(missing)}"
+
+
+def contents(room: Path) -> set[str]:
+    """The modules and rooms in a room."""
+    found = {file.stem for file in room.glob("*.py") if not file.stem.startswith("__")}
+    return found | {file.parent.name for file in room.glob("*/__init__.py")}

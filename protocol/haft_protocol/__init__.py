@@ -1,1 +1,8 @@
-"""The words and codecs of haft's wire: no I/O, no clock, no event loop, no logging."""
+"""The words and codecs of haft's wire: no I/O, no clock, no event loop, no logging.
+
+`methods` is a table of all there are, over their types: `params`, what all take; `handles` `tools`
+`sessions` `pushes` `inquiries` `approvals` `reports` `trust`.
+What they are made of: `states` `questions` `inputs` `outcome`, `errors` and their `refusals`.
+How it travels: `rpc`, `weighing` and `nesting` before it is decoded, `framing`.
+A tool: `schema`, and `dialects` for each provider. The rest: `discover`, `markdown`, `places`.
+"""

@@ -1,1 +1,10 @@
-"""The pure middle: who is what, what was said, who is owed what. No I/O, no event loop."""
+"""The pure middle: who is what, what was said, who is owed what. No I/O, no event loop.
+
+What happens to a use: `lifecycle`, a table; `handles`, and how one reads: `views` `outcomes` `echo` `tail`.
+What was said: `spool`, of it a file with a name (`saved`, by `saving`), `sealed` until a person has
+seen it, `text` without its `escapes`.
+Who is what: `registry` with a `shelf` a session, `batch` and its `portions`, `sessions`.
+Turns: `turns`, what ends with one (`turnend`), `lastlines`, what is `remembered` until then.
+What is told: `notices`, who wants which (`noticing`), and what was found for them (`matches`).
+Looking for something: `patterns` in what comes, `search` in what is there, `scan` for notices.
+"""

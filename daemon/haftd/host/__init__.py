@@ -1,1 +1,10 @@
-"""Everything that is Linux: starting, signalling, terminals, the lock file, recovery."""
+"""Everything that is Linux: starting, signalling, terminals, the lock file, recovery.
+
+A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`.
+Who a process is: `identity` `mark` `brand` `family`.
+A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
+Whether one reads: `reads` `waits` (by the numbers in `syscalls`) `peers`, with `alarm` for a look in
+less than a millisecond.
+After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.
+The place: `folder` `spoolfolder` `lockfile`.
+"""

@@ -1,1 +1,5 @@
-"""Finding whoever answers a tool's question."""
+"""Finding whoever answers a tool's question.
+
+The `desk` asks its backends in order, at a turn's end too (`turnend`), each behind the seam `base`:
+`client`, `command`, `static`, a model (`llm`), and `fake` for tests.
+"""

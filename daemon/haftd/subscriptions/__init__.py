@@ -5,7 +5,8 @@ sends what is due, a message at a time, and the next only when the last has left
 never behind more than one of them and a reader that is behind costs nobody anything. What is said is
 what is so when it is said: output from the spool, the state and the screen as they are, never a queue
 of what they were. What a subscription has come to is its own: no mark moves and no notice is used up.
-It ends with its connection. Section 7, "Push".
+It ends with its connection. A `reader` a connection, a `subscription` for what it asked, a `follower` for
+each handle of that. Section 7, "Push".
 """
 
 from __future__ import annotations

@@ -1,1 +1,11 @@
-"""From a definition to a tool that can run."""
+"""From a definition to a tool that can run.
+
+Read: `document` `load` `fields` `commands` `parameters` make a `definition`, with its `references`; by
+`merging` over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
+A root's own: `roots` `trust` `rooted` `showing`.
+Told: the `offer` to a caller, `listing` `describing` `pages`.
+What it wants of the daemon: `approving` `noticing`.
+Called: `calling` `arguments` (`reducing` and `fitting` what a model gave), `template` `words` `shelltext`,
+`resolve`, `environment` with `loginpath`.
+Brought along: `builtin`, and the `toolpack`.
+"""
