@@ -120,6 +120,14 @@ def test_the_alternate_screen_gives_the_rows_that_changed_and_nothing_once_it_is
     assert read(b"$ vi\r\n" + enter + page + leave + b"$ ") == "$ vi\n$ "
 
 
+def test_room_that_a_program_has_made_below_or_behind_its_prompt_is_no_text() -> None:
+    """A line editor wipes its line with blanks, another scrolls to have room for a menu."""
+    assert read(b"(parted) " + b" " * 60 + b"\r(parted) ") == "(parted) "
+    room = b"In [1]: " + b"\r\n\x1b[2K " * 8 + b"\x1b[8A\r\x1b[8C"
+    assert deltas(b"hello\r\n", room) == ["hello\n", "In [1]: "]
+    assert deltas(room, b"x\r\n", b"out\r\n") == ["In [1]: ", "x\n", "out\n"]
+
+
 def test_what_was_printed_long_before_does_not_come_again() -> None:
     before = b"".join(b"old %d\r\n" % n for n in range(20_000))
     assert read(before + b"10%\r20%", start=len(before)) == "20%"

@@ -180,7 +180,8 @@ def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """All the lines of a terminal from the first on; `line` is the one that the cursor is in."""
+    """All the lines of a terminal from the first on; `line` is the one that the cursor is in. Blanks
+    behind the cursor, and blank lines below it at the end, are room that a line editor has made."""
 
     lines: list[str]
     line: int
@@ -189,7 +190,8 @@ class _Page:
 
 def _page(terminal: Scratch) -> _Page:
     above, below = terminal.around_cursor()
-    lines = (above + below.rstrip("\n")).split("\n")
+    behind, *rest = below.rstrip("\n ").split("\n")
+    lines = [*(above + behind.rstrip(" ")).split("\n"), *rest]
     line = above.count("\n")
     for at, text in enumerate(lines):
         if at != line and text.endswith(" "):
