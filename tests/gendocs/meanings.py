@@ -21,7 +21,7 @@ MEANINGS: dict[str, str] = {
     "SpawnParams.tool": "the name of a tool that `tools/list` shows",
     "SpawnParams.id": "the name that the handle gets; free unless a live handle of the session has it",
     "SpawnParams.args": "the tool's arguments, checked against its schema",
-    "SpawnParams.call_id": "the same `call_id`, tool and arguments again give the same handle: a retry starts nothing twice",
+    "SpawnParams.call_id": "the same `call_id`, tool and arguments again give the handle of the first call, under the id that it has, whatever `id` says now: a retry starts nothing twice",
     "SpawnParams.env": "the environment of the tool instead of the daemon's; `null` leaves a name out",
     "id": "the handle",
     "cursor": "re-reads from this offset and leaves the read mark where it is",
