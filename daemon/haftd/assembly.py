@@ -19,6 +19,7 @@ import trio
 from haft_protocol.methods import Problem
 from haftd import __version__
 from haftd.approvals import Approvals
+from haftd.aside import aside
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.calls import Calls, Place, find_askpass
@@ -359,9 +360,7 @@ def _reloader(
         settings = parts.settings
         try:
             async with turn:
-                settings, problems, definitions = await trio.to_thread.run_sync(
-                    read, abandon_on_cancel=True
-                )
+                settings, problems, definitions = await aside(read)
                 catalogue.take(definitions)
         except ConfigError as error:
             problems = [Problem(file=parts.paths.config, key="", message=str(error))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import trio
 from msgspec import UnsetType
 
 from haft_protocol.methods import (
@@ -13,6 +12,7 @@ from haft_protocol.methods import (
     ToolsListParams,
     ToolsListResult,
 )
+from haftd.aside import aside
 from haftd.caller import Caller
 from haftd.daemon import Daemon
 
@@ -33,7 +33,7 @@ def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> Tools
         return ToolsListResult(tools, (*problems, *mute))
 
     async def listed() -> ToolsListResult:
-        tools, problems = await trio.to_thread.run_sync(lister, abandon_on_cancel=True)
+        tools, problems = await aside(lister)
         return ToolsListResult(tools, (*problems, *mute))
 
     return Later(listed)
@@ -58,7 +58,7 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
         catalogue = daemon.catalogue
         unlisted = sum(one.self_describing for one in catalogue.self_describing())
         if (lister := catalogue.lister("generic", None, None)) is not None:
-            await trio.to_thread.run_sync(lister, abandon_on_cancel=True)
+            await aside(lister)
         count = len(catalogue.list(None)) + unlisted
         return ReloadResult(tools=count, problems=problems)
 

@@ -1,0 +1,42 @@
+"""What takes Python long leaves the loop its turns, while it is done and for ever after."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import trio
+
+from haftd.aside import aside
+
+
+async def test_the_work_is_done_in_another_thread_and_comes_back() -> None:
+    assert await aside(threading.get_ident) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await aside(lambda: 1 // 0)
+
+
+async def test_what_was_made_is_no_matter_of_the_search_for_garbage() -> None:
+    try:
+        made = await aside(lambda: {n: [n] for n in range(1000)})
+        assert not any(one is made for one in gc.get_objects())
+    finally:
+        gc.unfreeze()
+
+
+async def test_who_is_cancelled_does_not_wait_for_it() -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        done.wait(10)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(aside, work)
+            await trio.to_thread.run_sync(begun.wait)
+            nursery.cancel_scope.cancel()
+        assert not done.is_set()
+    finally:
+        done.set()
