@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from haftd.host.identity import boot_id
 from haftd.host.mark import carry, home_of
 from haftd.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 
@@ -26,8 +27,17 @@ def main() -> None:
     except ConfigError as error:
         sys.stderr.write(f"haftd: {error}\n")
         sys.exit(EXIT_CONFIG)
+    try:
+        home = home_of(Path(paths.runtime.folder))
+        boot_id()
+    except OSError as error:
+        sys.stderr.write(
+            f"haftd: {error.filename}: {error.strerror}; without all of /proc no process could be "
+            "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)\n"
+        )
+        sys.exit(EXIT_CONFIG)
     # Executes this process again, once, before anything else is there to be lost.
-    instance = carry(home_of(Path(paths.runtime.folder)), os.environ)
+    instance = carry(home, os.environ)
     # What takes a while to import comes here: the execution above would waste it.
     # It leaves no garbage worth looking for again and again; `app` looks once, when it serves.
     gc.disable()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.harness import Ground, Subject, until
+from tests.faults.harness import Ground, Subject, needs_namespaces, until
 from tests.wire import Refused, Wire
 
 HIDDEN = "setsid sleep 301 & (env -i setsid sleep 302 &) ; exec sleep 300"
@@ -194,3 +194,15 @@ def test_P11_the_log_of_a_recovery_names_nobody_s_secrets(short_tmp: Path, groun
         assert b"hunter2" not in (subject.home / "handles.lock").read_bytes()
         lines = (subject.home / "handles.lock").read_bytes().splitlines()
         assert json.loads(lines[-1].split(b" ", 1)[1])["command"]
+
+
+@needs_namespaces
+@pytest.mark.parametrize("kind", ["proc -o subset=pid", "tmpfs"])
+def test_P10_without_all_of_proc_it_does_not_start(short_tmp: Path, kind: str) -> None:
+    """It said that it serves, and could start nothing; or it ended with a traceback."""
+    with Subject.haftd(short_tmp) as subject:
+        mounted = ["sh", "-c", f'mount -t {kind} none /proc && exec "$@"', "sh"]
+        subject.start(before=["unshare", "-m", *mounted])
+        assert subject.wait() == 78
+        said = subject.log_text()
+        assert "without all of /proc" in said and "Traceback" not in said
