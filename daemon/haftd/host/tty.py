@@ -42,20 +42,14 @@ _MOST = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What the line discipline does now. The characters are empty where they are disabled."""
+    """What the line discipline does now. `eof` is empty where nothing ends the input."""
 
     canonical: bool
     """Input is handed over by the line, and edited by the terminal until then."""
     echo: bool
-    signals: bool
-    """The interrupt, quit and suspend characters send signals."""
     maps_cr: bool
     """A carriage return that is typed reaches the program as a newline."""
     eof: bytes
-    interrupt: bytes
-    quit: bytes
-    suspend: bytes
-    erase: bytes
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
@@ -92,23 +86,13 @@ def modes(master: int) -> Modes:
     except termios.error as error:
         raise OSError(*error.args) from None
 
-    def char(index: int) -> bytes:
-        value = chars[index]
-        if isinstance(value, int):  # VMIN and VTIME only, while not canonical
-            value = bytes([value])
-        return b"" if value == b"\0" else value
-
     canonical = bool(lflag & termios.ICANON)
+    eof = chars[termios.VEOF] if canonical else b""
     return Modes(
         canonical=canonical,
         echo=bool(lflag & termios.ECHO),
-        signals=bool(lflag & termios.ISIG),
         maps_cr=bool(iflag & termios.ICRNL),
-        eof=char(termios.VEOF) if canonical else b"",
-        interrupt=char(termios.VINTR),
-        quit=char(termios.VQUIT),
-        suspend=char(termios.VSUSP),
-        erase=char(termios.VERASE),
+        eof=b"" if eof == b"\0" else eof,
     )
 
 
