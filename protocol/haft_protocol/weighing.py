@@ -7,7 +7,7 @@ kept but its brackets. A text that is not well-formed has some weight or other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["Scale", "Weight"]
 
@@ -16,8 +16,7 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[],:"')
 _NOT_BRACKETS = b",:"
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(msgspec.Struct, frozen=True):
     """`values` counts names, too; `brackets` are those outside of texts, in their order."""
 
     values: int

@@ -21,7 +21,7 @@ def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "dialects", "discover", "errors", "framing", "handles", "inputs", "inquiries", "markdown",
         "methods", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc", "schema",
-        "sessions", "states", "tools", "trust",
+        "sessions", "states", "tools", "trust", "weighing",
     ]  # fmt: skip
 
 
