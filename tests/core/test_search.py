@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.core.patterns import Pattern, compile_pattern
 from haftd.core.search import Search
-from haftd.core.spool import Spool
+from haftd.core.spool import Budget, Spool
 from tests.core.disks import make
 from tests.core.test_patterns import HOSTILE
 
@@ -150,3 +150,16 @@ def test_a_pattern_is_taken_compiled_or_as_text_and_refused_when_it_is_none() ->
     with pytest.raises(RpcError, match="cannot be used"):
         search(spool, "(", 9)
     assert search(make(), "x*", 9) == ([], False)
+
+
+@pytest.mark.parametrize("line", [b"", b"b", b"\x1b[31mb\x1b[0m", b"caf\xc3\xa9 b\r"])
+def test_a_step_finds_so_many_lines_and_the_next_goes_on_behind_them(line: bytes) -> None:
+    spool = Spool(1 << 20, 0, None, Budget(0))
+    spool.append((line + b"\n") * 3_000 + b"b")
+    search, steps, seen = Search(spool, "b|^$", 10_000), 1, 0
+    while not search.step():
+        assert len(search.matches) - seen <= 500
+        seen, steps = len(search.matches), steps + 1
+    assert steps >= 6
+    size = len(line) + 1
+    assert [at for at, _ in search.matches] == [n * size for n in range(3_001)]

@@ -20,6 +20,10 @@ _LARGEST = 4_194_304
 """Bytes of all lines together: one reply."""
 
 
+_MOST_AT_ONCE = 500
+"""Lines found in one step: two milliseconds."""
+
+
 class Search:
     """One search; call `step` until it returns True, letting others run in between.
 
@@ -85,7 +89,7 @@ class Search:
 
     def _look(self, raw: bytes, at: int) -> None:
         data = self._rendering.plain(raw)
-        pos = counted = start = 0
+        pos = counted = start = found = 0
         while pos < len(data) and not self.more:
             match = self._pattern.search(data, pos)
             if match is None or (match.start() == len(data) and data.endswith(b"\n")):
@@ -98,6 +102,10 @@ class Search:
                 start = raw.find(b"\n", start) + 1
             counted = begin
             self._found(data[begin : pos - 1], begin, match, at + start if start else self._line)
+            found += 1
+            if found == _MOST_AT_ONCE and end >= 0 and (next_line := raw.find(b"\n", start) + 1):
+                self._at = self._line = at + next_line
+                return
         last = raw.rfind(b"\n")
         if last >= 0:
             self._line = at + last + 1
