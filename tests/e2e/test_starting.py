@@ -6,6 +6,8 @@ The interpreter tells it itself, in the order of loading; the daemon has execute
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -60,3 +62,26 @@ def test_a_start_loads_nothing_that_the_first_answer_does_not_need(
     assert "haftd.options" in first and {"haftd.app", "trio", "msgspec"} <= second
     assert {name for name in LATER if name in second} == set()
     assert {name for name in AGAIN if name in first} == set()
+
+
+_SERVES = """
+import gc, os, haftd.app
+from haftd.options import find_paths, read_options
+
+async def serve(*_):
+    print(gc.isenabled(), gc.get_freeze_count() > 0, flush=True)
+    os._exit(0)
+
+haftd.app.serve_unix = serve
+gc.disable()
+options = read_options([])
+haftd.app.run(options, find_paths(os.environ, os.getuid(), options), "0" * 12)
+"""
+
+
+def test_garbage_is_looked_for_again_once_it_serves(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    env = make_daemon().env
+    done = subprocess.run([sys.executable, "-c", _SERVES], env=env, capture_output=True, text=True)
+    assert done.stdout == "True True\n", done.stderr
