@@ -96,6 +96,17 @@ def test_folders_that_are_not_the_users_own_are_problems(
     assert found["daemon"][0] == "note"
 
 
+def test_a_state_folder_may_be_a_link(
+    capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon takes one, and was told of as if it did not."""
+    (short_tmp / "large").mkdir(mode=0o700)
+    (short_tmp / "haft").symlink_to(short_tmp / "large")
+    monkeypatch.setenv("XDG_STATE_HOME", str(short_tmp))
+    main(["doctor", "--json"])
+    assert findings(capsys)["state folder"] == ("ok", f"{short_tmp}/haft, mode 0700", "")
+
+
 def test_a_path_that_is_too_long_is_found(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAFT_SOCKET", "/tmp/" + "x" * 120)
     assert main(["doctor", "--json"]) == 1

@@ -106,9 +106,11 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
         yield Finding(
             "socket", "ok", f"{places.socket}, {length} of at most {LONGEST_SOCKET_PATH} bytes"
         )
-        yield from _folder("runtime folder", places.folder)
+        yield from _folder("runtime folder", places.folder, "XDG_RUNTIME_DIR or HAFT_SOCKET")
     try:
-        yield from _folder("state folder", state_folder(os.environ))
+        state = state_folder(os.environ)
+        # It may be a link to a place with more room.
+        yield from _folder("state folder", state, "XDG_STATE_HOME", follow=True)
         config = config_file(os.environ)
     except PlaceError as fault:
         yield Finding("home", "problem", str(fault), "set HOME")
@@ -117,10 +119,10 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
         yield Finding("configuration", "ok", f"{config}{there}")
 
 
-def _folder(what: str, path: str) -> Iterator[Finding]:
+def _folder(what: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
     """A folder must be the user's own and no one else's, or anyone could put a socket there."""
     try:
-        found = os.lstat(path)
+        found = Path(path).stat(follow_symlinks=follow)
     except FileNotFoundError:
         yield Finding(what, "ok", f"{path} will be made")
         return
@@ -135,14 +137,14 @@ def _folder(what: str, path: str) -> Iterator[Finding]:
             what,
             "problem",
             f"{path} belongs to user {found.st_uid}",
-            "set XDG_RUNTIME_DIR or HAFT_SOCKET",
+            f"set {named_by}",
         )
     elif mode & stat.S_ISVTX:
         yield Finding(
             what,
             "problem",
             f"{path} is everybody's (mode {mode:04o})",
-            "name a folder of your own: HAFT_SOCKET or --socket",
+            f"name a folder of your own: {named_by}",
         )
     elif mode & 0o022:
         yield Finding(
