@@ -309,25 +309,34 @@ async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before
             assert not now.relays and on.printed == b"line %d\r\n" % turn * 2
 
 
-async def test_who_has_somebody_else_to_hear_of_is_not_only_the_bearer_of_a_terminal() -> None:
+@pytest.mark.parametrize("too", ["", "beyond", "fed", "two"])
+async def test_who_has_somebody_else_to_hear_of_is_not_only_the_bearer_of_a_terminal(
+    too: str,
+) -> None:
     """What is typed may be for that one: the terminal within says nothing of it."""
     lines = (
-        "import os, pty, select, socket, sys, tty",
-        "pid, master = pty.fork()",
-        "if pid == 0: os.execvp('cat', ['cat'])",
-        "tty.setraw(0)",
+        "import os, pty, select, socket, sys, time, tty",
+        "def cat():",
+        "  pid, master = pty.fork()",
+        "  if pid == 0: os.execvp('cat', ['cat'])",
+        "  while open(f'/proc/{pid}/stat').read().split()[1:3] != ['(cat)', 'S']: pass",
+        "  return master",
+        "tty.setraw(0); parent = os.getpid()",
         "beyond = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); beyond.bind(('127.0.0.1', 0))",
-        "while open(f'/proc/{pid}/stat').read().split()[1:3] != ['(cat)', 'S']: pass",
-        "p = select.poll(); p.register(0, 1); p.register(master, 1)",
-        "if sys.argv[1] == 'too': p.register(beyond, 1)",
+        "r, w = os.pipe()",
+        "if sys.argv[1] == 'fed' and not os.fork():",
+        "  while os.getppid() == parent: time.sleep(0.2)",
+        "  os._exit(0)",
+        "os.close(w)",
+        "p = select.poll(); p.register(0, 1); p.register(cat(), 1); p.register(r, 1)",
+        "if sys.argv[1] == 'beyond': p.register(beyond, 1)",
+        "if sys.argv[1] == 'two': p.register(cat(), 1)",
+        "if sys.argv[1] != 'fed': p.unregister(r)",
         "p.poll()",
     )
-    async with stage(*python(*lines), "only") as on:
-        now = await on.until(lambda now: now.state == "reads" and now.kind == "line")
-        assert not now.relays
-    async with stage(*python(*lines), "too") as on:
-        now = await on.until(lambda now: now.state == "reads" and now.kind == "key")
-        assert now.relays
+    async with stage(*python(*lines), too) as on:
+        now = await on.until(lambda now: now.state == "reads")
+        assert (now.kind, now.relays) == (("key", True) if too else ("line", False))
 
 
 async def test_of_several_terminals_within_the_terminal_nothing_is_known() -> None:

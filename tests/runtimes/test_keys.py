@@ -11,6 +11,7 @@ from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress, encode, on_pipe, read_key
 from haftd.runtimes.screen import Screen
 
+from .drawn import new
 from .record_keys import MODES, TABLE
 
 
@@ -333,3 +334,13 @@ def test_a_code_of_a_protocol_is_not_sent_to_who_asked_for_none(name: str) -> No
         encode([name], screen.keyboard_protocol, False, screen.encode_key)
     screen.feed(b"\x1b[>1u")
     assert encode([name], screen.keyboard_protocol, False, screen.encode_key)[0].endswith(b"u")
+
+
+@pytest.mark.parametrize(("char", "shift"), [("A", False), ("a", True), ("!", True), ("?", False)])
+def test_a_character_typed_with_shift_is_a_text_where_codes_are_for_keys_alone(
+    char: str, shift: bool
+) -> None:
+    """The kitty protocol's first flag is for what would be ambiguous; a capital is not."""
+    screen = new()
+    screen.feed(b"\x1b[>1u")
+    assert screen.encode_key(KeyPress(char=char, shift=shift)) == char.encode()

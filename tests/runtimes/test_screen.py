@@ -7,6 +7,9 @@ import sys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.runtimes.screen import load
+from haftd.runtimes.work import PIECE
+
 from .drawn import new, session, whole
 
 DRAWN = (
@@ -249,3 +252,33 @@ def test_what_is_loaded_is_warm() -> None:
         "assert used < loaded / 10, (loaded, used)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_codes_around_a_paste_are_taken_out_of_it_however_they_are_hidden() -> None:
+    screen = new()
+    assert screen.encode_paste("a\x1b[20\x1b[201~1~b\x1b[20\x1b[200~0~c") == b"abc"
+
+
+def test_a_new_size_draws_what_was_printed_at_the_old_one() -> None:
+    load()
+    screen = new()
+    screen.feed(b"abc")
+    screen.resize(9, 31)
+    assert screen.revision == 4
+
+
+def test_a_painting_ends_with_what_is_not_drawn_of_a_piece_that_is_begun() -> None:
+    screen = new()
+    screen.hold(b"abcdef")
+    screen.hold(b"ghi")
+    screen._at = 3
+    assert screen._not_drawn() == b"defghi"
+
+
+def test_after_a_slow_piece_the_pieces_grow_again() -> None:
+    load()
+    screen = new()
+    screen._piece = 1
+    screen.hold(b"x" * 4 * PIECE)
+    screen.catch_up()
+    assert screen._piece == PIECE

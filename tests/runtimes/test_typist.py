@@ -6,11 +6,12 @@ import os
 import termios
 import tty
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.runtimes import typist
 from haftd.runtimes.base import Input, InputRefused
@@ -181,3 +182,24 @@ async def test_the_end_of_the_program_while_the_library_is_loaded_drops_what_wai
     desk.typist._queue.append(typist._Typed(1, Input("paste", "x"), 1))
     await desk.typist._next()
     assert desk.read() == b""
+
+
+async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
+    desk: Desk, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    began, looks = trio.current_time(), list[float]()
+
+    def hides(modes: object) -> bool:
+        looks.append(trio.current_time() - began)
+        return looks[-1] > 2.5
+
+    async def print_something() -> None:
+        await trio.sleep(2.1)
+        desk.typist.stirred()
+
+    nursery.start_soon(print_something)
+    await desk.typist._no_echo(lambda: True, hides)
+    pauses = {round(a, 3): b - a for a, b in pairwise(looks)}
+    assert pauses[0.0] == pytest.approx(typist._FIRST_LOOK_S)
+    assert max(pause for at, pause in pauses.items() if at < 2) == typist._LAST_LOOK_S
+    assert pauses[2.1] == pytest.approx(typist._FIRST_LOOK_S)

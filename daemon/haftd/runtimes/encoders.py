@@ -133,9 +133,6 @@ class MouseEncoder:
             lib.ghostty_mouse_event_clear_button(event)
         else:
             lib.ghostty_mouse_event_set_button(event, getattr(lib, "GHOSTTY_MOUSE_BUTTON_" + name))
-        held = ffi.new("bool*", name is not None and action == "move")
-        option = lib.GHOSTTY_MOUSE_ENCODER_OPT_ANY_BUTTON_PRESSED
-        lib.ghostty_mouse_encoder_setopt(self._encoder, option, held)
         which = getattr(lib, "GHOSTTY_MOUSE_ACTION_" + _ACTIONS.get(action, "PRESS"))
         lib.ghostty_mouse_event_set_action(event, which)
         lib.ghostty_mouse_event_set_mods(event, sum(_MODS[mod] for mod in mouse.mods))
