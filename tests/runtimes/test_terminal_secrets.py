@@ -1,0 +1,92 @@
+"""A secret is typed when nothing typed is shown, and is seen nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Input, InputRefused
+
+from . import kit
+from .test_terminal import shell, started
+
+
+async def test_RB_022_a_secret_is_typed_when_the_echo_is_off() -> None:
+    script = (
+        "import getpass, time\n"
+        "print('WORKING', flush=True); time.sleep(0.2)\n"
+        "print('LEN', len(getpass.getpass('Password: ')))\n"
+    )
+    async with trio.open_nursery() as nursery:
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"WORKING")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        assert performance.port.number < number
+        with pytest.raises(InputRefused, match="secret input waits"):
+            performance.grip.write(Input("line", "x"))
+        await performance.finish()
+        assert performance.port.number == number
+    assert b"LEN 7" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
+async def test_a_secret_is_typed_however_late_the_echo_goes_off() -> None:
+    script = "printf 'Password: '; sleep 0.6; stty -echo; read x; stty echo; echo; echo LEN ${#x}"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell(script), b"Password: ")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        with trio.fail_after(5):
+            await performance.finish()
+        assert performance.port.number == number
+    assert b"LEN 7" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
+async def test_a_secret_for_a_prompt_that_is_there_is_typed_at_once() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "import getpass; print('LEN', len(getpass.getpass('Password: ')))"
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"Password: ")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        assert performance.port.number == number
+        await performance.finish()
+    assert b"LEN 7" in performance.port.output
+
+
+async def test_who_takes_keys_gets_a_secret_when_it_reads_and_not_before(tmp_path: Path) -> None:
+    """Its terminal never echoes: the echo is its own, and on again before what it runs can ask."""
+    go = tmp_path / "go"
+    script = (
+        "import os, tty\n"
+        "tty.setraw(0); os.write(1, b'READY')\n"
+        f"while not os.path.exists({str(go)!r}): pass\n"
+        "print('LEN', len(os.read(0, 100)))\n"
+    )
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.python(script, terminal=True), b"READY")
+        number = performance.grip.write(Input("text", "hunter2", secret=True))
+        assert performance.port.number < number
+        go.touch()
+        await performance.finish()
+        assert performance.port.number == number
+    assert b"LEN 7" in performance.port.output
+
+
+async def test_an_interrupt_drops_a_secret_that_waits() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "trap 'echo caught; read a; echo got:$a; exit' INT; echo READY; while :; do sleep 0.05; done"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        number = performance.grip.write(Input("line", "hunter2", secret=True))
+        performance.grip.write(Input("signal", signal="INT"))
+        await performance.port.until(lambda: b"caught" in performance.port.output)
+        assert performance.port.number == number
+        performance.grip.write(Input("line", "plain"))
+        await performance.finish()
+    assert b"got:plain" in performance.port.output
+    assert b"hunter2" not in performance.port.output
+
+
+async def test_a_secret_has_no_repr() -> None:
+    assert "hunter2" not in repr(Input("line", "hunter2", secret=True))

@@ -1,0 +1,192 @@
+"""What a program on a terminal gets of what is typed: every key by itself, and no line cut."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from haftd.runtimes.base import Ended, Input, InputRefused
+from haftd.runtimes.screen import Screen, load
+
+from . import kit
+from .test_terminal import RAW_READER, reader, reads, shell, started
+
+
+async def test_a_line_ends_as_enter_does() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell("echo READY; read a; echo got:$a"), b"READY")
+        performance.grip.write(Input("line", "y"))
+        await performance.finish()
+    assert b"got:y\r\n" in performance.port.output
+    async with trio.open_nursery() as nursery:
+        call = shell("stty -icrnl; echo READY; read a; echo got:$a")
+        performance = await started(nursery, call, b"READY")
+        performance.grip.write(Input("line", "y"))
+        await performance.finish()
+    assert b"got:y\r\n" in performance.port.output
+
+
+async def test_RB_027_enter_is_a_read_of_its_own() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("line", "hello"))
+        performance.grip.write(Input("keys", keys=("a", "Escape", "b", "Up")))
+        performance.grip.write(Input("text", "text and more"))
+        performance.grip.write(Input("keys", keys=("Enter",)))
+        number = performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+        assert performance.port.number == number
+    expected = [b"hello", b"\r", b"a", b"\x1b", b"b", b"\x1b[A", b"text and more", b"\r", b"q"]
+    assert reads(performance.port) == expected
+
+
+async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
+    script = RAW_READER.replace('b"READY\\r\\n")', 'b"READY\\r\\n"); import time; time.sleep(0.4)')
+    async with trio.open_nursery() as nursery:
+        call = kit.python(script, terminal=True)
+        performance = await started(nursery, call, b"READY\r\n")
+        performance.grip.write(Input("line", "hello"))
+        await performance.port.until(lambda: performance.port.number == 1)
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"hello", b"\r", b"q"]
+    script = "stty raw -echo; echo READY; sleep 60"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, shell(script), b"READY")
+        with trio.fail_after(5):
+            performance.grip.write(Input("line", "hello"))
+            await performance.port.until(lambda: performance.port.number == 1)
+        performance.scope.cancel()
+
+
+async def test_a_key_that_nothing_is_sent_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    load()
+    monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        with pytest.raises(InputRefused, match="sends nothing for the key 'Up'"):
+            performance.grip.write(Input("keys", keys=("a", "Up")))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"q"]
+
+
+async def test_a_key_that_cannot_be_sent_any_more_is_dropped_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load()
+    script = RAW_READER.replace('b"READY\\r\\n")', 'b"READY\\r\\n"); import time; time.sleep(0.4)')
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.python(script, terminal=True), b"READY\r\n")
+        performance.grip.write(Input("text", "hello"))
+        dropped = performance.grip.write(Input("keys", keys=("a", "Up")))
+        monkeypatch.setattr(Screen, "encode_key", lambda self, press: b"")
+        await performance.port.until(lambda: performance.port.number == dropped)
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert reads(performance.port) == [b"hello", b"q"]
+
+
+async def test_text_is_text_and_never_a_key() -> None:
+    lines = ["ls;", "Enter", "C-c", "\x16\x03", "\\n", "^D", "é ≤ 漢"]
+    async with trio.open_nursery() as nursery:
+        performance = await started(
+            nursery, shell("stty -echo; echo READY; exec cat"), b"READY\r\n"
+        )
+        for line in lines:
+            performance.grip.write(Input("text", line + "\n"))
+        performance.grip.write(Input("eof"))
+        await performance.finish()
+    said = bytes(performance.port.output).decode().split("\r\n")[1:]
+    assert said == [line.replace("\x16", "") for line in lines] + [""]
+
+
+async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
+    for text in ("foo\n", "foo", ""):
+        async with trio.open_nursery() as nursery:
+            performance = await started(nursery, shell("echo READY; exec cat"), b"READY\r\n")
+            if text:
+                performance.grip.write(Input("text", text))
+            with trio.fail_after(5):
+                performance.grip.write(Input("eof"))
+                await performance.finish()
+        assert performance.port.end == Ended(code=0)
+        assert performance.port.output.count(b"foo") == (2 if text else 0)
+
+
+async def test_the_end_of_input_ends_no_more_than_one_reader() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "echo READY; cat; echo between; cat; echo after"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        performance.grip.write(Input("line", "one"))
+        performance.grip.write(Input("eof"))
+        await performance.port.until(lambda: b"between" in performance.port.output)
+        performance.grip.write(Input("text", "two"))
+        performance.grip.write(Input("eof"))
+        await performance.finish()
+    assert b"after" in performance.port.output
+    assert performance.port.output.count(b"two") == 2
+
+
+async def test_RB_028_a_paste_has_codes_only_where_they_are_wanted() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader("--paste"), b"READY\r\n")
+        performance.grip.write(Input("paste", "a\nb\x1b[201~c"))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"\x1b[200~a\nbc\x1b[201~q"
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("paste", "a\nb"))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"a\rbq"
+
+
+async def test_the_application_cursor_mode_reaches_the_keys() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader("--app"), b"READY\r\n")
+        performance.grip.write(Input("keys", keys=("Up", "Home", "F5", "C-c", "q")))
+        await performance.finish()
+    assert reads(performance.port) == [b"\x1bOA", b"\x1bOH", b"\x1b[15~", b"\x03", b"q"]
+
+
+async def test_a_line_too_long_for_the_terminal_is_refused_with_a_way_out() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "stty -echo; echo READY; wc -c"
+        performance = await started(nursery, shell(script), b"READY\r\n")
+        grip = performance.grip
+        for item in (
+            Input("line", "x" * 4096),
+            Input("text", "a\n" + "x" * 5000),
+            Input("paste", "é" * 2100),
+        ):
+            with pytest.raises(InputRefused, match="too long for a terminal"):
+                grip.write(item)
+        assert grip.write(Input("text", "x" * 2000)) == 1
+        with pytest.raises(InputRefused, match="4,096 bytes"):
+            grip.write(Input("line", "x" * 2096))
+        assert grip.write(Input("line", "x" * 2095)) == 2
+        assert grip.write(Input("text", ("y" * 4000 + "\n") * 50)) == 3
+        grip.write(Input("eof"))
+        await performance.finish()
+    assert performance.port.output == b"READY\r\n%d\r\n" % (4096 + 50 * 4001)
+
+
+async def test_a_raw_program_takes_lines_of_any_length() -> None:
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, reader(), b"READY\r\n")
+        performance.grip.write(Input("text", "x" * 300_000))
+        performance.grip.write(Input("keys", keys=("q",)))
+        await performance.finish()
+    assert b"".join(reads(performance.port)) == b"x" * 300_000 + b"q"
+
+
+async def test_input_that_nobody_reads_is_bounded() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "stty raw -echo; echo READY; sleep 60"
+        performance = await started(nursery, shell(script), b"READY")
+        with pytest.raises(InputRefused, match="does not read"):
+            for _ in range(100):
+                performance.grip.write(Input("text", "x" * 100_000))
+        performance.scope.cancel()
