@@ -20,14 +20,13 @@ from haftd.host import brand, family, group
 from haftd.host.cgroup import Cgroup
 from haftd.host.group import Kin
 from haftd.host.identity import read_stat
-from haftd.host.launch import Exit, Launched, Plan, launch, leaders
+from haftd.host.launch import Exit, Launched, Plan, leaders
 from haftd.host.pump import drain
 from haftd.host.reaper import Reaper
 from tests.faults.harness import cgroup_base, needs_cgroup, until
 from tests.host.launching import (
     lives,
     new_mark,
-    no_record,
     output_of,
     plan,
     read_all,
@@ -64,18 +63,6 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
     child.kill()
     child.wait()
     _POPENS.discard(child.pid)
-
-
-@pytest.fixture(params=["lists", "scan"])
-def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel lists children, or it does not."""
-    if request.param == "scan":
-        monkeypatch.setattr(family, "_kernel_lists", lambda: False)
-
-
-@pytest.fixture
-def no_brand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brand, "bounds", lambda _: None)
 
 
 def script(text: str, mark: str | None = None, terminal: bool = False) -> Plan:
@@ -528,89 +515,3 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
     finally:
         mine.empty(5)
         mine.remove()
-
-
-# The reaper
-
-
-def zombies() -> list[int]:
-    states = {pid: read_stat(pid) for pid in family.children(os.getpid())}
-    return [pid for pid, stat in states.items() if stat is not None and stat.state == "Z"]
-
-
-@pytest.mark.usefixtures("lists")
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.soak)])
-async def test_P30_what_was_adopted_is_reaped_and_no_status_is_stolen(count: int) -> None:
-    adopt = f"i=0; while [ $i -lt {count} ]; do (true & ); i=$((i+1)); done; exit 7"
-    async with trio.open_nursery() as nursery:
-        await nursery.start(Reaper().run)
-
-        async def run_many() -> None:
-            async with running(script(adopt)) as (it, kin):
-                assert await it.wait_exit() == Exit(code=7)
-                await kin.gone()
-
-        async def run_library() -> None:
-            for _ in range(20):
-                done = await trio.run_process(["sh", "-c", "exit 7"], check=False)
-                assert done.returncode == 7
-
-        async with trio.open_nursery() as inner:
-            inner.start_soon(run_many)
-            inner.start_soon(run_many)
-            inner.start_soon(run_library)
-        with trio.fail_after(1):
-            while zombies():
-                await trio.sleep(0.01)
-        nursery.cancel_scope.cancel()
-
-
-async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> None:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(Reaper(linger_s=0.02).run)
-        async with running(script("(true & ); read x", mark="")) as (it, _):
-            with trio.fail_after(5):
-                while not zombies():
-                    await trio.sleep(0.001)
-                while zombies():
-                    await trio.sleep(0.001)
-            assert lives(it.pid)
-        nursery.cancel_scope.cancel()
-
-
-async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -> None:
-    async with trio.open_nursery() as nursery:
-        await nursery.start(Reaper().run)
-        launched = launch(plan("sh", "-c", "exit 8", mark=new_mark()), no_record)
-        await launched.confirm()
-        launched.close()
-        with trio.fail_after(5):
-            while launched.exit is None:
-                await trio.sleep(0.001)
-        assert launched.exit == Exit(code=8) and launched.pid not in leaders
-        nursery.cancel_scope.cancel()
-
-
-async def test_what_others_wait_for_is_left_to_them() -> None:
-    reaper = Reaper()
-    child = subprocess.Popen(["sh", "-c", "exit 7"])
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert reaper.reap()
-    assert child.wait() == 7
-    assert not reaper.reap()
-
-
-def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
-    code = (
-        "import os, subprocess\n"
-        "from haftd.host.group import become_subreaper\n"
-        "become_subreaper()\n"
-        "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
-        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"
-    )
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    try:
-        child = subprocess.Popen([sys.executable, "-c", code], restore_signals=False)
-    finally:
-        signal.signal(signal.SIGCHLD, before)
-    assert child.wait() == 7
