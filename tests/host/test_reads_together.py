@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import termios
+import tty
 
 import pytest
 
@@ -63,3 +66,36 @@ def test_a_descriptor_that_stands_for_another_file_by_now_is_unclear() -> None:
     finally:
         os.close(r)
         os.close(w)
+
+
+@pytest.mark.parametrize(
+    ("least", "tenths", "patience_ms"), [(1, 0, None), (1, 5, None), (0, 5, 500), (0, 0, 0)]
+)
+def test_a_read_gives_up_where_it_needs_no_byte(
+    least: int, tenths: int, patience_ms: int | None
+) -> None:
+    """With a least number of bytes the time is that between two of them."""
+    master, slave = os.openpty()
+    try:
+        tty.setraw(slave)
+        modes = termios.tcgetattr(slave)
+        modes[6][termios.VMIN], modes[6][termios.VTIME] = least, tenths
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+        assert reads._kind(slave) == ("key", patience_ms)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_empty"), [(None, False), (PermissionError, False), (ProcessLookupError, True)]
+)
+def test_a_group_of_another_user_s_is_not_empty(
+    monkeypatch: pytest.MonkeyPatch, error: type[OSError] | None, is_empty: bool
+) -> None:
+    def signal(group: int, number: int) -> None:
+        if error is not None:
+            raise error(errno.ESRCH if error is ProcessLookupError else errno.EPERM, "")
+
+    monkeypatch.setattr(os, "killpg", signal)
+    assert reads._is_empty(7) == is_empty

@@ -56,6 +56,7 @@ async def test_of_two_terminals_each_has_its_own_reads(terminal: tuple[int, int,
                 await other.wait()
             assert patience.cancelled_caught
             one.clear()
+            assert not one.came.is_set(), "what was is forgotten"
             with trio.move_on_after(0) as patience:
                 await one.wait()
             assert patience.cancelled_caught
