@@ -10,18 +10,18 @@ import trio
 from trio.testing import MockClock
 
 from haft_protocol.errors import RpcError, handle_stopped
-from haftd import dispatch
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.views import show
-from haftd.replies import Waiting
+from haftd.rim import dispatch
+from haftd.rim.replies import Waiting
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from haftd.supervisor import Supervisor
-from haftd.use import Use
+from haftd.uses.supervisor import Supervisor
+from haftd.uses.use import Use
 from haftd.verbs.base import Later
 from haftd.verbs.waiting import until
 from tests.rim.rig import Rig, request

@@ -10,9 +10,9 @@ import os
 import sys
 from pathlib import Path
 
+from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 from haftd.host.identity import boot_id
 from haftd.host.mark import carry, home_of
-from haftd.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 
 __all__ = ["main"]
 

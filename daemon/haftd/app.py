@@ -23,7 +23,8 @@ from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
 from haftd import opening
 from haftd.assembly import Parts, assemble, brief, rim_of
-from haftd.connection import Rim
+from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
+from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host import folder
@@ -34,11 +35,10 @@ from haftd.host.mark import home_of
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval
 from haftd.opening import EXIT_HELD, CannotStart
-from haftd.options import EXIT_CONFIG, ConfigError, Options, Paths
-from haftd.settings import Settings, load_settings
-from haftd.transports import inherited
-from haftd.transports.handshake import Gatekeeper
-from haftd.transports.unix import serve_unix
+from haftd.rim.connection import Rim
+from haftd.rim.transports import inherited
+from haftd.rim.transports.handshake import Gatekeeper
+from haftd.rim.transports.unix import serve_unix
 
 __all__ = ["run"]
 
@@ -178,7 +178,9 @@ class _App:
                         for sock in rpc:
                             listeners.start_soon(serve_unix, sock, connections, rim)
                         if ws:
-                            from haftd.transports.websocket import serve_websocket  # see `opening`
+                            from haftd.rim.transports.websocket import (
+                                serve_websocket,  # see `opening`
+                            )
                         for sock in ws:
                             keeper = self._gatekeeper(token)
                             listeners.start_soon(serve_websocket, sock, connections, rim, keeper)

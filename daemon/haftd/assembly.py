@@ -18,12 +18,11 @@ import trio
 
 from haft_protocol.methods import Problem
 from haftd import __version__
-from haftd.approvals import Approvals
 from haftd.aside import aside
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
-from haftd.calls import Calls, Place, find_askpass
-from haftd.connection import Rim
+from haftd.config.options import ConfigError, Paths
+from haftd.config.settings import Settings, load_settings
 from haftd.core.handles import Handle
 from haftd.core.matches import Matches
 from haftd.core.notices import Notices
@@ -33,9 +32,6 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
-from haftd.describing import Describing
-from haftd.dispatch import Dispatcher
-from haftd.errands import Errands
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.program import Missing, resolve
@@ -50,20 +46,24 @@ from haftd.inquiry.static import StaticBackend
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
 from haftd.manual import manual
-from haftd.options import ConfigError, Paths
+from haftd.rim.connection import Rim
+from haftd.rim.dispatch import Dispatcher
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from haftd.settings import Settings, load_settings
-from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
-from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
+from haftd.uses.approvals import Approvals
+from haftd.uses.calls import Calls, Place, find_askpass
+from haftd.uses.describing import Describing
+from haftd.uses.errands import Errands
+from haftd.uses.starting import Starter
+from haftd.uses.supervisor import Supervisor
+from haftd.uses.watching import Watching
 from haftd.verbs import spawning, table, unready
-from haftd.watching import Watching
 
 __all__ = ["Parts", "assemble", "rim_of"]
 

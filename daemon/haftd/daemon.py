@@ -22,9 +22,9 @@ from haft_protocol.methods import (
     WebSocketInfo,
 )
 from haft_protocol.states import EndedBy
-from haftd.approvals import Approvals
 from haftd.audit import Audit
 from haftd.caller import Caller
+from haftd.config.settings import Settings
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
 from haftd.core.notices import Notices
@@ -32,16 +32,16 @@ from haftd.core.registry import Registry
 from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.turns import Turns
-from haftd.describing import Describing
-from haftd.errands import Errands
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
-from haftd.settings import Settings
-from haftd.starting import Starter
 from haftd.subscriptions import Subscriptions
-from haftd.supervisor import Supervisor
 from haftd.tools.catalogue import Catalogue
-from haftd.watching import Watching
+from haftd.uses.approvals import Approvals
+from haftd.uses.describing import Describing
+from haftd.uses.errands import Errands
+from haftd.uses.starting import Starter
+from haftd.uses.supervisor import Supervisor
+from haftd.uses.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
 

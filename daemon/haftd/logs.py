@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import structlog
 
-from .options import LogLevel
+from .config.options import LogLevel
 
 __all__ = ["Limited", "Log", "Sink", "configure", "redact"]
 

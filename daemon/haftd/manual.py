@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from haft_protocol.errors import RpcError
-from haftd.describing import Describing
 from haftd.runtimes.base import Call, Port, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.pages import page
+from haftd.uses.describing import Describing
 
 __all__ = ["manual"]
 

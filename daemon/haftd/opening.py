@@ -17,16 +17,16 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haftd.config.options import EXIT_CONFIG, Paths
+from haftd.config.settings import Settings, WebSocketSettings
 from haftd.host import folder
 from haftd.host.cgroup import find_base
 from haftd.host.journal import Journal
 from haftd.host.mark import home_of
 from haftd.host.recover import Report, recover
 from haftd.host.spoolfolder import sweep
-from haftd.options import EXIT_CONFIG, Paths
-from haftd.settings import Settings, WebSocketSettings
+from haftd.rim.transports.token import ensure_token
 from haftd.tools import loginpath
-from haftd.transports.token import ensure_token
 
 __all__ = [
     "EXIT_HELD",
@@ -162,7 +162,7 @@ def websocket_listener(
     if wanted is None and not given:
         return [], ""
     # It brings a library along: only who turns it on pays for that.
-    from haftd.transports.websocket import open_websocket_listener
+    from haftd.rim.transports.websocket import open_websocket_listener
 
     try:
         token = ensure_token(Path(paths.runtime.token))

@@ -35,7 +35,7 @@ LATER = [
 ]
 """What is loaded when it is first needed, or never."""
 
-AGAIN = ("haftd.settings", "haftd.app", "structlog", "trio")
+AGAIN = ("haftd.config.settings", "haftd.app", "structlog", "trio")
 """What is loaded once: not by a process that is about to execute itself again."""
 
 
@@ -59,14 +59,14 @@ def test_a_start_loads_nothing_that_the_first_answer_does_not_need(
     loaded: list[set[str]],
 ) -> None:
     first, second = loaded
-    assert "haftd.options" in first and {"haftd.app", "trio", "msgspec"} <= second
+    assert "haftd.config.options" in first and {"haftd.app", "trio", "msgspec"} <= second
     assert {name for name in LATER if name in second} == set()
     assert {name for name in AGAIN if name in first} == set()
 
 
 _SERVES = """
 import gc, os, haftd.app
-from haftd.options import find_paths, read_options
+from haftd.config.options import find_paths, read_options
 
 async def serve(*_):
     print(gc.isenabled(), gc.get_freeze_count() > 0, flush=True)

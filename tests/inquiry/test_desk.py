@@ -12,11 +12,11 @@ from msgspec import UNSET
 from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
-from haftd.asking import Asking, NoAnswer, Void
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
+from haftd.inquiry.asking import Asking, NoAnswer, Void
 from haftd.inquiry.base import Answered, Backend, Declined, InquiryFailed, Origin, Outcome, Way
 from haftd.inquiry.desk import Desk
 from haftd.inquiry.fake import FakeBackend

@@ -19,13 +19,13 @@ import trio_websocket
 from haft_protocol.errors import RpcError, handle_exists, invalid_answer
 from haft_protocol.methods import Empty, InitializeParams, LimitsResult, PingResult, SpawnParams
 from haftd.caller import Caller
-from haftd.connection import Rim
-from haftd.dispatch import Dispatcher
-from haftd.transports.handshake import Gatekeeper
-from haftd.transports.unix import serve_unix
-from haftd.transports.websocket import open_websocket_listener, serve_websocket
+from haftd.rim.connection import Rim
+from haftd.rim.dispatch import Dispatcher
+from haftd.rim.transports.handshake import Gatekeeper
+from haftd.rim.transports.unix import serve_unix
+from haftd.rim.transports.websocket import open_websocket_listener, serve_websocket
+from haftd.rim.wire import Pace
 from haftd.verbs.base import Later, Verb
-from haftd.wire import Pace
 
 Kind = Literal["lines", "headers", "websocket"]
 KINDS: tuple[Kind, ...] = ("lines", "headers", "websocket")

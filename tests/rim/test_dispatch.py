@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from haft_protocol.errors import RpcError
-from haftd import dispatch
 from haftd.caller import Caller
-from haftd.replies import Batched, Cancel, Waiting
+from haftd.rim import dispatch
+from haftd.rim.replies import Batched, Cancel, Waiting
 from haftd.verbs.base import Later
 from tests.rim.rig import Rig, batch, notification, request
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from haftd.loopback import is_loopback
-from haftd.transports.inherited import take
+from haftd.config.loopback import is_loopback
+from haftd.rim.transports.inherited import take
 
 Give = Callable[..., tuple[dict[str, str], int]]
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.outbox import LOW, Outbox
-from haftd.wire import Gone
+from haftd.rim.outbox import LOW, Outbox
+from haftd.rim.wire import Gone
 
 
 class Trickle:

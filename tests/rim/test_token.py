@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.transports.token import ensure_token
+from haftd.rim.transports.token import ensure_token
 
 
 def test_a_token_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from haft_protocol.errors import RpcError
-from haftd import connection
 from haftd.caller import Caller
-from haftd.connection import serve_connection
+from haftd.rim import connection
+from haftd.rim.connection import serve_connection
 from haftd.verbs.base import Later
 
 from .rig import Name, Rig, limits

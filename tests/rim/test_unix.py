@@ -21,10 +21,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.caller import Caller
-from haftd.connection import serve_connection
-from haftd.transports import accept
-from haftd.transports.unix import UnixWire
-from haftd.wire import Gone
+from haftd.rim.connection import serve_connection
+from haftd.rim.transports import accept
+from haftd.rim.transports.unix import UnixWire
+from haftd.rim.wire import Gone
 from tests.rim.rig import (
     QUICK,
     Rig,

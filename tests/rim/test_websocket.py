@@ -12,9 +12,9 @@ import pytest
 import trio
 import trio_websocket
 
-from haftd.transports import websocket
-from haftd.transports.handshake import Gatekeeper, Refusal
-from haftd.transports.websocket import NotLoopback, open_websocket_listener
+from haftd.rim.transports import websocket
+from haftd.rim.transports.handshake import Gatekeeper, Refusal
+from haftd.rim.transports.websocket import NotLoopback, open_websocket_listener
 from tests.rim.rig import (
     TOKEN,
     Rig,

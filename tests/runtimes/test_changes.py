@@ -11,7 +11,7 @@ from msgspec import UNSET
 from haft_protocol.states import Screen as Shown
 from haftd.core.handles import Handle
 from haftd.runtimes.base import ScreenShot
-from haftd.use import Use
+from haftd.uses.use import Use
 from tests.core.disks import make
 
 from .drawn import new, session

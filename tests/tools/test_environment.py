@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.settings import DaemonSettings
+from haftd.config.settings import DaemonSettings
 from haftd.tools.environment import LONGEST_CALL, Askpass, build, call_value, path_of
 
 from .making import called, environment, tool

@@ -21,10 +21,10 @@ from haft_protocol.approvals import Remember
 from haft_protocol.errors import shown
 from haft_protocol.inquiries import Inquiry, Target, inquiry_id, schema
 from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
-from haftd.asking import Asked, NoAnswer
 from haftd.core.handles import Handle
 from haftd.core.remembered import Remembered
 
+from .asking import Asked, NoAnswer
 from .base import Answered, Backend, InquiryFailed, Origin, Way
 
 __all__ = ["Desk", "Inquirer"]

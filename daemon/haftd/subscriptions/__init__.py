@@ -23,7 +23,7 @@ from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.links import Link
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .reader import Reader
 from .subscription import Subscription

@@ -18,7 +18,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.tail import Tail
 from haftd.core.views import show
-from haftd.use import Use, changes
+from haftd.uses.use import Use, changes
 
 from .reader import Reader
 

@@ -15,7 +15,7 @@ import msgspec
 from haft_protocol.pushes import NOTIFICATION, PushEvent
 from haft_protocol.states import Notice
 from haftd.core.handles import Handle
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .follower import Follower
 from .reader import Reader

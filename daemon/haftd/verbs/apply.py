@@ -22,7 +22,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Input
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .approved import approved
 from .base import Later, result_of

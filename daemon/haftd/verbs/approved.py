@@ -22,18 +22,18 @@ from haft_protocol.approvals import Approval, PolicedAction
 from haft_protocol.errors import RpcError, invalid_arguments
 from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
 from haft_protocol.states import HandleState
-from haftd.approvals import Request
 from haftd.caller import Caller
-from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
 from haftd.core.views import show
 from haftd.daemon import Daemon
-from haftd.reviewing import Reviewer
-from haftd.starting import Approver
 from haftd.tools.approving import mode_of, render, seen
 from haftd.tools.definition import Tool
-from haftd.use import Skipped
+from haftd.uses.approvals import Request
+from haftd.uses.calls import Prepared
+from haftd.uses.reviewing import Reviewer
+from haftd.uses.starting import Approver
+from haftd.uses.use import Skipped
 
 from .base import Later, result_of
 from .rendering import renderer

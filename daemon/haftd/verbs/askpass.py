@@ -12,11 +12,11 @@ import re
 from haft_protocol.errors import handle_stopped, inquiry_failed, mark_not_found
 from haft_protocol.methods import AskpassParams, AskpassResult
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
-from haftd.asking import NoAnswer, Void
 from haftd.caller import Caller
 from haftd.core.escapes import strip
 from haftd.daemon import Daemon
-from haftd.use import Use
+from haftd.inquiry.asking import NoAnswer, Void
+from haftd.uses.use import Use
 
 from .base import Later
 from .reading import plain_state

@@ -16,7 +16,7 @@ from haft_protocol.states import Waited
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.runtimes.base import Wanted
-from haftd.use import Use
+from haftd.uses.use import Use
 
 __all__ = ["Condition", "Reading", "condition_of"]
 

@@ -13,7 +13,7 @@ from haftd.core.handles import Handle
 from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.figures import of_all, open_figures
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .base import Later
 

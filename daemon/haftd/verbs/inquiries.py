@@ -19,12 +19,12 @@ from haft_protocol.methods import (
     InquiriesListResult,
 )
 from haft_protocol.questions import InvalidAnswer, check_answer
-from haftd.asking import Asked
 from haftd.audit import typed
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.inquiry.asking import Asked
 from haftd.inquiry.turnend import TurnEnd
-from haftd.use import Use
+from haftd.uses.use import Use
 
 __all__ = ["inquiries_answer", "inquiries_list"]
 

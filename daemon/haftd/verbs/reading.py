@@ -24,7 +24,7 @@ from haftd.core.text import last_line
 from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Wanted
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .base import Later
 from .conditions import Condition, Reading, condition_of

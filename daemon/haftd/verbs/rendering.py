@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from haft_protocol.outcome import Failure, NeedsInput, Success, read_outcome
-from haftd.calls import Prepared
 from haftd.daemon import Daemon
-from haftd.errands import Failed
 from haftd.tools.approving import render, seen
 from haftd.tools.definition import Command
+from haftd.uses.calls import Prepared
+from haftd.uses.errands import Failed
 
 __all__ = ["renderer"]
 

@@ -15,11 +15,11 @@ from haft_protocol.errors import shutting_down
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.calls import Prepared
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
-from haftd.use import Use
+from haftd.uses.calls import Prepared
+from haftd.uses.use import Use
 
 from .approved import approver_of, reviewer_of, what_runs
 from .base import Later, result_of

@@ -26,7 +26,7 @@ from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.inquiry.base import Origin
 from haftd.inquiry.turnend import TurnEnd
-from haftd.use import Use
+from haftd.uses.use import Use
 
 from .base import Later
 from .reading import plain_state

@@ -16,8 +16,8 @@ from typing import Any
 
 from haft_protocol.inquiries import Inquiry, inquiry_id, schema
 from haft_protocol.questions import AnswerType, Boolean, Question
-from haftd.answering import LlmSettings, ProviderName
 from haftd.caller import Caller
+from haftd.config.answering import LlmSettings, ProviderName
 from haftd.inquiry.base import Origin, Way
 
 from .judging import KEY, WRAPPED

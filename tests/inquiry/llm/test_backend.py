@@ -16,7 +16,7 @@ import trio
 import trio.testing
 
 from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, Select, Text
-from haftd.answering import ProviderName
+from haftd.config.answering import ProviderName
 from haftd.inquiry.base import Answered, Declined, InquiryFailed
 from haftd.inquiry.llm.backend import _MOST_AT_ONCE, LlmBackend
 from haftd.inquiry.llm.conversation import read_context

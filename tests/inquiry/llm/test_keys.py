@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from haftd.answering import LlmSettings
+from haftd.config.answering import LlmSettings
 from haftd.inquiry.llm.keys import NoKey, read_key
 
 

@@ -10,7 +10,7 @@ import pytest
 from haft_protocol.dialects import exposed
 from haft_protocol.inquiries import schema
 from haft_protocol.questions import AnswerType, Boolean, Select, Text
-from haftd.answering import ProviderName
+from haftd.config.answering import ProviderName
 from haftd.inquiry.llm.backend import _PROVIDERS, LlmBackend
 from haftd.inquiry.llm.conversation import (
     Conversation,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from haftd.answering import LlmSettings
+from haftd.config.answering import LlmSettings
 from haftd.inquiry.llm.retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
 
 NOW = 1_795_843_000.0  # Sat, 28 Nov 2026 05:16:40 GMT

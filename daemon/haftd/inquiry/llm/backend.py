@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from haft_protocol.dialects import Inexpressible
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
-from haftd.answering import LlmSettings, read_model_settings
+from haftd.config.answering import LlmSettings, read_model_settings
 from haftd.tools.fields import Wrong
 
 from ..base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way

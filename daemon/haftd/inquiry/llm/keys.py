@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Mapping
 
-from haftd.answering import LlmSettings
+from haftd.config.answering import LlmSettings
 
 __all__ = ["NoKey", "read_key"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from haft_protocol.dialects import PROVIDERS, express
-from haftd.answering import LlmSettings
+from haftd.config.answering import LlmSettings
 
 from .conversation import Conversation, Message, OpenCall
 

@@ -23,7 +23,7 @@ import msgspec
 import structlog
 import trio
 
-from haftd.answering import LlmSettings
+from haftd.config.answering import LlmSettings
 
 from ..base import InquiryFailed
 from .portions import Transport

@@ -1,0 +1,286 @@
+"""What the daemon was told in files: its limits, its sections of the configuration.
+
+Rules: a wrong value is a problem with file, key and line, and the default stands in for it; an
+unknown key is one as well. Only what the daemon cannot start with raises `ConfigError` (exit 78).
+Nothing is read from the process's own environment: it comes in. Section 11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from haft_protocol.errors import shown
+from haft_protocol.methods import LimitsResult, Problem
+from haftd.tools.catalogue import TOOLPACK
+from haftd.tools.document import Document, Unreadable, read
+from haftd.tools.fields import Wrong
+
+from .answering import (
+    INQUIRY,
+    SECTIONS,
+    InquiryCommand,
+    InquirySettings,
+    LlmSettings,
+    check_backends,
+)
+from .loopback import is_loopback
+from .options import ConfigError, Paths
+from .values import Reader, number, size, texts, unknown
+
+__all__ = [
+    "DaemonSettings",
+    "InquiryCommand",
+    "InquirySettings",
+    "LlmSettings",
+    "McpServer",
+    "Settings",
+    "SpoolSettings",
+    "ToolpackSettings",
+    "WebSocketSettings",
+    "load_settings",
+]
+
+_MIB = 1024 * 1024
+
+
+class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[daemon]`: sizes in bytes, the rest as the names say."""
+
+    max_message: int = 8 * _MIB
+    max_nesting: int = 64
+    max_values: int = 100_000
+    max_batch: int = 256
+    max_connections: int = 256
+    max_in_flight: int = 1024
+    max_handles_session: int = 256
+    max_handles: int = 2048
+    max_queued: int = 8 * _MIB
+    retain_stopped_s: float = 600.0
+    retain_stopped_max: int = 256
+    abort_grace_ms: int = 2000
+    approval_timeout_s: float = 600.0
+    secret_env: tuple[str, ...] = ("*_TOKEN", "*_KEY", "*_SECRET", "*PASSWORD*")
+    cgroup: str = "auto"
+
+
+class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[spool]`, in bytes: a handle's newest output in memory, on disk, and all of it."""
+
+    memory: int = _MIB
+    disk: int = 64 * _MIB
+    total: int = 2048 * _MIB
+
+
+class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[websocket]`: on when it has a port (0 = any free one)."""
+
+    port: int
+    host: str = "127.0.0.1"
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp.<name>]`, as written: kept for the room that serves it."""
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: Mapping[str, str] = {}
+    tools: Literal["all"] | tuple[str, ...] = "all"
+    start: Literal["lazy", "eager"] = "lazy"
+
+
+class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[toolpack]`: which of the tools that come with the daemon are on."""
+
+    enable: tuple[str, ...] = TOOLPACK
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything of the configuration but the definitions of tools."""
+
+    daemon: DaemonSettings = DaemonSettings()
+    spool: SpoolSettings = SpoolSettings()
+    websocket: WebSocketSettings | None = None
+    mcp: Mapping[str, McpServer] = {}
+    inquiry: InquirySettings = InquirySettings()
+    toolpack: ToolpackSettings = ToolpackSettings()
+
+    @property
+    def limits(self) -> LimitsResult:
+        """The limits that `initialize` reports."""
+        return LimitsResult(
+            **{name: getattr(self.daemon, name) for name in LimitsResult.__struct_fields__}
+        )
+
+
+def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
+    """Read the sections of all configuration files, later ones over earlier ones.
+
+    A file that cannot be read is named by the catalogue, which reads the same ones; only the
+    configuration file itself is named here. Raises `ConfigError` when a named one is not there.
+    """
+    problems: list[Problem] = []
+    found: dict[str, dict[str, Any]] = {}
+    for path in _files(paths):
+        try:
+            document = read(path)
+        except Unreadable as error:
+            if str(path) == paths.config and paths.config_given and not path.exists():
+                raise ConfigError(
+                    f"the configuration file {path} cannot be read: {error}"
+                ) from None
+            continue
+        for section, values in _sections(document, problems):
+            found.setdefault(section, {}).update(values)
+    return _settings(found, paths.config, problems), problems
+
+
+def _files(paths: Paths) -> list[Path]:
+    try:
+        return [Path(paths.config), *sorted(Path(paths.tools).glob("*.toml"))]
+    except OSError:
+        return [Path(paths.config)]
+
+
+def _cgroup(value: object) -> str:
+    if isinstance(value, str) and (value in ("auto", "off") or value.startswith("/")):
+        return value
+    raise Wrong((), f'it is {shown(value)}; it must be "auto", "off" or an absolute path')
+
+
+def _host(value: object) -> str:
+    if isinstance(value, str) and (value == "localhost" or is_loopback(value)):
+        return value
+    raise Wrong((), f"it is {shown(value)}; the WebSocket listens on a loopback address only")
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
+
+
+def _hosts(value: object) -> tuple[str, ...]:
+    names = texts()(value)
+    for name in names:
+        if not _HOST_NAME.fullmatch(name):
+            raise Wrong((), f"{shown(name)} is not the name of a host")
+    return names
+
+
+_MANY = 1_000_000
+_KEYS: dict[str, dict[str, Reader]] = {
+    "daemon": {
+        "max_message": size(1024, 1024 * _MIB),
+        "max_nesting": number(4, 512),
+        "max_values": number(100, 100_000_000),
+        "max_batch": number(1, _MANY),
+        "max_connections": number(1, _MANY),
+        "max_in_flight": number(1, _MANY),
+        "max_handles_session": number(1, _MANY),
+        "max_handles": number(1, _MANY),
+        "max_queued": size(64 * 1024, 1024 * _MIB),
+        "retain_stopped_s": number(0, 31_536_000, whole=False),
+        "retain_stopped_max": number(0, _MANY),
+        "abort_grace_ms": number(0, 600_000),
+        "approval_timeout_s": number(0, 31_536_000, whole=False),
+        "secret_env": texts(),
+        "cgroup": _cgroup,
+    },
+    "spool": {
+        "memory": size(4096, 1024 * _MIB),
+        "disk": size(0, 2**50),
+        "total": size(0, 2**60),
+    },
+    "websocket": {
+        "port": number(0, 65535),
+        "host": _host,
+        "origins": texts(),
+        "hosts": _hosts,
+    },
+    "inquiry": INQUIRY,
+    "toolpack": {"enable": texts(*TOOLPACK)},
+}
+_ELSEWHERE = ("tools", "conversation", "mcp")
+
+
+def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
+    """The sections of a file, their right values only."""
+    foreign = "conversation" in document.data
+    found = []
+    for section, values in document.data.items():
+        if section == "mcp":
+            found.append((section, _mcp(document, values, problems)))
+        elif section in _KEYS:
+            found.append((section, _values(document, section, values, problems)))
+        elif section not in _ELSEWHERE and not foreign:
+            problems.append(
+                document.problem((section,), unknown(section, (*_KEYS, *_ELSEWHERE), "section"))
+            )
+    return found
+
+
+def _values(
+    document: Document, section: str, values: object, problems: list[Problem]
+) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        problems.append(document.problem((section,), "it must be a table"))
+        return {}
+    readers = _KEYS[section]
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in readers:
+            problems.append(document.problem((section, key), unknown(key, tuple(readers), "key")))
+            continue
+        try:
+            found[key] = readers[key](value)
+        except Wrong as wrong:
+            path = (section, key, *wrong.path)
+            said = f"{wrong.message}; {_instead(section, key)}"
+            problems.append(document.problem(path, said))
+            if section == "websocket":
+                found["off"] = True
+    return found
+
+
+def _instead(section: str, key: str) -> str:
+    """What is done where a value is wrong."""
+    if section == "websocket":  # it never listens where it was not meant to, nor for whom
+        return "the WebSocket stays off"
+    if section == "inquiry" and key in SECTIONS:
+        return "the section is not used"
+    return "the default is used"
+
+
+def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        problems.append(document.problem(("mcp",), "it must be a table of servers"))
+        return {}
+    found: dict[str, Any] = {}
+    for name, form in values.items():
+        try:
+            server = msgspec.convert(form, McpServer)
+            if unknown := [key for key in form if key not in McpServer.__struct_fields__]:
+                raise msgspec.ValidationError(f"there is no such key: {unknown[0]}")
+            if bool(server.command) == bool(server.url):
+                raise msgspec.ValidationError("give either `command` or `url`")
+            found[name] = server
+        except msgspec.ValidationError as error:
+            problems.append(document.problem(("mcp", name), str(error)))
+    return found
+
+
+def _settings(found: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
+    websocket = dict(found.get("websocket", {}))
+    off = websocket.pop("off", False)
+    return Settings(
+        daemon=DaemonSettings(**found.get("daemon", {})),
+        spool=SpoolSettings(**found.get("spool", {})),
+        websocket=WebSocketSettings(**websocket) if "port" in websocket and not off else None,
+        mcp=found.get("mcp", {}),
+        inquiry=check_backends(InquirySettings(**found.get("inquiry", {})), file, problems),
+        toolpack=ToolpackSettings(**found.get("toolpack", {})),
+    )

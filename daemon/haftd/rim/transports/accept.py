@@ -1,0 +1,61 @@
+"""Accept connections in bursts, and go on when descriptors run out.
+
+Rules: everything that waits is accepted before the loop is asked again, with a turn for others every
+few. When descriptors run out, or nearly, nothing is accepted until a connection has gone or a second
+has passed, and one line says so; what is connected is served on meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import resource
+import socket
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from haftd.rim.connection import Rim
+
+__all__ = ["acceptor"]
+
+_BURST = 32
+RESERVE = 32  # descriptors that connections may not take, kept for handles, logs and files
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_PAUSE = 1.0
+
+
+def acceptor(listener: socket.socket, rim: Rim) -> Callable[[], Awaitable[socket.socket]]:
+    """A function that waits for the next connection of `listener` and returns its socket."""
+    listener.setblocking(False)
+    burst = 0
+
+    async def full(why: str) -> None:
+        rim.connections.refuse("descriptors", rim.log, why=why)
+        await rim.connections.one_left(_PAUSE)
+
+    async def accept() -> socket.socket:
+        nonlocal burst
+        while True:
+            burst += 1
+            if burst >= _BURST:
+                burst = 0
+                await trio.lowlevel.checkpoint()
+            try:
+                sock, _ = listener.accept()
+            except BlockingIOError:
+                burst = 0
+                await trio.lowlevel.wait_readable(listener)
+            except OSError as error:
+                if error.errno in _NO_ROOM:
+                    await full(str(error.strerror))
+                elif error.errno in (errno.EBADF, errno.EINVAL, errno.ENOTSOCK):
+                    raise
+                # Anything else is the end of that one connection before it was ours.
+            else:
+                if sock.fileno() < resource.getrlimit(resource.RLIMIT_NOFILE)[0] - RESERVE:
+                    return sock
+                # The kernel gives the lowest number that is free: this high, all others are taken.
+                sock.close()
+                await full("the reserve is reached")
+
+    return accept

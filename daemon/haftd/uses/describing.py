@@ -1,0 +1,150 @@
+"""Asks programs to describe their tools: once for each definition, when somebody first needs it.
+
+Rules: what nobody needs is not asked. Whoever needs the same waits for the same asking; one who leaves
+ends it for nobody. An answer holds until its definition is read again or its program's file changes;
+one that gave none is asked again at the next need, some seconds later at the earliest. A tool is asked
+in the root of the first need, for its program may be found or do its work there only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+import structlog
+import trio
+
+from haft_protocol.errors import RpcError
+from haftd.tools.definition import Tool
+from haftd.tools.environment import path_of
+from haftd.tools.resolve import CallContext, resolve
+from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
+
+from .errands import Errands, Failed
+
+__all__ = ["Describing"]
+
+log = structlog.get_logger("haftd.uses.describing")
+
+_TIMEOUT_S = 10.0
+_MOST_WORDS = 4
+"""Of a command that may name a file of the program's: an interpreter's script comes early."""
+_LONGEST_NOISE = 200
+
+_Marks = dict[str, tuple[int, int, int] | None]
+"""The files of a program, and what changes with each of them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asking:
+    """One asking that is under way; `scope` ends it for all."""
+
+    over: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+
+@dataclass(slots=True, eq=False)
+class Describing:
+    """Knows whose description is missing, and gets it; the asking is done in tasks of `nursery`."""
+
+    errands: Errands
+    descriptions: Descriptions
+    nursery: trio.Nursery
+    _under_way: dict[Tool, _Asking] = field(default_factory=dict)
+    _marks: WeakKeyDictionary[Tool, _Marks] = field(default_factory=WeakKeyDictionary)
+
+    def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
+        """Those of these definitions whose program is to be asked before they are spoken of."""
+        now = trio.current_time()
+        found = []
+        for tool in tools:
+            if (marks := self._marks.get(tool)) and marks != {path: _mark(path) for path in marks}:
+                self._marks.pop(tool)
+                self.descriptions.forget(tool)
+            if self.descriptions.lacks(tool, root, now):
+                found.append(tool)
+        return found
+
+    async def ask(self, tools: Iterable[Tool], root: str) -> None:
+        """Return when each of them has described itself, or has been asked in vain."""
+        async with trio.open_nursery() as nursery:
+            for tool in tools:
+                nursery.start_soon(self._one, tool, root)
+
+    def stop(self) -> None:
+        """Wait for no program any more; whoever waits is told that it was not asked."""
+        for asking in self._under_way.values():
+            asking.scope.cancel()
+
+    async def _one(self, tool: Tool, root: str) -> None:
+        # In vain in another root says nothing of this one.
+        while self.descriptions.lacks(tool, root, trio.current_time()):
+            asking = self._under_way.get(tool)
+            if asking is None:
+                asking = self._under_way[tool] = _Asking()
+                self.nursery.start_soon(self._ask, tool, root, asking)
+            await asking.over.wait()
+
+    async def _ask(self, tool: Tool, root: str, asking: _Asking) -> None:
+        said: Tool | str = "was not waited for: haftd is shutting down"
+        marks: _Marks = {}
+        try:
+            with asking.scope:
+                marks = self._marks_of(tool, root)
+                printed = await self.errands.run(
+                    tool, "schema", root=root, session="", timeout_s=_TIMEOUT_S
+                )
+                said = _read(tool, printed)
+        except Exception:
+            log.exception("a tool could not be asked", tool=tool.name)
+            said = "could not be asked: the daemon failed, and its log says why"
+        finally:
+            del self._under_way[tool]
+            asking.over.set()
+        self.descriptions.learn(tool, root, trio.current_time(), said)
+        self._marks[tool] = marks
+        if not isinstance(said, Tool):
+            log.warning("a tool has not described itself", tool=tool.name, why=said)
+
+    def _marks_of(self, tool: Tool, root: str) -> _Marks:
+        """The files that the command names, as they are before it is run."""
+        path = path_of(self.errands.calls.place.environ)
+        try:
+            ready = resolve(
+                tool, {}, CallContext(root=root, session="", handle="", action="schema", path=path)
+            )
+        except RpcError:
+            return {}
+        files = [os.path.join(ready.cwd, word) for word in ready.argv[:_MOST_WORDS]]  # noqa: PTH118
+        if ready.argv and "/" not in ready.argv[0]:
+            files[0] = shutil.which(ready.argv[0], path=path) or files[0]
+        marks = {file: _mark(file) for file in files}
+        return {file: mark for file, mark in marks.items() if mark is not None}
+
+
+def _read(tool: Tool, said: bytes | Failed) -> Tool | str:
+    if isinstance(said, Failed):
+        if said.kind == "start":
+            return f"could not be started: {said.why.rstrip('.')}"
+        last = said.noise.decode(errors="replace").strip().rpartition("\n")[2]
+        last = "".join(c if c.isprintable() else " " for c in last)[:_LONGEST_NOISE]
+        return f"{said.why} (it said: {last})" if last else said.why
+    try:
+        return read_description(tool, said)
+    except Undescribed as undescribed:
+        return str(undescribed)
+
+
+def _mark(file: str) -> tuple[int, int, int] | None:
+    """What changes when somebody puts another file there, or into it; None where there is none."""
+    try:
+        facts = os.stat(file)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(facts.st_mode):
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size

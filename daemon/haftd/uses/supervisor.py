@@ -1,0 +1,209 @@
+"""One task a handle: it runs the tool, reports into the handle, and ends when nothing is left.
+
+Rules: `start` decides at once and schedules; what became of it is a fact in the handle and in its
+`Use`. A handle's fault stays in that handle. Aborting is cancelling the task; the runtime ends
+what it started and says so through its port. Connections are not known here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+
+import structlog
+import trio
+
+from haft_protocol.errors import (
+    RpcError,
+    shutting_down,
+    spawn_failed,
+)
+from haft_protocol.states import EndedBy
+from haftd.core.handles import Handle
+from haftd.core.outcomes import fault
+from haftd.inquiry.asking import Router
+from haftd.runtimes.base import (
+    Call,
+    Ended,
+    Runtime,
+    StartFailed,
+    ToolFailed,
+)
+
+from .reviewing import Reviewing
+from .use import Entry, Skipped, Use
+
+__all__ = ["Supervisor"]
+
+_IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
+
+log = structlog.get_logger("haftd.uses.supervisor")
+
+
+class Supervisor:
+    """Holds the task of every handle. `clear_up` is called when nothing of a use is left, with
+    whether all of it was confirmed gone."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        *,
+        grace_s: float,
+        withdraw: Callable[[Handle], None],
+        clear_up: Callable[[Call, bool], None],
+    ) -> None:
+        self._nursery = nursery
+        self._grace_s = grace_s
+        self._withdraw = withdraw
+        self._clear_up = clear_up
+        self._uses: dict[Handle, Use] = {}
+        self._marks: dict[str, Use] = {}
+        self._turns = trio.Semaphore(_IN_A_ROW)
+
+    def start(
+        self,
+        handle: Handle,
+        runtime: Runtime,
+        call: Call,
+        router: Router | None = None,
+        entry: Entry | None = None,
+        reviewing: Reviewing | None = None,
+    ) -> Use:
+        """Schedule the tool's task; nothing of it has run when this returns. `router` finds whoever
+        answers its questions; `entry` is waited for before it runs; `reviewing` holds its end back
+        until somebody has seen it."""
+        use = Use(handle, self._grace_s, router, entry, reviewing)
+        self._uses[handle] = use
+        self._marks[call.mark] = use
+        handle.hold(use.left_behind)
+        self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
+        if reviewing is not None:
+            self._nursery.start_soon(reviewing.run, lambda: use.ender)
+        return use
+
+    def use_of(self, handle: Handle) -> Use | None:
+        """The use that is still held: running, or with processes left behind."""
+        return self._uses.get(handle)
+
+    def marked(self, mark: str) -> Use | None:
+        """The use whose processes carry this mark, for as long as there are any."""
+        return self._marks.get(mark)
+
+    def uses(self, session: str | None = None, id: str | None = None) -> tuple[Use, ...]:
+        """The uses that are still held, or those of a session, or of an id: a handle that a new one
+        of its name has replaced may have left processes behind, and they are still its."""
+        return tuple(
+            use
+            for handle, use in self._uses.items()
+            if session in (None, handle.session) and id in (None, handle.id)
+        )
+
+    def end(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
+        """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it."""
+        if use.ender is None:
+            use.ender = by
+        if grace_s is not None:
+            use.grace_s = grace_s
+        self._nursery.start_soon(self._cancel_in_turn, use)
+
+    def give_up(self, use: Use, by: EndedBy) -> None:
+        """End a use that nobody has let in yet; any other goes on."""
+        if use.is_held_back:
+            use.given_up = True
+            self.end(use, by)
+
+    async def _cancel_in_turn(self, use: Use) -> None:
+        await self._take_turn()
+        use.cancel()
+
+    async def abort(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
+        """End a use; returns when nothing of it is left."""
+        self.end(use, by, grace_s)
+        await use.done.wait()
+
+    async def abort_all(self, by: EndedBy, uses: Iterable[Use] | None = None) -> None:
+        """End many uses at once; returns when nothing of them is left."""
+        async with trio.open_nursery() as nursery:
+            for use in self.uses() if uses is None else uses:
+                nursery.start_soon(self.abort, use, by)
+
+    async def _take_turn(self) -> None:
+        """Wait until it is this one's turn to block the loop, as every start and every look for what
+        is to be ended does for a moment; hundreds of them at once must not block it as a whole."""
+        async with self._turns:
+            pass
+
+    async def _hold(self, use: Use, runtime: Runtime, call: Call) -> None:
+        handle = use.handle
+        try:
+            with use.scope:
+                try:
+                    entered = await use.enter()
+                    if entered is not None:
+                        runtime, call = entered
+                    await self._take_turn()
+                    result = await runtime.run(call, use)
+                except Skipped as skipped:
+                    use.skip(skipped)
+                except RpcError as refusal:
+                    if not use.is_held_back:
+                        raise
+                    self._keep_out(use, refusal)
+                except StartFailed as failed:
+                    self._refuse(use, failed.message, failed.reason)
+                except ToolFailed as failed:
+                    if not use.has_ended:
+                        use.ended(Ended(failure=failed))
+                else:
+                    if not use.has_ended:
+                        use.ended(Ended(code=0 if result is None else None, result=result))
+        except Exception:
+            incident = secrets.token_hex(4)
+            log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
+            problem = fault(incident)
+            if not use.begun.is_set():
+                self._refuse(use, problem, "internal")
+            elif not use.has_ended:
+                use.ended(Ended(failure=ToolFailed(problem)))
+        if use.is_held_back and not use.has_ended and (why := _unstarted(use)) is not None:
+            self._keep_out(use, why)
+        if not use.has_ended:
+            use.ended(Ended(natural=use.ender is None))
+        use.begin()
+        if use.reviewing is not None:
+            use.reviewing.complete()
+            if not use.reviewing.has_ended:
+                use.reviewing.cancel()
+            await use.reviewing.done.wait()
+        handle.release()
+        del self._uses[handle]
+        self._marks.pop(call.mark, None)
+        try:
+            if handle.terminal:
+                handle.last_screen = use.screen()
+                handle.last_paint = use.paint() or b""
+            self._clear_up(call, not handle.unconfirmed)
+        except Exception:
+            log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
+        finally:
+            use.finish()
+
+    def _keep_out(self, use: Use, refusal: RpcError) -> None:
+        """It was not let in: as if it had never been admitted."""
+        self._withdraw(use.handle)
+        use.fail(refusal)
+
+    def _refuse(self, use: Use, why: str, reason: str) -> None:
+        """It could not be started: as if it had never been admitted."""
+        self._withdraw(use.handle)
+        use.fail(spawn_failed(why.rstrip("."), reason=reason))
+
+
+def _unstarted(use: Use) -> RpcError | None:
+    """Why what was never let in is as if it had never been admitted; None where somebody has ended
+    the handle itself, which they have seen: it has an end, as any other."""
+    if use.ender is not None and use.ender.by == "shutdown":
+        return shutting_down()
+    if use.given_up or use.ender is None:
+        return spawn_failed("it was ended while it waited for approval", reason="aborted")
+    return None

@@ -1,0 +1,303 @@
+"""Settings: every key has a default, a wrong one is named and harms nothing else."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haft_protocol.methods import LimitsResult
+from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths, find_paths, read_options
+from haftd.config.settings import (
+    InquiryCommand,
+    McpServer,
+    Settings,
+    WebSocketSettings,
+    load_settings,
+)
+
+MIB = 1024 * 1024
+
+
+def places(folder: Path, **options: str) -> Paths:
+    env = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / "config")}
+    return find_paths(env, 1000, Options(**options))  # type: ignore[arg-type]
+
+
+def written(folder: Path, text: str, **further: str) -> Paths:
+    """Paths whose configuration file says `text`, and whose tools folder has further files."""
+    tools = folder / "config" / "haft" / "tools"
+    tools.mkdir(parents=True, exist_ok=True)
+    (tools.parent / "config.toml").write_text(text)
+    for name, content in further.items():
+        (tools / f"{name}.toml").write_text(content)
+    return places(folder)
+
+
+EXAMPLE = """
+[daemon]
+max_handles = 2048
+retain_stopped_s = 600
+abort_grace_ms = 2000
+approval_timeout_s = 600
+secret_env = ["*_TOKEN", "*_KEY", "*_SECRET", "*PASSWORD*"]
+
+[spool]
+memory = "1 MiB"
+disk = "64 MiB"
+total = "2 GiB"
+
+[inquiry]
+backends = ["client"]
+
+[toolpack]
+enable = ["run", "shell", "git_stage", "git_rebase"]
+"""
+
+
+def test_the_protocols_example_is_what_holds_without_a_file(tmp_path: Path) -> None:
+    assert load_settings(places(tmp_path)) == (Settings(), [])
+    assert load_settings(written(tmp_path, EXAMPLE)) == (Settings(), [])
+
+
+def test_every_limit_of_the_protocol_has_a_key(tmp_path: Path) -> None:
+    assert Settings().limits == LimitsResult(
+        max_message=8 * MIB,
+        max_nesting=64,
+        max_values=100_000,
+        max_batch=256,
+        max_connections=256,
+        max_in_flight=1024,
+        max_handles_session=256,
+        max_handles=2048,
+        max_queued=8 * MIB,
+    )
+    for name in LimitsResult.__struct_fields__:
+        found, problems = load_settings(written(tmp_path, f"[daemon]\n{name} = 100000\n"))
+        if name == "max_nesting":
+            assert [p.key for p in problems] == ["daemon.max_nesting"]
+        else:
+            assert problems == []
+            assert getattr(found.limits, name) == 100_000
+
+
+def test_all_sections_are_read(tmp_path: Path) -> None:
+    found, problems = load_settings(
+        written(
+            tmp_path,
+            """
+[daemon]
+max_message = "16 MiB"
+retain_stopped_s = 1.5
+cgroup = "off"
+[websocket]
+port = 0
+host = "::1"
+origins = ["https://editor.example"]
+hosts = ["localhost", "127.0.0.1"]
+[mcp.github]
+command = ["server", "stdio"]
+env = { A = "b" }
+tools = ["search"]
+start = "eager"
+[mcp.web]
+url = "https://example.org/mcp"
+[toolpack]
+enable = ["run"]
+[tools.x]
+command = "a"
+[conversation.tools.y]
+command = "a"
+""",
+        )
+    )
+    assert problems == []
+    assert found.daemon.max_message == 16 * MIB
+    assert (found.daemon.retain_stopped_s, found.daemon.cgroup) == (1.5, "off")
+    assert found.websocket == WebSocketSettings(
+        port=0, host="::1", origins=("https://editor.example",), hosts=("localhost", "127.0.0.1")
+    )
+    assert found.mcp["github"] == McpServer(
+        command=("server", "stdio"), env={"A": "b"}, tools=("search",), start="eager"
+    )
+    assert found.mcp["web"].url == "https://example.org/mcp"
+    assert found.toolpack.enable == ("run",)
+
+
+WRONG = [
+    ('[daemon]\nmax_handles = "many"', "daemon.max_handles"),
+    ("[daemon]\nmax_handles = 0", "daemon.max_handles"),
+    ("[daemon]\nmax_handles = true", "daemon.max_handles"),
+    ("[daemon]\nmax_handles = 1.5", "daemon.max_handles"),
+    ("[daemon]\nmax_handels = 5", "daemon.max_handels"),
+    ('[daemon]\nmax_message = "8 MB/s"', "daemon.max_message"),
+    ("[daemon]\nmax_message = 10", "daemon.max_message"),
+    ('[daemon]\nsecret_env = "A"', "daemon.secret_env"),
+    ("[daemon]\nsecret_env = [3]", "daemon.secret_env"),
+    ('[daemon]\ncgroup = "maybe"', "daemon.cgroup"),
+    ("[daemon]\nretain_stopped_s = nan", "daemon.retain_stopped_s"),
+    ("[daemon]\nretain_stopped_s = inf", "daemon.retain_stopped_s"),
+    ('[spool]\nmemory = "-1 MiB"', "spool.memory"),
+    ('[toolpack]\nenable = ["rum"]', "toolpack.enable"),
+    ('[inquiry]\nbackends = ["oracle"]', "inquiry.backends"),
+    ('[inquiry.command]\nargv = "ask"', "inquiry.command.argv"),
+    ("[inquiry.command]\nargv = []", "inquiry.command.argv"),
+    ('[inquiry.command]\nargv = ["ask"]\ntimeout = 5', "inquiry.command"),
+    ('[inquiry.command]\nargv = ["ask"]\ntimeout_s = 0', "inquiry.command.timeout_s"),
+    ('[inquiry.static]\ntool = "yes"', "inquiry.static.tool"),
+    ('[inquiry.static.tool]\nsure = ["yes"]', "inquiry.static.tool.sure"),
+    ("[mcp]\nx = 3", "mcp.x"),
+    ("[mcp.x]\ntools = 3", "mcp.x"),
+    ('[mcp.x]\ncommand = ["a"]\nurl = "b"', "mcp.x"),
+    ('[mcp.x]\ncommand = ["a"]\nstrt = "lazy"', "mcp.x"),
+    ("[deamon]\na = 1", "deamon"),
+    ("daemon = 3", "daemon"),
+    ("mcp = 3", "mcp"),
+]
+
+
+@pytest.mark.parametrize(("text", "key"), WRONG)
+def test_a_wrong_key_is_named_and_the_default_stands(tmp_path: Path, text: str, key: str) -> None:
+    found, problems = load_settings(written(tmp_path, f"# first line\n{text}\n"))
+    assert [(p.key, p.file) for p in problems] == [(key, places(tmp_path).config)]
+    assert problems[0].line in (2, 3, 4)
+    assert found == Settings()
+
+
+def test_a_backend_that_is_not_configured_is_left_out(tmp_path: Path) -> None:
+    text = '[inquiry]\nbackends = ["command", "client"]\n'
+    found, problems = load_settings(written(tmp_path, text))
+    assert found.inquiry.backends == ("client",) and [p.key for p in problems] == [
+        "inquiry.backends"
+    ]
+    found, problems = load_settings(written(tmp_path, f'{text}command.argv = ["ask", "-q"]\n'))
+    assert found.inquiry.backends == ("command", "client") and problems == []
+    assert found.inquiry.command == InquiryCommand(argv=("ask", "-q"), timeout_s=600)
+
+
+def test_a_wrong_key_beside_a_right_one_takes_nothing_with_it(tmp_path: Path) -> None:
+    found, problems = load_settings(written(tmp_path, "[daemon]\nmax_batch = 0\nmax_handles = 5\n"))
+    assert len(problems) == 1
+    assert (found.daemon.max_batch, found.daemon.max_handles) == (256, 5)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'host = "0.0.0.0"',
+        'host = "192.168.1.1"',
+        'host = "example.org"',
+        "host = 3",
+        "port = 70000",
+        'port = "ws"',
+        'hosts = ["a b"]',
+        'origins = "*"',
+    ],
+)
+def test_W16_a_websocket_that_is_not_meant_so_stays_off(tmp_path: Path, text: str) -> None:
+    """Rather none than one on another address, or for others."""
+    port = "" if text.startswith("port") else "port = 0\n"
+    found, problems = load_settings(written(tmp_path, f"[websocket]\n{port}{text}\n"))
+    assert found.websocket is None
+    assert "the WebSocket stays off" in problems[0].message
+
+
+def test_without_a_port_there_is_no_websocket(tmp_path: Path) -> None:
+    found, problems = load_settings(written(tmp_path, '[websocket]\norigins = ["https://a"]\n'))
+    assert (found.websocket, problems) == (None, [])
+
+
+def test_later_files_override_key_by_key(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        "[daemon]\nmax_handles = 1\nmax_batch = 1\n",
+        a="[daemon]\nmax_handles = 2\n",
+        b="[daemon]\nmax_handles = 3\nmax_in_flight = 0\n",
+    )
+    found, problems = load_settings(paths)
+    assert (found.daemon.max_handles, found.daemon.max_batch) == (3, 1)
+    assert [p.key for p in problems] == ["daemon.max_in_flight"]
+
+
+def test_sections_of_another_programs_file_are_passed_over(tmp_path: Path) -> None:
+    text = '[assistant]\nname = "x"\n[conversation.tools.x]\ncommand = "a"\n'
+    assert load_settings(written(tmp_path, "", a=text)) == (Settings(), [])
+
+
+def test_a_file_that_is_no_toml_is_left_to_the_catalogue_to_name(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, "[daemon\n")) == (Settings(), [])
+
+
+def test_a_named_file_has_to_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load_settings(places(tmp_path, config=str(tmp_path / "nope.toml")))
+    assert EXIT_CONFIG == 78
+
+
+def test_L04_a_socket_path_that_is_too_long_is_said_before_anything_is_bound(
+    tmp_path: Path,
+) -> None:
+    path = "/" + "x" * 107
+    with pytest.raises(ConfigError) as caught:
+        places(tmp_path, socket=path)
+    for said in (path, "108", "107"):
+        assert said in str(caught.value)
+
+
+def test_without_a_home_the_message_says_what_to_set() -> None:
+    with pytest.raises(ConfigError, match="HOME"):
+        find_paths({}, 1000)
+
+
+def test_all_paths_follow_from_the_environment() -> None:
+    env = {"HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/1000", "XDG_STATE_HOME": "/s"}
+    paths = find_paths(env, 1000)
+    assert paths.socket == "/run/user/1000/haft/haftd.sock"
+    assert (paths.state, paths.spool) == ("/s/haft", "/s/haft/spool")
+    assert paths.definitions == (Path("/h/.config/haft/config.toml"), Path("/h/.config/haft/tools"))
+
+
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    given_all = ["--config", "/c", "--socket", "/s", "--log-level", "debug", "--log-format", "json"]
+    assert read_options(given_all) == Options(
+        config="/c", socket="/s", log_level="debug", log_format="json"
+    )
+    assert read_options([]) == Options()
+    assert read_options(["--socket", "rel"]).socket == str(Path.cwd() / "rel")
+    with pytest.raises(SystemExit) as caught:
+        read_options(["--log-level", "loud"])
+    assert caught.value.code == 2
+    assert "loud" in capsys.readouterr().err
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats()
+LINES = st.builds(
+    lambda key, value: f"{key} = {value}",
+    st.sampled_from(["max_handles", "max_message", "secret_env", "port", "host", "command", "x"]),
+    st.sampled_from(["1", "-1", "true", '"1 MiB"', "[]", "{}", '["a"]', "1.5", "inf", '""']),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            lambda section, lines: "\n".join([f"[{section}]", *lines]),
+            st.sampled_from(
+                ["daemon", "spool", "websocket", "mcp.a", "toolpack", "tools.a", "odd"]
+            ),
+            st.lists(LINES, max_size=4, unique_by=lambda line: line.split()[0]),
+        ),
+        max_size=4,
+        unique_by=lambda text: text.partition("]")[0],
+    )
+)
+def test_whatever_the_file_says_the_daemon_has_settings(tmp_path: Path, parts: list[str]) -> None:
+    text = "\n".join(parts)
+    tomllib.loads(text)
+    found, problems = load_settings(written(tmp_path, text))
+    assert found.limits.max_handles >= 1
+    assert all(problem.file and problem.message for problem in problems)

@@ -1,0 +1,130 @@
+"""One task a handle: what many of them may do to all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haft_protocol.questions import Question, Secret
+from haft_protocol.states import EndedBy
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.runtimes.base import Call, Port
+from haftd.runtimes.fake import Ask, FakeRuntime, WaitFor
+from haftd.uses.supervisor import Supervisor
+
+
+class Counting:
+    """A runtime that runs nothing, and counts how often that was started and ended."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.ends = 0
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        self.starts += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ends += 1
+
+
+CALL = Call(tool="none", argv=(), cwd="/", env={}, mark="")
+NOW = EndedBy("abort")
+
+
+def handle(name: str) -> Handle:
+    spool = Spool(0, 0, None, Budget(0))
+    return Handle(id=name, tool="none", session="s", generation=1, spool=spool, now=0.0)
+
+
+def supervisor(nursery: trio.Nursery) -> Supervisor:
+    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
+
+
+async def most_in_a_row(count: Callable[[], int], until: int) -> int:
+    """The most that were counted between two turns of ours."""
+    seen = [count()]
+    while seen[-1] < until:
+        await trio.lowlevel.checkpoint()
+        seen.append(count())
+    return max(later - sooner for sooner, later in pairwise(seen))
+
+
+async def test_many_starts_and_ends_let_everybody_else_have_a_turn_between_a_few_of_them() -> None:
+    runtime = Counting()
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        for n in range(100):
+            held.start(handle(f"h{n}"), runtime, CALL)
+        # Within a round of the loop the order is anybody's: two rounds' worth may stand between.
+        assert await most_in_a_row(lambda: runtime.starts, 100) <= 8
+        nursery.start_soon(held.abort_all, NOW)
+        assert await most_in_a_row(lambda: runtime.ends, 100) <= 8
+
+
+async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock: MockClock) -> None:
+    runtime = Counting()
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            held = supervisor(nursery)
+            use = held.start(handle("h"), runtime, CALL)
+            await wait_all_tasks_blocked()
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await held.abort(use, NOW)
+            assert scope.cancelled_caught
+            await use.done.wait()
+    assert runtime.ends == 1
+
+
+class Late(FakeRuntime):
+    """A play that begins when it is told to."""
+
+    def __init__(self) -> None:
+        self.begin = trio.Event()
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        await self.begin.wait()
+        return await super().run(call, port)
+
+
+def question(name: str) -> Question:
+    return Question(id=name, text=name, answer_type=Secret())
+
+
+@pytest.mark.parametrize("asks", [(), ("tool",)], ids=["only who asks for it", "both"])
+async def test_who_asks_before_the_tool_runs_is_asked_first(
+    autojump_clock: MockClock, asks: tuple[str, ...]
+) -> None:
+    answers: list[object] = []
+    runtime = Late()
+    script = (*(Ask(question(name)) for name in asks), WaitFor())
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), runtime, Call("t", (), "/", {}, "m", script=script))
+        assert held.marked("m") is use and held.marked("") is None
+
+        async def ask() -> None:
+            answers.append(await use.asking.ask(question("helper")))
+
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        states = [use.handle.state.value]
+        runtime.begin.set()
+        await wait_all_tasks_blocked()
+        for name in ("helper", *asks):
+            asked = use.handle.question
+            assert asked is not None and asked.id == name
+            states.append(use.handle.state.value)
+            use.asking.answer("x")
+            await wait_all_tasks_blocked()
+        states.append(use.handle.state.value)
+        assert states == ["pending", *["waiting"] * (1 + len(asks)), "running"]
+        assert answers == ["x"]
+        await held.abort(use, NOW)
+        assert held.marked("m") is None
