@@ -70,6 +70,25 @@ def test_an_abort_has_its_own_grace(make_daemon: MakeDaemon) -> None:
         assert state["exit"] == {"signal": "KILL"} and state["elapsed_ms"] >= 200
 
 
+@pytest.mark.parametrize("grace_ms", [0, 200])
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_asks_again_with_a_shorter_grace_waits_no_longer_than_that(
+    make_daemon: MakeDaemon, kind: str, grace_ms: int
+) -> None:
+    """The first one's grace, a minute here, is not asked for twice; both are answered."""
+    daemon = make_daemon(PATIENT).start()
+    script, terminal = KINDS[kind]
+    with Ground() as ground, daemon.connect() as first, daemon.connect() as second:
+        hold(first, ground, "h", script, terminal=terminal)
+        if kind == "behind":
+            first.call("fetch", id="h", wait="stopped", timeout_ms=20_000)
+        slow = first.start("abort", id="h")
+        first.call("ping")  # it is being ended
+        assert second.call("abort", id="h", grace_ms=grace_ms)["state"] == "stopped"
+        assert first.finish(slow)["state"] == "stopped"
+        assert sleepers(ground) == 0
+
+
 def test_L06_until_then_the_grace_holds_and_replies_are_given(make_daemon: MakeDaemon) -> None:
     daemon = make_daemon(PATIENT).start()
     with Ground() as ground, daemon.connect() as wire:

@@ -99,12 +99,21 @@ class Supervisor:
         )
 
     def end(self, use: Use, by: EndedBy, grace_s: float | None = None) -> None:
-        """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it."""
+        """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it; who asks
+        again with a shorter grace need not wait for the first one's."""
         if use.ender is None:
             use.ender = by
+        elif grace_s is not None:
+            self._nursery.start_soon(self._hasten, use, grace_s)
         if grace_s is not None:
             use.grace_s = grace_s
         self._nursery.start_soon(self._cancel_in_turn, use)
+
+    async def _hasten(self, use: Use, grace_s: float) -> None:
+        with trio.move_on_after(grace_s):
+            await use.done.wait()
+        if not use.done.is_set():
+            use.kill()
 
     def give_up(self, use: Use, by: EndedBy) -> None:
         """End a use that nobody has let in yet; any other goes on."""
