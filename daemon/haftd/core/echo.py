@@ -72,8 +72,7 @@ def _further(output: str, start: int, lines: list[str], rest: str) -> int:
 
 
 def prompt_size(output: str, prompt: str) -> int:
-    """How many characters at the end of `output` are the prompt: all of its last line."""
-    if not prompt or not output.endswith(prompt):
-        return 0
-    before = output[: len(output) - len(prompt)]
-    return len(prompt) if not before or before.endswith("\n") else 0
+    """How many characters at the end of `output` are the prompt: all of its last line. Blanks behind
+    it count for nothing: a screen does not know whether they were printed or skipped."""
+    last = output[output.rfind("\n") + 1 :]
+    return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0
