@@ -97,9 +97,10 @@ async def connect(
     fault: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
+            # Before anything is read: what the daemon asks at once must find who answers.
+            await nursery.start(haft._serving.run)
             nursery.start_soon(haft._read)
             nursery.start_soon(haft._write)
-            nursery.start_soon(haft._serving.run)
             try:
                 with haft._serving.block:
                     yield haft

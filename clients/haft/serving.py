@@ -99,11 +99,13 @@ class Serving:
         """What the block is to end with: what a server raised, or the loss that cut the block short."""
         return self._broken or (self._loss if self.block.cancelled_caught else None)
 
-    async def run(self) -> None:
-        """Serve until cancelled, until a server breaks, or until the connection is lost."""
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled, until a server breaks, or until the connection is lost. What is
+        taken before it has started is served by nobody."""
         with self._all:
             try:
                 async with trio.open_nursery() as self._nursery:
+                    task_status.started()
                     await trio.sleep_forever()
             finally:
                 self._nursery = None

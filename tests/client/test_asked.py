@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,29 @@ async def test_a_word_that_is_none_is_asked_for_again(place: RunningDaemon) -> N
         async with aio.connect(answer=answer, approve=approve, session="no-word") as haft:
             assert json.loads((await haft.call_tool("both"))["result"]) == {"sure": True}
     assert asked[0] is UNSET and len(asked) == 3 and "decision" in str(asked[1])
+
+
+async def test_who_asks_before_this_program_has_had_its_first_turn_is_answered(
+    serve: Serve,
+) -> None:
+    """A daemon may be quicker than a client whose machine is busy."""
+    daemon = serve(lambda request, peer: None)
+    method, params = ASKED[0]
+
+    async def answer(inquiry: Inquiry) -> object:
+        return True
+
+    for number in range(1, 17):  # Which task has the first turn is left to chance.
+        async with aio.connect(answer=answer):
+            while len(daemon.peers) < number:
+                time.sleep(0.001)
+            daemon.peers[-1].send(
+                {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            )
+            with trio.fail_after(10):
+                while len(daemon.replies) < number:
+                    await trio.sleep(0.001)
+    assert [one.get("result") for one in daemon.replies] == [{"answer": True}] * 16
 
 
 async def test_another_connections_fault_is_the_programs_like_any_other(serve: Serve) -> None:

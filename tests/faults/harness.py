@@ -306,7 +306,7 @@ class Subject:
 
     def close(self) -> None:
         """End it whatever its state."""
-        if self.process is not None and self.process.poll() is None:
+        if self.process is not None:
             self.kill9()
 
     def log_text(self) -> str:
