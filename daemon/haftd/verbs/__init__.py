@@ -1,7 +1,7 @@
 """One file a verb; this is their table: every method of the protocol and what serves it.
 
-All stand on `base`. Those that read: `reading` `conditions` `waiting`; those that ask first: `approved`
-`rendering`; those that speak of what tools take: `described`.
+All stand on `base`. Those that read: `reading` `conditions` `waiting`, and the `evidence` for a wait;
+those that ask first: `approved` `rendering`; those that speak of what tools take: `described`.
 """
 
 from __future__ import annotations
