@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import termios
@@ -10,14 +9,15 @@ import tty
 
 import pytest
 
-from haftd.host import reads, waits
+from haftd.host import reads
+from haftd.host.looks import Look, Wait
 from haftd.host.waits import Blocked
 
 
-def told(*seen: Blocked, look: reads._Look | None = None) -> reads.ReadState:
+def told(*seen: Blocked, look: Look | None = None) -> reads.ReadState:
     """What these waits come to, each of a process of its own: 1, 2 …"""
-    look = reads._Look() if look is None else look
-    found = [reads._Wait(pid, pid, one) for pid, one in enumerate(seen, 1)]
+    look = Look() if look is None else look
+    found = [Wait(pid, pid, one) for pid, one in enumerate(seen, 1)]
     return reads._reads(look, found, "key", 500)
 
 
@@ -28,7 +28,7 @@ def test_of_waits_that_all_end_the_longest_counts() -> None:
 
 
 def test_who_only_reads_decides_that_nothing_is_passed_on_and_no_loop_waits() -> None:
-    look = reads._Look(outward={1})
+    look = Look(outward={1})
     assert told(Blocked("watches"), look=look).relays
     assert not told(Blocked("watches"), Blocked("reads"), look=look).relays
     assert told(Blocked("watches", loops=True)).loops
@@ -36,36 +36,9 @@ def test_who_only_reads_decides_that_nothing_is_passed_on_and_no_loop_waits() ->
 
 
 def test_a_grandchild_in_the_foreground_is_work_of_who_waits_too() -> None:
-    look = reads._Look(members=[1, 3], parents={1: 0, 2: 1, 3: 2})
+    look = Look(members=[1, 3], parents={1: 0, 2: 1, 3: 2})
     assert told(Blocked("reads"), look=look).at_work
-    assert not told(Blocked("reads"), look=reads._Look(members=[1, 3], parents={3: 2})).at_work
-
-
-def test_a_set_is_read_bit_by_bit() -> None:
-    bits = ctypes.create_string_buffer(bytes([0b1001, 0, 0b10, 0xFF]))
-    at = ctypes.addressof(bits)
-    assert waits._selected(os.getpid(), at, 18) == [0, 3, 17]
-    assert waits._selected(os.getpid(), 0, 18) == []
-    with pytest.raises(waits._Unclear):
-        waits._selected(os.getpid(), at, waits._MOST_WATCHED + 1)
-
-
-def test_what_is_there_in_part_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
-    with pytest.raises(waits._Unclear):
-        waits._memory(os.getpid(), 0x1000, 8)
-
-
-def test_a_descriptor_that_stands_for_another_file_by_now_is_unclear() -> None:
-    """An epoll goes on watching the file that it was given, whatever has its number."""
-    r, w = os.pipe()
-    try:
-        inode = os.fstat(r).st_ino
-        assert waits._file(os.getpid(), r, inode, lambda what: False).kind == "pipe"
-        assert waits._file(os.getpid(), r, inode + 1, lambda what: False).kind == "unclear"
-    finally:
-        os.close(r)
-        os.close(w)
+    assert not told(Blocked("reads"), look=Look(members=[1, 3], parents={3: 2})).at_work
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
-import re
 import struct
 import subprocess
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host import reads, syscalls, waits
+from haftd.host import looks, reads, waits
 from haftd.host.reads import ReadState
 from tests.host.launching import open_fds
 from tests.host.readings import PYTHON, Stage, python, stage
@@ -188,19 +187,8 @@ async def test_what_is_too_much_to_look_at_is_unknown(
     lines = ("import os, threading, time", many[bound], "print('up', flush=True)", "time.sleep(99)")
     async with stage(*python(*lines)) as on:
         await on.until(lambda now: now.state == "busy", "(up(.|\n)*){8}" if "P" in bound else "up")
-        monkeypatch.setattr(reads, bound, 4)
+        monkeypatch.setattr(looks, bound, 4)
         assert on.look().state == "unknown"
-
-
-def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has neither a stack nor a place in the program, and no call of its own."""
-    told = b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0"
-    program = b"\x7fELF\x02"
-    monkeypatch.setattr(
-        waits, "_read", lambda path, size=0: program if path.endswith("exe") else told
-    )
-    me = os.getpid()
-    assert waits.blocked(me, me, lambda what: True).state == "hidden"
 
 
 FOREGROUND = (
@@ -241,23 +229,6 @@ async def test_a_look_leaves_nothing_and_takes_no_terminal() -> None:
             on.look()
         assert open_fds() == before
         assert Path("/proc/self/stat").read_text().split()[6] == own
-
-
-def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:
-    files = {
-        "x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
-        "aarch64": "/usr/include/asm-generic/unistd.h",
-    }
-    source = Path(syscalls.__file__).read_text()
-    for machine, path in files.items():
-        if not os.path.exists(path):
-            pytest.skip("needs the kernel's headers")
-        defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)$", Path(path).read_text(), re.M)
-        numbers = {name: int(number) for name, number in defined}
-        table = source.split(f'"{machine}": {{')[1].split("\n    }")[0]
-        named = re.findall(r"^\s+(\d+): .*# (\w+)$", table, re.M)
-        assert len(named) == len(syscalls.CALLS[machine])
-        assert {name: numbers[name] for _, name in named} == {n: int(i) for i, n in named}
 
 
 # -- what changes while it is looked at ---------------------------------------------------------
@@ -301,19 +272,3 @@ async def test_of_a_terminal_that_cannot_be_opened_it_is_known_what_a_read_would
         await on.until(says="password")
         monkeypatch.setattr(reads, "_peer", refuse)
         assert on.look() == ReadState("unknown", "secret")
-
-
-@pytest.mark.parametrize(
-    ("line", "state"),
-    [
-        (b"-1 0x7ffd 0x7f01\n", "away"),  # on a page fault, or on the way out
-        (b"running\n", "away"),
-        (b"0 0x0\n", "hidden"),
-        (b"", "hidden"),
-    ],
-)
-def test_who_sleeps_in_no_call_waits_for_no_input(
-    monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
-) -> None:
-    monkeypatch.setattr(waits, "_read", lambda path, size=0: line)
-    assert waits.blocked(1, 1, lambda what: True).state == state

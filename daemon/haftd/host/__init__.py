@@ -3,8 +3,8 @@
 A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`.
 Who a process is: `identity` `mark` `brand` `family`.
 A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
-Whether one reads: `reads` `waits` (by the numbers in `syscalls`) `peers`, with `alarm` for a look in
-less than a millisecond.
+Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and
+`peers`, with `alarm` for a look in less than a millisecond.
 After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.
 The place: `folder` `spoolfolder` `lockfile`.
 """

@@ -26,15 +26,14 @@ import select
 import stat
 import termios
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
 
 from haftd.host import tty
-from haftd.host.family import children, hidden, lister, lives
-from haftd.host.identity import Stat, read_stat
+from haftd.host.family import children
+from haftd.host.looks import Look, Wait, confirm, look_at, look_at_strangers
 from haftd.host.peers import is_readable, writes_to
-from haftd.host.waits import Blocked, Sought, blocked, still
 
 __all__ = ["Kind", "ReadState", "reading", "reading_pipe"]
 
@@ -45,8 +44,6 @@ _THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _DEEPEST = 3
-_MOST_PROCESSES = 256
-_MOST_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +71,6 @@ class ReadState:
     program that it has started in the foreground."""
 
 
-class _Wait(NamedTuple):
-    pid: int
-    tid: int
-    seen: Blocked
-
-
 class _Terminal(NamedTuple):
     """How to ask a terminal."""
 
@@ -87,22 +78,6 @@ class _Terminal(NamedTuple):
     open: Callable[[], int]
     """Open it as its programs do; raises OSError."""
     master: int | None
-
-
-@dataclass(slots=True)
-class _Look:
-    """What was seen of some processes. `unsure` are those that cannot be told."""
-
-    members: list[int] = field(default_factory=list)
-    parents: dict[int, int] = field(default_factory=dict)
-    session: int = 0
-    strangers: list[Stat] = field(default_factory=list)
-    unsure: set[int] = field(default_factory=set)
-    waits: list[_Wait] = field(default_factory=list)
-    outward: set[int] = field(default_factory=set)
-    at_work: set[int] = field(default_factory=set)
-    timed: bool = False
-    """Something that does not wait for input sleeps by the clock."""
 
 
 def reading(master: int, slave: str, pids: Iterable[int]) -> ReadState:
@@ -144,8 +119,8 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
             and what.st_dev == _pipe_device()
         )
 
-    look = _look(pids, None, sought)
-    found = _confirm(look)
+    look = look_at(pids, None, sought)
+    found = confirm(look)
     if found:
         return _reads(look, found, "line")
     if look.unsure or not look.members:
@@ -176,12 +151,12 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         # /dev/tty is this one: the group is of its session.
         return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
 
-    look = _look([*pids, group], group, sought)
-    _look_at_strangers(look, itself)
+    look = look_at([*pids, group], group, sought)
+    look_at_strangers(look, itself)
     kind, patience_ms = _kind(fd)
     carried = _carried(look)
     within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
-    found = _confirm(look)
+    found = confirm(look)
     if found:
         return _reads(look, found, kind, patience_ms) if within is None else within
     if look.unsure or (not look.members and not _is_empty(group)):
@@ -190,7 +165,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     return ReadState("busy", None, not doubtful, tuple(look.members))
 
 
-def _carried(look: _Look) -> int | None:
+def _carried(look: Look) -> int | None:
     """The number of the one terminal for which all that waits here waits, too: what is typed goes
     there, and all of it has gone, and all that was printed there has been passed on."""
     waits = look.waits
@@ -203,7 +178,7 @@ def _carried(look: _Look) -> int | None:
     return min(carried)
 
 
-def _inside(number: int, look: _Look, depth: int) -> ReadState | None:
+def _inside(number: int, look: Look, depth: int) -> ReadState | None:
     """Tell it of the terminal that is carried; None where that cannot be told."""
     below = [child for pid in look.members for child in children(pid)]
     terminal = _Terminal(
@@ -244,9 +219,7 @@ def _as_told(device: int) -> int:
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
 
-def _reads(
-    look: _Look, found: list[_Wait], kind: Kind, patience_ms: int | None = None
-) -> ReadState:
+def _reads(look: Look, found: list[Wait], kind: Kind, patience_ms: int | None = None) -> ReadState:
     """Put together what several waits come to. `patience_ms` is that of a read."""
     who = {wait.pid for wait in found}
     fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
@@ -260,7 +233,7 @@ def _reads(
     return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
 
 
-def _has_started(who: set[int], look: _Look) -> bool:
+def _has_started(who: set[int], look: Look) -> bool:
     """Say whether another member descends from one of these."""
     for member in look.members:
         if member not in who:
@@ -272,79 +245,10 @@ def _has_started(who: set[int], look: _Look) -> bool:
     return False
 
 
-def _is_fed(wait: _Wait, members: Iterable[int]) -> bool:
+def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
     """Say whether another of them can write to a pipe that the wait is for, too."""
     pipes = wait.seen.pipes
     return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
-
-
-def _confirm(look: _Look) -> list[_Wait]:
-    """Who has not left its wait since it was seen."""
-    return [wait for wait in look.waits if still(wait.pid, wait.tid, wait.seen)]
-
-
-def _look(pids: Iterable[int], group: int | None, sought: Sought) -> _Look:
-    """Look at these and their descendants, as far as they are of the group."""
-    look, below = _Look(), lister()
-    queue, known, threads = list(pids), set[int](), 0
-    while queue:
-        pid = queue.pop()
-        if pid in known:
-            continue
-        if len(known) >= _MOST_PROCESSES or threads >= _MOST_THREADS:
-            look.unsure.add(pid)
-            break
-        known.add(pid)
-        who = read_stat(pid)
-        if who is None:
-            if hidden(pid) and group in (None, _group_of(pid)):
-                look.unsure.add(pid)
-            continue
-        queue += below(pid)
-        look.parents[pid] = who.parent
-        if group is not None and who.group != group:
-            look.strangers.append(who)
-        elif lives(who):
-            look.session = who.session
-            threads += _look_at(who, sought, look, _MOST_THREADS - threads)
-    look.members.sort()
-    return look
-
-
-def _look_at(who: Stat, sought: Sought, look: _Look, most: int) -> int:
-    """Look at the threads of a process; returns how many."""
-    pid = who.pid
-    look.members.append(pid)
-    try:
-        tids = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - half the time of Path.iterdir
-    except OSError:
-        return 0
-    for tid in map(int, tids[:most]):
-        if tid == pid and who.state in "ZX":
-            continue  # the first thread has ended before the others
-        seen = blocked(pid, tid, sought)
-        if seen.outward or (seen.terminals and seen.state == "away"):
-            look.outward.add(pid)
-        if seen.state == "hidden":
-            look.unsure.add(pid)
-        elif seen.state == "away":
-            look.timed |= seen.within_ms is not None
-            if not seen.idle:
-                look.at_work.add(pid)
-        else:
-            look.waits.append(_Wait(pid, tid, seen))
-    if len(tids) > most:
-        look.unsure.add(pid)
-    return len(tids)
-
-
-def _look_at_strangers(look: _Look, itself: Sought) -> None:
-    """Look at those that left the session and kept the terminal (`su -c`): they may read it, whoever
-    is in the foreground. What else they do is nobody's wait."""
-    for pid in (who.pid for who in look.strangers if look.session not in (0, who.session)):
-        seen = blocked(pid, pid, itself)
-        if seen.state in ("reads", "watches"):
-            look.waits.append(_Wait(pid, pid, seen))
 
 
 def _peer(master: int, slave: str) -> int:
@@ -373,13 +277,6 @@ def _kind(fd: int) -> tuple[Kind, int | None]:
     if lflag & termios.ICANON:
         return ("line" if lflag & termios.ECHO else "secret"), None
     return "key", None if chars[termios.VMIN] else chars[termios.VTIME] * 100
-
-
-def _group_of(pid: int) -> int:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return 0
 
 
 def _is_empty(group: int) -> bool:

@@ -1,0 +1,64 @@
+"""What one thread sleeps in, told by what the kernel says of it, and what cannot be told of that."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import pytest
+
+from haftd.host import waits
+
+
+def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has neither a stack nor a place in the program, and no call of its own."""
+    told = b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0"
+    program = b"\x7fELF\x02"
+    monkeypatch.setattr(
+        waits, "_read", lambda path, size=0: program if path.endswith("exe") else told
+    )
+    me = os.getpid()
+    assert waits.blocked(me, me, lambda what: True).state == "hidden"
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        (b"-1 0x7ffd 0x7f01\n", "away"),  # on a page fault, or on the way out
+        (b"running\n", "away"),
+        (b"0 0x0\n", "hidden"),
+        (b"", "hidden"),
+    ],
+)
+def test_who_sleeps_in_no_call_waits_for_no_input(
+    monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
+) -> None:
+    monkeypatch.setattr(waits, "_read", lambda path, size=0: line)
+    assert waits.blocked(1, 1, lambda what: True).state == state
+
+
+def test_a_set_is_read_bit_by_bit() -> None:
+    bits = ctypes.create_string_buffer(bytes([0b1001, 0, 0b10, 0xFF]))
+    at = ctypes.addressof(bits)
+    assert waits._selected(os.getpid(), at, 18) == [0, 3, 17]
+    assert waits._selected(os.getpid(), 0, 18) == []
+    with pytest.raises(waits._Unclear):
+        waits._selected(os.getpid(), at, waits._MOST_WATCHED + 1)
+
+
+def test_what_is_there_in_part_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
+    with pytest.raises(waits._Unclear):
+        waits._memory(os.getpid(), 0x1000, 8)
+
+
+def test_a_descriptor_that_stands_for_another_file_by_now_is_unclear() -> None:
+    """An epoll goes on watching the file that it was given, whatever has its number."""
+    r, w = os.pipe()
+    try:
+        inode = os.fstat(r).st_ino
+        assert waits._file(os.getpid(), r, inode, lambda what: False).kind == "pipe"
+        assert waits._file(os.getpid(), r, inode + 1, lambda what: False).kind == "unclear"
+    finally:
+        os.close(r)
+        os.close(w)
