@@ -253,17 +253,20 @@ class Connection:
         for scope in self._scopes.get(cancel.key, ()):
             scope.cancel()
         for deferred in self._deferred:
-            deferred.withdraw(cancel.key)
+            deferred.withdraw(cancel)
 
     async def _resume(self, deferred: Deferred) -> None:
         """Decide a batch when it can be; what came behind it has been decided meanwhile."""
         try:
             if self._room >= 0:  # Else each of it is refused for that.
                 await deferred.ready()
-            self._deferred.remove(deferred)
             # It made room for itself.
             steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
-            reply = self._taken(await _in_turns(steps))
+            answer = await _in_turns(steps)
+            self._deferred.remove(deferred)
+            if isinstance(answer, Batched):
+                answer.cancels += deferred.cancels
+            reply = self._taken(answer)
             if reply is not None:
                 await self._send(reply)
         finally:

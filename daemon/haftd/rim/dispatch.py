@@ -196,12 +196,13 @@ class Dispatcher:
         if isinstance(read, Batch):
             spawns, waits = self._spawns(caller, read.items)
             if waits:
-                return Deferred(read.items, waits)
+                return Deferred(list(read.items), waits)
             return self._batch(caller, read.items, spawns, room)
         return encode_error(b"null", read.error)
 
     def resume(self, caller: Caller, deferred: Deferred, room: int) -> Steps:
         """Decide a batch that had to wait, as `receive` does."""
+        deferred.is_resumed = True
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)
 

@@ -7,8 +7,8 @@ names, and is a notification. Section 5.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass, field
 
 import msgspec
 import trio
@@ -102,19 +102,22 @@ Item = Request | Incoming | Invalid
 
 @dataclass(slots=True, eq=False)
 class Deferred:
-    """A batch that cannot be decided before all of `waits` were awaited; then it is to be resumed."""
+    """A batch that cannot be decided before all of `waits` were awaited; then it is to be resumed.
+    Its peer is read meanwhile, also between the steps of that."""
 
-    items: Sequence[Item]
+    items: list[Item]
     waits: list[Ready]
+    cancels: list[Cancel] = field(default_factory=list)
+    """Those that came since it was resumed: for what of it was decided before them."""
+    is_resumed: bool = False
 
-    def withdraw(self, key: object) -> None:
+    def withdraw(self, cancel: Cancel) -> None:
         """The caller no longer wants the answer to the requests of it with this id."""
-        self.items = [
-            Invalid(request_cancelled(), one.id)
-            if isinstance(one, Request) and one.id is not None and key_of(one) == key
-            else one
-            for one in self.items
-        ]
+        for at, one in enumerate(self.items):
+            if isinstance(one, Request) and one.id is not None and key_of(one) == cancel.key:
+                self.items[at] = Invalid(request_cancelled(), one.id)
+        if self.is_resumed:
+            self.cancels.append(cancel)
 
     async def ready(self) -> None:
         """Return when it can be decided."""
