@@ -17,7 +17,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 import trio
 
-from haft_protocol.rpc import Incoming, encode_request, read_reply
+from haft_protocol.encoding import encode_request
+from haft_protocol.rpc import Incoming, read_reply
 from haftd.caller import Caller
 
 __all__ = ["MOST_ASKS", "Link", "Links", "Round", "Unreachable", "WayOut"]

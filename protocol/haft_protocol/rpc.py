@@ -1,9 +1,10 @@
-"""JSON-RPC 2.0 envelopes: bytes in, what they are out; replies and batches back to bytes.
+"""JSON-RPC 2.0 envelopes: bytes in, what they are out.
 
 Rules: one typed decode a message, and `params` and `id` stay as they came (`msgspec.Raw`), so
 nothing is decoded twice and an id is echoed exactly. A fault of a message is a value (`ParseFault`,
 `Invalid`), never an exception; only `read_params` raises. Methods are unknown here. This is the
-daemon's side; what a client writes and reads is in `haft.wire`. Sections 1, 2 and 9 of the protocol.
+daemon's side, with `encoding` for the way back; what a client writes and reads is in `haft.wire`.
+Sections 1, 2 and 9 of the protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
 from .nesting import nesting
-from .states import as_text
 from .weighing import Weight
 
 __all__ = [
@@ -28,10 +28,6 @@ __all__ = [
     "ParseFault",
     "Request",
     "Single",
-    "encode_error",
-    "encode_reply",
-    "encode_request",
-    "join_batch",
     "read_message",
     "read_params",
     "read_reply",
@@ -114,7 +110,6 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 _loose_envelope = msgspec.json.Decoder(_LooseEnvelope).decode
 _anything = msgspec.json.Decoder(Raw).decode
 _text = msgspec.json.Decoder(str).decode
-_encode = msgspec.json.Encoder(enc_hook=as_text).encode
 
 
 def read_message(
@@ -283,7 +278,8 @@ def _too_heavy(item: Element, max_values: int) -> Element:
             return Invalid(_too_many(max_values), id_ or NULL)
         case Incoming(id=id_):
             said = _too_many(max_values)
-            return Incoming(id_, error=_encode({"code": said.code, "message": said.message}))
+            body = {"code": said.code, "message": said.message}
+            return Incoming(id_, error=msgspec.json.encode(body))
     return item
 
 
@@ -352,52 +348,3 @@ def read_reply(incoming: Incoming, *, max_nesting: int) -> Any:
     raise RpcError.received(
         said.code, said.message, said.data if isinstance(said.data, dict) else {}
     )
-
-
-# ── out ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _encode_any(value: object) -> bytes:
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:
-        # A file name that is no UTF-8, carried by surrogates, must not cost the caller its reply.
-        return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
-
-
-def _mend(value: object) -> object:
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
-        case dict():
-            return {_mend(key): _mend(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_mend(item) for item in value]
-        case _:
-            return value
-
-
-def encode_reply(id_: bytes, result: object) -> bytes:
-    """A success reply; `id_` is the JSON of the request's id."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
-
-
-def encode_error(id_: bytes, error: RpcError) -> bytes:
-    """An error reply; `id_` is the JSON of the request's id, `null` where there is none."""
-    body = {"code": error.code, "message": error.message, "data": error.data}
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
-
-
-def encode_request(id_: str | None, method: str, params: object) -> bytes:
-    """A request of ours, or a notification when there is no id."""
-    number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
-    return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
-        number,
-        _encode(method),
-        _encode_any(params),
-    )
-
-
-def join_batch(parts: list[bytes]) -> bytes:
-    """One batch of encoded messages, in their order; at least one."""
-    return b"[%b]" % b",".join(parts)

@@ -11,9 +11,10 @@ import pytest
 from msgspec import Raw
 
 from haft_protocol.discover import document
+from haft_protocol.encoding import encode_reply
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import METHODS
-from haft_protocol.rpc import encode_reply, read_params
+from haft_protocol.rpc import read_params
 
 
 def nodes(node: Any) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol import errors
+from haft_protocol.encoding import encode_error
 from haft_protocol.errors import CODES, RpcError, shown
-from haft_protocol.rpc import encode_error
 
 SECTION_9 = {
     "handle_not_found": -32001, "handle_exists": -32002, "tool_not_found": -32003,

@@ -17,9 +17,9 @@ from typing import TypeVar
 
 import trio
 
+from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
-from haft_protocol.rpc import encode_error
 from haft_protocol.weighing import Scale
 from haftd.caller import Caller
 from haftd.links import Link, Links

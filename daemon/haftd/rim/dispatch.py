@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from oslash.either import Left, Right
 
+from haft_protocol.encoding import encode_error, encode_reply, join_batch
 from haft_protocol.errors import (
     RpcError,
     internal,
@@ -34,9 +35,6 @@ from haft_protocol.rpc import (
     Message,
     Request,
     Single,
-    encode_error,
-    encode_reply,
-    join_batch,
     read_message,
     read_params,
 )

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import msgspec
 import trio
 
+from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, invalid_request, request_cancelled
-from haft_protocol.rpc import Incoming, Invalid, Request, encode_error, read_params
+from haft_protocol.rpc import Incoming, Invalid, Request, read_params
 from haftd.verbs.base import Later
 
 __all__ = [

@@ -18,9 +18,9 @@ from typing import Literal
 
 import trio
 
+from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
-from haft_protocol.rpc import encode_error
 from haftd.caller import Caller
 from haftd.rim.connection import Rim, full, start_connection
 from haftd.rim.wire import Gone, Pace

@@ -1,0 +1,62 @@
+"""Replies, requests of ours and batches as the bytes of one message each.
+
+Rules: an id is written as it came. What can be no JSON is mended, never refused: a reply is owed. Sections 1
+and 9 of the protocol; what comes in is read in `rpc`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .errors import RpcError
+from .states import as_text
+
+__all__ = ["encode_error", "encode_reply", "encode_request", "join_batch"]
+
+_encode = msgspec.json.Encoder(enc_hook=as_text).encode
+
+
+def _encode_any(value: object) -> bytes:
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        # A file name that is no UTF-8, carried by surrogates, must not cost the caller its reply.
+        return _encode(_mend(msgspec.to_builtins(value, enc_hook=as_text)))
+
+
+def _mend(value: object) -> object:
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode() if not value.isascii() else value
+        case dict():
+            return {_mend(key): _mend(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_mend(item) for item in value]
+        case _:
+            return value
+
+
+def encode_reply(id_: bytes, result: object) -> bytes:
+    """A success reply; `id_` is the JSON of the request's id."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
+
+
+def encode_error(id_: bytes, error: RpcError) -> bytes:
+    """An error reply; `id_` is the JSON of the request's id, `null` where there is none."""
+    body = {"code": error.code, "message": error.message, "data": error.data}
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
+
+
+def encode_request(id_: str | None, method: str, params: object) -> bytes:
+    """A request of ours, or a notification when there is no id."""
+    number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
+    return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
+        number,
+        _encode(method),
+        _encode_any(params),
+    )
+
+
+def join_batch(parts: list[bytes]) -> bytes:
+    """One batch of encoded messages, in their order; at least one."""
+    return b"[%b]" % b",".join(parts)

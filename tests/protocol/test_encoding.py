@@ -1,0 +1,52 @@
+"""What goes out: one line of JSON whatever is in it, with the id as it came."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft_protocol.encoding import encode_error, encode_reply, encode_request, join_batch
+from haft_protocol.errors import limit_exceeded
+
+texts = st.text(st.characters(codec="utf-8"))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_a_reply_is_one_json_line_that_holds_the_result(value: Any) -> None:
+    reply = encode_reply(b"1", value)
+    assert b"\n" not in reply
+    assert json.loads(reply) == {"jsonrpc": "2.0", "id": 1, "result": value}
+
+
+def test_a_name_that_is_no_utf8_costs_nobody_a_reply() -> None:
+    reply = encode_reply(b"1", {"p\udcff": ["a\udcffb", 5]})
+    assert json.loads(reply)["result"] == {"p?": ["a?b", 5]}
+
+
+def test_an_error_reply_has_code_message_and_kind() -> None:
+    reply = json.loads(encode_error(b'"a"', limit_exceeded("max_batch", 3, "Too many")))
+    assert reply["id"] == "a"
+    assert reply["error"]["code"] == -32009
+    assert reply["error"]["data"] == {"kind": "limit_exceeded", "limit": "max_batch", "value": 3}
+
+
+def test_a_batch_is_joined_in_order() -> None:
+    assert json.loads(join_batch([encode_reply(b"1", {}), encode_reply(b'"b"', None)])) == [
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": "b", "result": None},
+    ]
+
+
+def test_a_request_of_ours_has_an_id_and_a_notification_has_none() -> None:
+    asked = {"jsonrpc": "2.0", "id": "haft.1", "method": "m", "params": {"a": "?"}}
+    assert json.loads(encode_request("haft.1", "m", {"a": "\udcff"})) == asked
+    del asked["id"]
+    assert json.loads(encode_request(None, "m", {"a": "?"})) == asked

@@ -1,0 +1,74 @@
+"""A long message was weighed before it is read: what has too many values is refused, and how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from haft_protocol import rpc
+from haft_protocol.errors import RpcError
+from haft_protocol.rpc import Batch, Incoming, Invalid, ParseFault, Request, Single
+from haft_protocol.weighing import Scale
+
+
+def request(**fields: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "method": "m", **fields}).encode()
+
+
+def weighed(message: bytes, *, max_values: int, max_nesting: int = 64) -> rpc.Message:
+    scale = Scale(message, max_values)
+    while not scale.step():
+        pass
+    return rpc.read_message(
+        message,
+        max_batch=256,
+        max_nesting=max_nesting,
+        max_values=max_values,
+        weight=scale.weight,
+    )
+
+
+@pytest.mark.parametrize(("id_", "echoed"), [({"id": "a"}, b'"a"'), ({}, b"null")])
+def test_a_message_of_too_many_values_is_refused_by_its_id(
+    id_: dict[str, str], echoed: bytes
+) -> None:
+    message = request(params=[0] * 9, **id_)
+    weight = Scale(message, 99)
+    weight.step()
+    most = weight.weight.values
+    read = weighed(message, max_values=most)
+    assert isinstance(read, Single) and isinstance(read.item, Request)
+    read = weighed(message, max_values=most - 1)
+    assert isinstance(read, Single) and isinstance(read.item, Invalid)
+    assert read.item.id == echoed
+    assert read.item.error.data == {
+        "kind": "limit_exceeded",
+        "limit": "max_values",
+        "value": most - 1,
+    }
+
+
+def test_a_batch_of_too_many_values_is_one_error() -> None:
+    message = b"[" + request(id=1, params=[0] * 9) + b"]"
+    assert isinstance(weighed(message, max_values=99), Batch)
+    read = weighed(message, max_values=9)
+    assert isinstance(read, ParseFault) and read.error.data["limit"] == "max_values"
+
+
+def test_of_a_message_that_is_too_deep_and_has_too_many_values_it_is_said_that_it_has() -> None:
+    """Its brackets were counted only up to where there were too many."""
+    message = request(id=1, params=json.loads("[" * 70 + "0" + "]" * 70))
+    for max_values, limit in ((99, "max_nesting"), (9, "max_values")):
+        read = weighed(message, max_values=max_values)
+        assert isinstance(read, Single) and isinstance(read.item, Invalid)
+        assert read.item.error.data["limit"] == limit
+
+
+def test_a_response_of_too_many_values_is_an_error_to_whoever_asked() -> None:
+    read = weighed(b'{"jsonrpc":"2.0","id":7,"result":[1,2,3,4,5,6,7,8,9]}', max_values=9)
+    assert isinstance(read, Single) and isinstance(read.item, Incoming)
+    assert read.item.id == b"7" and read.item.result is None
+    with pytest.raises(RpcError, match="too many names and values"):
+        rpc.read_reply(read.item, max_nesting=64)
