@@ -108,6 +108,7 @@ def assemble(
         open_max=parts.descriptors // _SHARE_OF_STOPPED,
     )
     _remember_lost(registry, parts.report)
+    budget = Budget(parts.settings.spool.total)
     catalogue = Catalogue(
         parts.paths.definitions,
         parts.settings.toolpack.enable,
@@ -182,7 +183,7 @@ def assemble(
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(builtins),
         },
-        make_spool=_spools(parts.paths, parts.settings, registry.make_room),
+        make_spool=_spools(parts.paths, parts.settings, budget, registry.make_room),
     )
     facts = Facts(
         version=__version__,
@@ -192,6 +193,7 @@ def assemble(
         containment="processes" if parts.base is None else "cgroup",
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,
+        budget=budget,
         problems=[*parts.problems, *_unanswering(parts, parts.settings), *catalogue.problems],
     )
     return Daemon(
@@ -339,8 +341,9 @@ def _remember_lost(registry: Registry, report: Report) -> None:
             )
 
 
-def _spools(paths: Paths, settings: Settings, make_room: Callable[[], bool]) -> Callable[[], Spool]:
-    budget = Budget(settings.spool.total)
+def _spools(
+    paths: Paths, settings: Settings, budget: Budget, make_room: Callable[[], bool]
+) -> Callable[[], Spool]:
     folder = SpoolFolder(Path(paths.spool), home_of(Path(paths.runtime.folder)), make_room)
     return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
 
@@ -378,6 +381,6 @@ def _reloader(
         facts.problems = [*problems, *_unanswering(parts, settings), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
-        return (*facts.problems, *stores, *cut_output(registry))
+        return (*facts.problems, *stores, *cut_output(registry, facts.budget))
 
     return reload

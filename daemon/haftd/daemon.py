@@ -5,7 +5,7 @@ Rules: everything here decides synchronously. Files, sockets and signals are the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import trio
@@ -31,6 +31,7 @@ from haftd.core.notices import Notices
 from haftd.core.registry import Registry
 from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
+from haftd.core.spool import Budget
 from haftd.core.turns import Turns
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
@@ -61,6 +62,8 @@ class Facts:
     problems: list[Problem] = field(default_factory=list)
     connections: Callable[[], int] = lambda: 0
     refused: Callable[[], dict[str, int]] = dict
+    budget: Budget = field(default_factory=lambda: Budget(0))
+    """The disk for output, and how often it failed."""
 
 
 @dataclass(slots=True)
@@ -148,13 +151,21 @@ class Daemon:
         return admit_batch(keys, self.registry)
 
 
-def cut_output(registry: Registry) -> tuple[Problem, ...]:
-    """Say whether output was cut for lack of descriptors since the daemon was started."""
+def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
+    """Say why output was cut since the daemon was started: for lack of descriptors, or by the disk."""
+    if budget.faults:
+        times = "once" if budget.faults == 1 else f"{budget.faults} times"
+        message = (
+            f"output that should be kept on disk could not be written or read {times}, and some that was "
+            "not read yet may be gone; look whether the disk is full, and whether the folder is there: "
+            "`spool` in the state folder"
+        )
+        yield Problem(file="(spool)", key="", message=message)
     if not registry.shrunk:
-        return ()
+        return
     message = (
         f"of {registry.shrunk} stopped handles, {registry.shrunk_unread} of them unread, only the "
         "beginning and the end of the output was kept: there are too few file descriptors for more; "
         "raise `ulimit -n`, with systemd `LimitNOFILE=`"
     )
-    return (Problem(file="(descriptors)", key="", message=message),)
+    yield Problem(file="(descriptors)", key="", message=message)

@@ -61,7 +61,7 @@ def test_kept_bytes_are_the_newest_and_read_as_they_were(
             assert spool.end - spool.start >= min(at, memory)
             assert budget.used <= total
         check(spool, whole)
-    assert spool.faults == 0
+    assert spool.budget.faults == 0
     assert spool.end - spool.start >= min(at, memory + min(disk, total) - 131_072)
     spool.close()
     assert budget.used == 0
@@ -94,7 +94,7 @@ def test_a_disk_that_fails_costs_old_output_only_and_is_counted(
             check(spool, whole[:at])
             assert spool.end - spool.start >= min(at, 3000)
         if device.calls in failing:
-            assert spool.faults > 0
+            assert spool.budget.faults > 0
         spool.finish()
         check(spool, whole)
     spool.close()
@@ -107,7 +107,7 @@ def test_a_full_disk_leaves_a_ring_of_what_was_written() -> None:
         Disk(patch).full_at = 50_000
         for at in range(0, len(whole), 1000):
             spool.append(whole[at : at + 1000])
-    assert spool.faults == 1
+    assert spool.budget.faults == 1
     assert 40_000 < spool.on_disk <= 50_000
     check(spool, whole)
     assert spool.head == whole[:4096]
@@ -127,7 +127,7 @@ def test_a_ring_that_breaks_after_it_has_wrapped_is_given_up_with_its_disk() -> 
                 device.failing = {device.calls + 1}
             spool.append(whole[at : at + 1000])
             check(spool, whole[: at + 1000])
-    assert (spool.faults, spool.on_disk, spool.budget.used) == (1, 0, 0)
+    assert (spool.budget.faults, spool.on_disk, spool.budget.used) == (1, 0, 0)
     assert spool.head == whole[:4096]
 
 
@@ -137,7 +137,7 @@ def test_a_device_that_takes_nothing_leaves_the_memory() -> None:
         spool = make(memory=8192, disk=1 << 20, open_file=opener)
         for at in range(0, len(whole), 100):
             spool.append(whole[at : at + 100])
-        assert spool.faults == 1 and spool.on_disk == 0
+        assert spool.budget.faults == 1 and spool.on_disk == 0
         check(spool, whole)
         assert spool.end - spool.start >= 8192
 
@@ -155,7 +155,7 @@ def test_a_file_that_is_cut_short_from_outside_is_given_up_at_the_read() -> None
     assert spool.start == 0 and spool.on_disk > 0
     os.ftruncate(files[0], 10)
     kept = spool.read(0, 1 << 60)
-    assert spool.faults > 0 and spool.start > 0
+    assert spool.budget.faults > 0 and spool.start > 0
     assert kept == whole[spool.start :]
     spool.append(b"more")
     assert spool.read(spool.start, spool.end) == whole[spool.start :] + b"more"
@@ -282,7 +282,7 @@ def test_a_spool_that_shrinks_keeps_its_ends_without_a_file(
         assert spool.budget.used == 0 and spool.on_disk == 0
     else:
         assert spool.start == start
-    assert spool.faults == 0
+    assert spool.budget.faults == 0
     check(spool, whole[:end])
     if memory:
         assert spool.start == 0 or spool.head

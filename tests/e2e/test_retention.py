@@ -152,6 +152,18 @@ def test_what_has_stopped_leaves_descriptors_to_what_starts(make_daemon: MakeDae
             other.call("ping")
 
 
+def test_a_disk_that_fails_costs_old_output_and_is_told(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start()
+    (daemon.state / "haft" / "spool").rmdir()
+    with daemon.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+        told = wire.call("spawn", tool="run", id="a", args=SPOOLED, wait="stopped")
+        assert told["exit"] == {"code": 0} and told["omitted"] > 100_000
+        (problem,) = wire.call("daemon/status")["problems"]
+        assert problem["file"] == "(spool)" and "once" in problem["message"]
+        assert wire.call("daemon/reload")["problems"] == [problem]
+
+
 def test_a_start_that_lacks_descriptors_takes_them_from_what_has_stopped(
     make_daemon: MakeDaemon,
 ) -> None:

@@ -3,7 +3,7 @@
 Rules: a byte has an offset for ever, counted from the handle's first. Memory holds the newest
 bytes; what it has no room for goes into a ring in a file; what the file has no room for is
 dropped, oldest first, and counted. The very first bytes are then still there as `head`. A disk
-that is full or broken costs old output, never the handle, and is counted in `faults`. So does a lack of
+that is full or broken costs old output, never the handle, and is counted in the budget's `faults`. So does a lack of
 descriptors: a spool that is whole can `shrink` to what memory may hold.
 
 The file is opened at the first overflow and belongs to the spool. The byte at offset `n` stands at
@@ -41,11 +41,13 @@ _IDLE = 65_536
 class Budget:
     """The disk that all spools share, in bytes."""
 
-    __slots__ = ("total", "used")
+    __slots__ = ("faults", "total", "used")
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.used = 0
+        self.faults = 0
+        """How often the disk failed."""
 
     @property
     def free(self) -> int:
@@ -80,7 +82,6 @@ class Spool:
         "_tail",
         "budget",
         "end",
-        "faults",
         "folder",
         "head",
         "saved",
@@ -89,8 +90,6 @@ class Spool:
     def __init__(self, memory: int, disk: int, folder: Folder | None, budget: Budget) -> None:
         self.end = 0
         """The offset after the newest byte: how much was ever appended."""
-        self.faults = 0
-        """How often the disk failed."""
         self.head = b""
         """The first bytes of the stream, once the kept stretch no longer begins with them."""
         self.folder = folder
@@ -158,7 +157,7 @@ class Spool:
         try:
             old = self._from_file(start, min(stop, self._memory_start))
         except OSError:
-            self.faults += 1
+            self.budget.faults += 1
             self._give_up()
             return self.read(start, stop)
         return (
@@ -181,7 +180,7 @@ class Spool:
                 self._write(memoryview(self._blocks[0]), self._memory_start)
                 self._memory_start += len(self._blocks.popleft())
         except OSError:
-            self.faults += 1
+            self.budget.faults += 1
         else:
             self._blocks = None
 
@@ -284,7 +283,7 @@ class Spool:
                     self.head = self._from_file(0, min(wanted, self._memory_start))
                 self.head += self._from_memory(len(self.head), wanted)
             except OSError:
-                self.faults += 1
+                self.budget.faults += 1
         self._disk_start = offset
 
     # --- the file ---------------------------------------------------------------------------
@@ -302,7 +301,7 @@ class Spool:
         try:
             self._write(memoryview(data)[skip:], at + skip)
         except OSError:
-            self.faults += 1
+            self.budget.faults += 1
             if wrapped or at == 0:
                 self._give_up()
                 return
@@ -316,7 +315,7 @@ class Spool:
         try:
             self._open()
         except OSError:
-            self.faults += 1
+            self.budget.faults += 1
             self._give_up()
             return False
         wanted = min(max(stop, self._granted + _GRAIN), self._capacity)

@@ -63,7 +63,7 @@ def _status(daemon: Daemon) -> StatusResult:
             *daemon.catalogue.descriptions.failures(),
             *daemon.audit.problems,
             *daemon.catalogue.store_problems,
-            *cut_output(daemon.registry),
+            *cut_output(daemon.registry, facts.budget),
         ),
         websocket=facts.websocket,
         unconfirmed=facts.unconfirmed,
