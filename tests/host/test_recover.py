@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import resource
 import secrets
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from haftd.host import brand
+from haftd.host import brand, targets
 from haftd.host.cgroup import Cgroup
 from haftd.host.identity import boot_id, of_child
 from haftd.host.lockfile import DaemonLock
@@ -171,6 +174,60 @@ def test_P04_and_it_counts_for_its_record(crowd: Crowd, instance: str) -> None:
     child = branded(crowd, mark)
     assert recover([record], home=HOME).ended == (record,)
     assert child.wait() == -9
+
+
+def test_whose_time_is_up_before_the_sweep_looks_once_all_the_same(
+    crowd: Crowd, instance: str
+) -> None:
+    """Else what runs would be said to be gone, and its record dropped."""
+    child, record = orphan(crowd, Mark(HOME, instance, 7))
+    report = recover([record], home=HOME, patience_s=0)
+    assert child.wait() == -9
+    assert report.lost == () and [one.mark for one in (*report.ended, *report.keep)] == [
+        record.mark
+    ]
+
+
+def orphan(crowd: Crowd, mark: Mark) -> tuple[subprocess.Popen[bytes], Record]:
+    """A process that only its mark tells, and the record of the dead leader."""
+    leader = crowd.start(["true"], mark)
+    record = record_of(crowd.identity(leader), mark)
+    leader.wait()
+    return crowd.start(["sleep", "60"], mark), record
+
+
+def test_what_takes_long_to_die_has_the_whole_patience(
+    crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine the killed wait for their turn to end."""
+    child, record = orphan(crowd, Mark(HOME, instance, 7))
+
+    def slow(pidfd: int, signum: int, flags: int = 0) -> bool:
+        if signum == signal.SIGKILL and late.ident is None:
+            late.start()
+        return True
+
+    late = threading.Timer(1.5, child.kill)
+    monkeypatch.setattr(targets, "send", slow)
+    try:
+        assert recover([record], home=HOME) == Report(ended=(record,), killed=1)
+    finally:
+        late.join()
+    assert child.wait() == -9
+
+
+def test_where_nobody_could_look_the_records_stay(
+    crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _child, record = orphan(crowd, Mark(HOME, instance, 7))
+
+    def fail() -> Iterator[int]:
+        raise OSError(errno.ENFILE, "Too many open files in system")
+
+    monkeypatch.setattr("haftd.host.recover.every_pid", fail)
+    report = recover([record], home=HOME)
+    assert (report.keep, report.lost) == ((record,), ())
+    assert "Too many open files" in report.problems[0]
 
 
 def test_a_brand_is_outdone_by_the_mark_of_another_home(crowd: Crowd, instance: str) -> None:

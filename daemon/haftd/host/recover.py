@@ -8,8 +8,9 @@ Rules, in this order:
 4. Each record's process is opened as a pidfd, verified and stopped, so that its number cannot be
    used again; then its descendants, group and session are killed with it.
 5. What carries the mark, or without one the brand, is killed until two passes, 50 ms apart, find
-   nothing.
-6. What cannot be ended is named, and stays recorded.
+   nothing. One pass is made however late it is.
+6. What was killed has all the time that is left to end. What cannot be ended is named, and stays
+   recorded, as do the records of all where nobody could look.
 
 Never by name, never a number that was not verified in this process through an open pidfd, never
 an ancestor or this process, never what carries the mark of another home or of a living daemon.
@@ -139,6 +140,8 @@ class _Recovery:
     unconfirmed: set[int] = field(default_factory=set)
     spared: dict[int, str] = field(default_factory=dict)
     settle_s: float = 1.0
+    looked: bool = False
+    """Every process has been looked at, at least once."""
     slipped: int | None = None
     """A marked process that was gone before it could be opened: it may have a child."""
 
@@ -153,6 +156,7 @@ class _Recovery:
         self._guard("cgroups", lambda: self._empty_cgroups(ours))
         self._guard("records", lambda: self._end_records(ours))
         self._guard("sweep", self._sweep)
+        self.targets.settle()
         return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
@@ -252,7 +256,7 @@ class _Recovery:
 
     def _sweep(self) -> None:
         clean = 0
-        while clean < 2 and not self.targets.late():
+        while clean < 2 and not (self.looked and self.targets.late()):
             if self._pass() or (clean == 0 and self._chase(_PAUSE_S)):
                 clean = 0
             else:
@@ -273,6 +277,7 @@ class _Recovery:
                     self.slipped = pid
                 case _:
                     pass
+        self.looked = True
         if found:
             self._end_targets()
         if slipped:
@@ -334,6 +339,8 @@ class _Recovery:
             elif mark in self.remains:
                 kin = {*record.kin, *self.remains[mark]} - {record.identity}
                 keep.append(replace(record, kin=tuple(sorted(kin, key=lambda who: who.pid))))
+            elif not self.looked:
+                keep.append(record)
             else:
                 (ended if mark in self.touched else lost).append(record)
         for mark, remains in self.remains.items():
