@@ -181,6 +181,15 @@ def test_what_has_no_terminal_is_refused_with_what_to_use(place: Place) -> None:
         assert "nobody" in person.drawn.decode()
 
 
+def test_who_comes_too_late_is_told_how_it_ended_and_nothing_of_its_output(place: Place) -> None:
+    place.call("spawn", tool="run", id="h", args={"argv": ["echo", "much"]}, wait="stopped")
+    with place.attach() as person:
+        assert person.ends() == 0
+        text = " ".join(person.drawn.decode().split())
+        assert "h: stopped, exit 0" in text and "logs h" in text
+        assert "bytes" not in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "word"), [(["h"], "terminal"), (["h", "--json"], "--json"), ([], "ID")]
 )

@@ -184,6 +184,30 @@ def test_one_line_says_how_it_stands(
     assert capsys.readouterr().err == line + "\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "fields", "is_said"),
+    [
+        (["fetch", "a", "--wait", "pattern", "--pattern", "x"], {}, True),
+        (["fetch", "a", "--pattern", "x"], {}, True),
+        (["apply", "a", "--line", "x", "--timeout-ms", "0"], {}, True),
+        (["apply", "a", "--line", "x"], {"input_wanted": None}, True),
+        (["apply", "a", "--line", "x"], {}, False),
+        (["fetch", "a", "--wait", "pattern", "--pattern", "x"], {"waited": "matched"}, False),
+        (["fetch", "a"], {"waited": "immediate"}, False),
+    ],
+)
+def test_a_wait_in_vain_is_told(
+    serve: Serve, capsys: Capture, words: list[str], fields: dict[str, Any], is_said: bool
+) -> None:
+    """But for the moment in which a program on a pipe may say something at once."""
+    serve(lambda request, peer: running(**{"waited": "deadline", **fields}))
+    assert main(words) == 0
+    err = capsys.readouterr().err
+    assert (f"haft {words[0]}: timed out\n" in err) == is_said
+    assert main([*words, "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_json_is_one_document_and_nothing_else(serve: Serve, capsys: Capture) -> None:
     state = stopped("a", "text", exit={"code": 0}, unknown_to_this_client=1)
     serve(lambda request, peer: state)
@@ -274,7 +298,8 @@ def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
         "source": "local",
         "runtime": "stdio",
     }
-    serve(lambda request, peer: {"tools": [tool]})
+    tools = [tool]
+    serve(lambda request, peer: {"tools": tools})
     assert main(["tools"]) == 0
     assert "run   stdio    Run a program." in capsys.readouterr().out
     assert main(["tools", "run"]) == 0
@@ -282,6 +307,9 @@ def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
     assert main(["tools", "run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == tool
     assert main(["tools", "walk"]) == 2
+    tools.append({**tool, "name": "walk", "stateful": False, "actions": []})
+    assert main(["tools", "walk"]) == 0
+    assert capsys.readouterr().out.startswith("walk (local, stdio): runs to its end\n")
 
 
 def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(

@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 
+from msgspec import UNSET, structs
+
 from haft_protocol.states import HandleState, Pending, Stopped
 
 from ..connecting import find_socket, open_socket
@@ -63,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     with line:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
-            show.show_line(state)
+            show.show_line(_unasked(state))
             logs = _command(options, "logs")
             show.line(
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
@@ -134,6 +136,11 @@ def _look(line: Line, handle: str) -> HandleState:
             f"{handle} runs without a terminal; read it with `haft fetch {handle} --wait output` or "
             f"`haft logs -f {handle}`, give it input with `haft apply {handle} --line …`"
         ) from None
+
+
+def _unasked(state: Stopped) -> Stopped:
+    """The state without what it says of output, of which none was wanted."""
+    return structs.replace(state, omitted=UNSET, truncated=UNSET)
 
 
 def _say_detached(options: argparse.Namespace, how: str) -> None:

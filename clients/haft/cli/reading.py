@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import get_args
 
 import msgspec
+from msgspec import UnsetType
 
 from haft_protocol.methods import ApprovalsListResult, View, Wait
-from haft_protocol.states import HandleState, Stopped
+from haft_protocol.states import HandleState, Running, Stopped
 
 from ..client import Haft
 from ..errors import HaftError
@@ -114,7 +115,19 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
         show.show_bytes(state)
     else:
         show.show_state(_settled(haft, options, state))
+    if not options.json and _timed_out(options, state):
+        show.line(f"haft {options.command}: timed out", "yellow")
     return 1 if show.failed(state) else 0
+
+
+def _timed_out(options: argparse.Namespace, state: HandleState) -> bool:
+    """Whether what was waited for has not come. The moment for the first output that a program on a
+    pipe is given unasked is no wait."""
+    if state.waited != "deadline":
+        return False
+    asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))
+    on_terminal = isinstance(state, Running) and not isinstance(state.input_wanted, UnsetType)
+    return asked or on_terminal
 
 
 def _settled(haft: Haft, options: argparse.Namespace, state: HandleState) -> HandleState:
