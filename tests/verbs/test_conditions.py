@@ -20,6 +20,7 @@ from haftd.core.lifecycle import State
 from haftd.runtimes.base import Wanted
 from haftd.verbs.conditions import Condition, Reading, condition_of
 
+WORKS = Wanted("reads", "key", 1000, at_work=True)
 BUSY, UNKNOWN, READS = Wanted("busy"), Wanted("unknown", "key"), Wanted("reads", "key")
 
 
@@ -185,10 +186,23 @@ def test_a_display_that_is_renewed_now_and_then_asks_once_it_came_back_to_its_wa
         (Step(1, Wanted("reads", "line", 1000), prints=True),),  # not for a key
         (Step(0.6, nap(600), prints=True), Step(0.3, BUSY)),  # works for too long in between
         (Step(0.6, nap(600)), Step(0.25, BUSY, prints=True)),
+        (Step(1, WORKS, prints=True),),  # beside, all the time
+        (Step(0.3, WORKS), Step(0.7, nap(1000), prints=True)),
     ],
 )
 def test_what_is_renewed_otherwise_is_at_work(steps: tuple[Step, ...]) -> None:
     assert play(*steps, over=True, within_s=20.0)[0] is None
+
+
+def test_a_display_that_reads_its_figures_beside_asks() -> None:
+    reason, after, _ = play(
+        Step(0.05, WORKS),
+        Step(0.5, nap(1000)),
+        Step(0.05, WORKS),
+        Step(0.4, nap(1000), prints=True),
+        over=True,
+    )
+    assert reason == "input" and 2 <= after < 2.1
 
 
 def test_who_works_most_of_the_time_is_found_at_it() -> None:

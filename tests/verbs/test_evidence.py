@@ -77,3 +77,5 @@ def test_a_display_draws_for_a_moment_each_time() -> None:
     assert renewal.draws(1.0) and renewal.draws(1.09) and not renewal.draws(1.11)
     renewal.come_back(1000)
     assert renewal.draws(2.0) and renewal.draws(2.09) and not renewal.draws(2.11)
+    renewal.rests()
+    assert renewal.draws(3.0) and not renewal.draws(3.11)

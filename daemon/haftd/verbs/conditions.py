@@ -117,8 +117,7 @@ class _InputCondition(Condition):
             self._found = wanted
             return self._believe(wanted, now)
         self._stillness = None
-        if self._renewal is not None and not self._renewal.draws(now):
-            self._renewal = None
+        self._doubt_renewal(now)
         if wanted.state == "unknown" and self.is_quiet():
             return "quiet"
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
@@ -146,6 +145,9 @@ class _InputCondition(Condition):
         is_new = stillness.see(within_ms, now)
         if wanted.at_work:
             stillness.doubt()
+            self._doubt_renewal(now)
+        elif self._renewal is not None:
+            self._renewal.rests()
         enough_at = stillness.enough_at()
         if now >= enough_at:
             if now >= stillness.until:
@@ -171,6 +173,11 @@ class _InputCondition(Condition):
         else:
             return renewal.is_one(now)
         return False
+
+    def _doubt_renewal(self, now: float) -> None:
+        """Take note that the program was seen at work."""
+        if self._renewal is not None and not self._renewal.draws(now):
+            self._renewal = None
 
     def found(self) -> Wanted | None:
         return self._found if self._activity == self.handle.last_activity else None

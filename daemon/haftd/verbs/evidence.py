@@ -87,8 +87,12 @@ class Renewal:
         self._busy_since = inf
         return True
 
+    def rests(self) -> None:
+        """Take note that it waits, and does nothing beside."""
+        self._busy_since = inf
+
     def draws(self, now: float) -> bool:
-        """Take note that it does not wait; say whether it may still be drawing."""
+        """Take note that it does not wait, or works beside; say whether it may still be drawing."""
         self._busy_since = min(self._busy_since, now)
         return now - self._busy_since <= _DRAWING_S
 
