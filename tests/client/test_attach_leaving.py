@@ -216,10 +216,12 @@ def test_who_ended_it_is_told(place: Place) -> None:
         assert "ended by abort" in person.lines[-1]
 
 
-def test_a_terminal_that_has_stalled_holds_up_no_signal(place: Place) -> None:
-    """As when somebody's connection hangs: nothing is read from it, and all buffers are full."""
+@pytest.mark.parametrize("module", ["haft", "tests.client.busy"])
+def test_a_terminal_that_has_stalled_holds_up_no_signal(place: Place, module: str) -> None:
+    """As when somebody's connection hangs: nothing is read from it, and all buffers are full. One
+    that was busy for long is stopped while it still waits for room."""
     place.run("sh", "-c", "echo begin; exec yes", wait="output")
-    with place.attach() as person:
+    with place.attach(module=module) as person:
         person.until("y")
         before = place.call("fetch", id="h", view="raw", max_bytes=0)["cursor"]
         place.call("fetch", id="h", wait="pattern", pattern="y", cursor=before + (1 << 20))

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
                 f"{_command(options, 'attach')} comes back if it still runs"
             ) from fault
     status = _status(own, last)
-    if own.gone or own.deaf:
+    if own.gone or own.deaf or own.stalled:
         return status  # nobody is there to be told, or it would take for ever
     if left:
         show.line(f"{options.id}: {left} characters that were typed did not reach it", "yellow")
