@@ -257,6 +257,17 @@ def test_a_secret_typed_ahead_of_who_asks_for_it_is_never_shown(
         assert f"got {len(SECRET)}" in shown and SECRET not in shown
 
 
+def test_a_secret_that_nobody_asked_for_is_held_and_it_is_said_what_is_read_instead(
+    shared_daemon: RunningDaemon,
+) -> None:
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, "bash", "-c", "read -p 'name: ' n; echo got $n")
+        held = one.call("apply", input={"line": SECRET, "secret": True}, timeout_ms=300)
+        assert (held["state"], held["waited"], held["content"]) == ("running", "deadline", "")
+        assert held["input_wanted"] == {"kind": "line", "prompt": "name: "}
+        assert one.call("fetch")["input_wanted"] == {"kind": "line", "prompt": "name: "}
+
+
 def test_a_secret_goes_to_a_program_that_takes_keys_and_shows_none(
     shared_daemon: RunningDaemon,
 ) -> None:

@@ -233,10 +233,11 @@ class Wanted:
     """Whether a tool waits for input, as of one moment.
 
     `reads`: it does; `busy`: it does not; `unknown`: nobody can tell, and only its silence says
-    something. `kind` is what it waits for: a line, a line that is not shown, keys.
+    something; `held`: it does, and is kept waiting, as what it was given is for another prompt.
+    `kind` is what it waits for: a line, a line that is not shown, keys.
     """
 
-    state: Literal["reads", "busy", "unknown"]
+    state: Literal["reads", "busy", "unknown", "held"]
     kind: Literal["line", "key", "secret"] | None = None
     within_ms: int | None = None
     """Of a `reads`: it does something else after so long, input or not, as a matter of routine.

@@ -103,7 +103,12 @@ class TerminalGrip(ChildGrip):
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
         long it is silent say nothing."""
-        return Wanted("busy") if self._typist.waits else self._looked()
+        if not self._typist.waits:
+            return self._looked()
+        looked = self._looked() if self._typist.holds_secret else None
+        if looked is None or looked.state != "reads":
+            return Wanted("busy")
+        return Wanted("held", looked.kind)
 
     def _looked(self) -> Wanted:
         """Whether it waits for what is typed, whatever is still to be typed."""

@@ -173,6 +173,11 @@ class Typist:
         """Whether some of what was given is not typed yet."""
         return bool(self._queue or self._busy or self._writer.waiting)
 
+    @property
+    def holds_secret(self) -> bool:
+        """Whether that waits for the program to turn the echo off."""
+        return bool(self._queue) and self._queue[0].item.secret and not self._busy
+
     def _modes(self) -> tty.Modes | None:
         try:
             return tty.modes(self._master)

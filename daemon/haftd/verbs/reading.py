@@ -147,7 +147,7 @@ def _input_wanted(
     wanted = wanted or use.wanted()
     if wanted.kind is None or wanted.state == "busy":
         return None
-    return InputWanted(wanted.kind, _prompt(handle, use), wanted.state == "reads")
+    return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
 
 
 def _prompt(handle: Handle, use: Use) -> str:
