@@ -214,6 +214,10 @@ def test_nothing_can_be_put_into_itself() -> None:
         check("{% set n = namespace() %}{% set n.a = n %}{{ n }}")
 
 
+WORDS = ["and", "else", "if", "is", "or"]
+"""Words of expressions that can be names as well, for what reads templates."""
+
+
 @pytest.mark.parametrize(
     "made",
     [
@@ -226,13 +230,24 @@ def test_nothing_can_be_put_into_itself() -> None:
         "{% macro m(a) %}{{ m([a, a]) }}{% endmacro %}{{ m([1]) }}",
         "{% for b in [a] recursive %}{{ loop([[b, b]]) }}{% endfor %}",
         "{{ [[[1] * 1000] * 1000] * 1000 }}",
+        "{{ 1000 * [1000 * [1]] }}",
+        "{% call(a) tool(1) %}{{ caller([a, a]) }}{% endcall %}",
+        "{% set b = [a, a] %}" * 7,
+        "{% for a in[[a, a]] %}" * 40 + "{% endfor %}" * 40,
+        "{% for a\tin\n[[a, a]] %}" * 40 + "{% endfor %}" * 40,
+        "{% set null = a %}" + "{% set null = [null, null] %}" * 40,
+        *(f"{{% set {word} = [{word}, {word}] %}}" * 40 for word in WORDS),
+        *(f"{{% set {word} = a %}}{{% set b = [{word} , {word}] %}}" * 40 for word in WORDS),
+        *(f"{{% with ({word}, b) = [a, a] %}}{{% endwith %}}" for word in WORDS),
+        *(f"{{% with {word} = [a, a] %}}{{% endwith %}}" for word in WORDS),
+        *(f"{{% for {word} in [a] %}}{{% endfor %}}" for word in WORDS),
         "{% raw %}{{{% endraw %}" + "{% set a = [a, a] %}" * 40,
         "\ue000" + "{% set a = [a, a] %}" * 40,
     ],
 )
 def test_what_doubles_at_each_step_is_refused_and_never_written(made: str) -> None:
     """No fuel is counted for a list that holds another twice, and writing it takes as long as it is."""
-    with pytest.raises(BadTemplate, match=r"more than 64 times|may not|cannot be told"):
+    with pytest.raises(BadTemplate, match=r"more than 64 times|may not|cannot be told|is no name"):
         check("{% set a = [1] %}" + made)
 
 
@@ -241,6 +256,8 @@ def test_what_is_set_a_few_times_stays_allowed() -> None:
     check("{% for one in tool.arguments.files %}{{ one }} {% endfor %}" * 50)
     check("{% set text = 'a, a, a, a' ~ tool.name|replace('b', 'c') %}" * 20)
     check("{% set width = tool.arguments.n * 2 %}{{ width }}")
+    check("{% set b = [a, a] %}".replace("a", "tool") * 6)
+    check("{% set a = true and not none or false is in [] if true else none %}" * 20)
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,11 @@ _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 _MAKING = re.compile(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
 _STATEMENT = re.compile(r"\{%[-+]?\s*(\w*)")
 _NAME = re.compile(r"(?<![\w.|])(?<!\|\s)[^\W\d]\w*(?!\w)")
-_NO_NAMES = frozenset(["and", "else", "false", "if", "in", "is", "none", "not", "null", "true"])
+_WORDS = frozenset(["and", "else", "if", "is", "or"])
+"""Words of expressions that what reads templates lets be set, as if they were names."""
+_NO_NAMES = _WORDS | {"false", "in", "none", "not", "true"}
+_WORD_SET = re.compile(r"(?<![\w.])(and|else|if|is|or)\s*(?:[,)]|=(?!=))")
+_IN = re.compile(r"\bin\b")
 _REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
 
 
@@ -310,7 +314,10 @@ def _refuse_growth(source: str) -> None:
             raise BadTemplate("it repeats a list by `*`, which a template may not")
         if kind not in ("set", "with", "for"):
             continue
-        _, _, made = code.partition(" in " if kind == "for" else "=")
+        target, made = [*(_IN.split(code, 1) if kind == "for" else code.split("=", 1)), ""][:2]
+        # Of a `with` the target is but its first; a word before `,`, `)` or `=` is no operator.
+        if words := _WORDS.intersection(_NAME.findall(target)) or set(_WORD_SET.findall(code)):
+            raise BadTemplate(f"`{min(words)}` is no name to set")
         names = sum(name not in _NO_NAMES for name in _NAME.findall(made))
         # Of what one `with` makes, the next part of it may be made.
         growth *= 2**names if kind == "with" else max(1, names)
