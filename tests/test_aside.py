@@ -26,17 +26,18 @@ async def test_what_was_made_is_no_matter_of_the_search_for_garbage() -> None:
 
 
 async def test_who_is_cancelled_does_not_wait_for_it() -> None:
-    begun, done = threading.Event(), threading.Event()
+    begun, done, over = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         begun.set()
         done.wait(10)
+        over.set()
 
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(aside, work)
             await trio.to_thread.run_sync(begun.wait)
             nursery.cancel_scope.cancel()
-        assert not done.is_set()
+        assert not over.is_set()
     finally:
         done.set()

@@ -147,3 +147,59 @@ def test_a_handle_that_is_gone_costs_the_path_alone(shelf: Shelf) -> None:
     shelf.handles.clear()
     (told,) = shelf.told([state], 1_000)
     assert told["truncated"]["path"] is None and told["truncated"]["kept"] < 1_000
+
+
+def test_what_has_no_state_is_the_very_same_beside_what_is_cut(shelf: Shelf) -> None:
+    class Row(msgspec.Struct):
+        said: str
+
+    row = Row("x" * 5_000)
+    results = [row, [row], {"said": row}, seen(shelf.add(lines(500)))]
+    made = portion(results, shelf.find, 1_000)
+    assert all(one is other for one, other in zip(made[:3], results[:3], strict=True))
+    assert made[3] is not results[3]
+
+
+def test_what_is_left_out_where_it_is_empty_is_left_out_when_it_is_cut(shelf: Shelf) -> None:
+    class Told(msgspec.Struct, omit_defaults=True):
+        completed: list[object]
+        pending: list[object] = []
+
+    told = Told([seen(shelf.add(lines(500)))])
+    (made,) = portion([told], shelf.find, 1_000)
+    assert isinstance(made, dict) and set(made) == {"completed"}
+
+
+def test_what_is_just_as_long_as_may_be_is_whole(shelf: Shelf) -> None:
+    told = shelf.told([seen(shelf.add("x" * size)) for size in (100, 100, 500)], 300)
+    assert [one["result"] == "x" * 100 for one in told] == [True, True, False]
+
+
+def test_what_a_tool_made_and_was_cut_before_has_one_line_as_well(shelf: Shelf) -> None:
+    (state,) = shelf.told([seen(shelf.add("{}", result=lines(2_000)), 10_000)], 1_000)
+    cut = state["truncated"]
+    missing = cut["bytes"] - cut["kept"]
+    assert "omitted" not in state and cut["bytes"] == len(lines(2_000))
+    assert state["result"].count("left out") == 1
+    assert f"… {missing} bytes left out …\n" in state["result"]
+
+
+def test_what_is_lost_is_not_in_the_file_and_that_is_said(shelf: Shelf) -> None:
+    spool = Spool(1_000, 8_000, shelf._folder, Budget(1 << 30))
+    handle = Handle(id="h0", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    handle.start(0.0)
+    for line in lines(5_000).splitlines(keepends=True):
+        handle.emit(line.encode(), 0.0)
+    handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=0))
+    shelf.handles.append(handle)
+    (state,) = shelf.told([seen(handle)], 1_000)
+    cut = state["truncated"]
+    assert cut["omitted"] > 0
+    assert len(Path(cut["path"]).read_bytes()) + cut["omitted"] >= len(lines(5_000))
+
+
+def test_it_is_done_in_steps(shelf: Shelf) -> None:
+    """One a result to see how long it is, and one a text that is cut."""
+    results = [seen(shelf.add(lines(500))) for _ in range(3)]
+    assert sum(1 for _ in portion_in_steps([*results, None], shelf.find)) == 4
+    assert sum(1 for _ in portion_in_steps([*results, None], shelf.find, 1_000)) == 4 + 3

@@ -172,15 +172,17 @@ def test_the_own_cgroup_is_found_through_the_mount_table(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "b").mkdir()
-    for place in (tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "b"):
+    here = tmp_path / "here"
+    (here / "a" / "b").mkdir(parents=True)
+    (here / "b").mkdir()
+    (tmp_path / "hereb").mkdir()
+    for place in (tmp_path, tmp_path / "hereb", here, here / "a", here / "a" / "b", here / "b"):
         (place / "cgroup.procs").touch()
-    filled = [(root, point.format(tmp=tmp_path)) for root, point in mounts]
+    filled = [(root, point.format(tmp=here)) for root, point in mounts]
     monkeypatch.setattr(cgroup, "_own_path", lambda: own)
     monkeypatch.setattr(cgroup, "_mounts", lambda: iter(filled))
     found = cgroup.find_own()
-    assert found == (None if folder is None else Path(folder.format(tmp=tmp_path)))
+    assert found == (None if folder is None else Path(folder.format(tmp=here)))
 
 
 def test_a_cgroup_that_is_gone_is_empty(tmp_path: Path) -> None:
@@ -189,3 +191,40 @@ def test_a_cgroup_that_is_gone_is_empty(tmp_path: Path) -> None:
     assert gone.procs() == []
     assert gone.empty(0)
     assert gone.remove()
+
+
+def test_what_the_kernel_writes_of_a_cgroup_is_read(tmp_path: Path) -> None:
+    group = Cgroup(tmp_path)
+    (tmp_path / "cgroup.procs").write_text("0\n12\n")
+    assert group.procs() == [12], "0 is somebody of another namespace"
+    for populated, frozen in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        (tmp_path / "cgroup.events").write_text(f"populated {populated}\nfrozen {frozen}\n")
+        assert (group.populated(), group.stands()) == (bool(populated), bool(frozen))
+
+
+def test_who_has_left_between_the_list_and_the_look_is_not_killed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its number may be somebody else's by now."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        lists = iter([[child.pid], []])
+        monkeypatch.setattr(Cgroup, "procs", lambda group: next(lists))
+        Cgroup(tmp_path)._kill_each()
+        assert next(lists, None) is None
+        child.terminate()
+        assert child.wait() == -15
+
+
+@needs_cgroup
+def test_what_is_frozen_goes_on_afterwards_whatever_happened(base: Path) -> None:
+    group = Cgroup.create(base, f"{HOME}.1.5")
+    with Crowd() as crowd:
+        child = crowd.start(["sleep", "60"])
+        group.add(child.pid)
+        with pytest.raises(ZeroDivisionError), group.frozen():
+            until(group.stands, "it stands")
+            _ = 1 // 0
+        until(lambda: not group.stands(), "it goes on")
+        child.terminate()
+        assert child.wait() == -15
+    assert group.remove()

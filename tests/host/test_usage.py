@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from haftd.host import usage
 
 _GONE = 4_190_000
@@ -41,3 +43,39 @@ def test_processor_time_is_counted_with_that_of_children_that_were_waited_for() 
     before = usage.cpu_s([os.getpid(), _GONE])
     subprocess.run([sys.executable, "-c", "sum(range(6_000_000))"], check=True)
     assert usage.cpu_s([os.getpid(), _GONE]) > before
+
+
+def told(monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> None:
+    """Let this be what stands in /proc, and nothing else."""
+
+    def read(pid: int, file: str) -> bytes:
+        if f"{pid}/{file}" not in files:
+            raise FileNotFoundError(file)
+        return files[f"{pid}/{file}"]
+
+    monkeypatch.setattr(usage, "_read", read)
+
+
+STATUS = b"VmRSS:\t%d kB\nRssAnon:\t%d kB\nRssFile:\t7 kB\n"
+ROLLUP = b"Pss:\t%d kB\nPss_Anon:\t%d kB\n"
+
+
+def test_of_memory_only_data_counts_and_no_mapped_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, {"1/status": STATUS % (90, 8), "1/smaps_rollup": ROLLUP % (80, 4)})
+    assert usage.memory([1, 2], 8 * 1024) == 8 * 1024, "what the bound is does not pass it"
+    assert usage.memory([1, 2], 8 * 1024 - 1) == 4 * 1024
+
+
+def test_who_may_not_be_read_exactly_counts_by_the_quick_sum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another user's: nobody gets away from a limit by that."""
+    files = {"1/status": STATUS % (90, 8), "2/status": STATUS % (90, 5)}
+    told(monkeypatch, {**files, "2/smaps_rollup": ROLLUP % (80, 1)})
+    assert usage.memory([1, 2, 3], 0) == (8 + 1) * 1024
+
+
+def test_processor_time_is_found_behind_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = b"1 (a) b (c) S " + b" ".join(b"%d" % n for n in range(4, 30))
+    told(monkeypatch, {"1/stat": stat})
+    assert usage.cpu_s([1, 2]) * os.sysconf("SC_CLK_TCK") == 14 + 15 + 16 + 17

@@ -143,3 +143,47 @@ def test_what_is_no_file_is_not_waited_for(written: Path) -> None:
         read(pipe)
     with pytest.raises(Unreadable, match="no such file"):
         read(written.with_name("nothing.toml"))
+
+
+def test_what_is_put_in_place_of_a_file_that_was_looked_at_is_not_waited_for(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = written.with_name("pipe.toml")
+    os.mkfifo(pipe)
+    monkeypatch.setattr(Path, "is_file", lambda path: True)
+    with pytest.raises(Unreadable, match="no regular file"):
+        read(pipe)
+
+
+def test_what_is_no_file_is_not_even_opened(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device may do something when it is."""
+
+    def open_it(*what: object) -> int:
+        raise AssertionError("it was opened")
+
+    pipe = written.with_name("pipe.toml")
+    os.mkfifo(pipe)
+    monkeypatch.setattr(os, "open", open_it)
+    with pytest.raises(Unreadable, match="no regular file"):
+        read(pipe)
+
+
+def test_a_sticky_bit_closes_a_folder_and_no_file(written: Path) -> None:
+    written.chmod(0o1666)
+    with pytest.raises(Unreadable, match="written by everybody"):
+        read(written)
+
+
+@as_root
+def test_what_is_root_s_is_read_by_everybody(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An administrator's tools, or a home that root has made."""
+    monkeypatch.setattr(os, "geteuid", lambda: ANOTHER)
+    assert read(written).data == {"a": 1}
+
+
+def test_as_deep_as_may_be_is_read() -> None:
+    assert parse("a = " + "[" * 63 + "1" + "]" * 63, "f").data
+    with pytest.raises(Unreadable, match="nested too deeply"):
+        parse("a = " + "[" * 64 + "1" + "]" * 64, "f")

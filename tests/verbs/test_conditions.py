@@ -6,6 +6,7 @@ condition is asked as a waiting call asks it: when something happens, and at the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -265,3 +266,30 @@ async def test_what_was_found_is_no_answer_once_something_was_printed(
     assert condition.check() is None and condition.found() is None
     await trio.sleep_until(condition.look_again())
     assert condition.check() == "input" and condition.found() is READS
+
+
+def test_what_does_not_run_yet_is_not_looked_at() -> None:
+    class Unstarted(Script):
+        state = State.PENDING
+
+    async def main() -> None:
+        script = Unstarted(Step(99, READS))
+        reading = Reading("input", 60.0, 0.5, "", True)
+        condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+        await trio.sleep(1)
+        assert condition.check() is None and condition.look_again() == math.inf
+        assert script.looks == []
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_wait_that_had_not_ended_when_it_was_believed_is_not_known() -> None:
+    reason, after, script = play(Step(0.3, nap(100)), Step(99, nap(1300)))
+    assert reason == "input" and after == pytest.approx(1.5, abs=0.01)
+    assert script.routine_ms == 0
+    assert play(Step(99, nap(1300)))[2].routine_ms == 1300
+
+
+def test_who_wakes_up_all_the_time_is_looked_at_evenly() -> None:
+    reason, _, script = play(Step(0.001, nap(1)), over=True)
+    assert reason == "input" and len(script.looks) < 12
