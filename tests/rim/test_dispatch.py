@@ -130,7 +130,16 @@ def test_ids_written_differently_are_the_same(rig: Rig) -> None:
 def test_a_batch_cancels_what_it_holds(rig: Rig) -> None:
     found = answer(rig, batch(request("wait", 1, name="x"), notification("$/cancelRequest", id=1)))
     assert isinstance(found, Batched)
-    assert found.cancels == [Cancel(1)]
+    assert found.cancels == [Cancel(1)] and found.reply is None
+
+
+def test_a_batch_that_cancels_and_holds_nothing_that_waits_is_answered(rig: Rig) -> None:
+    cancel = notification("$/cancelRequest", id=9)
+    found = answer(rig, batch(cancel, request("ping", 1), request("none", 2)))
+    assert isinstance(found, Batched) and found.cancels == [Cancel(9)]
+    assert [one["id"] for one in plain(found.reply)] == [1, 2]
+    found = answer(rig, batch(cancel))
+    assert isinstance(found, Batched) and found.reply is None
 
 
 def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:

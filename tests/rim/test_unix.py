@@ -31,8 +31,10 @@ from tests.rim.rig import (
     Served,
     StreamClient,
     ask,
+    batch,
     code,
     limits,
+    notification,
     ok,
     pace,
     read,
@@ -390,6 +392,15 @@ async def test_U13_nesting_is_refused_and_the_connection_stays(served: Served, l
     assert code(reply) in (-32700, -32009)
     assert "max_nesting" in json.dumps(reply)
     assert ok(await ask(client, "ping"))
+
+
+async def test_a_batch_that_cancels_a_call_before_it_is_answered(served: Served) -> None:
+    client = await line(served)
+    await client.send(request("wait", 1, name="x"))
+    await client.send(batch(notification("$/cancelRequest", id=1), request("ping", 2)))
+    told = [await read(client), await read(client)]
+    assert [one["id"] for one in told if isinstance(one, list) for one in one] == [2]
+    assert [code(one) for one in told if isinstance(one, dict)] == [-32800]
 
 
 async def test_U17_ids_that_are_none(served: Served) -> None:

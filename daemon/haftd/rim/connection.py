@@ -241,6 +241,7 @@ class Connection:
                     self._start(slot, answer)
             for cancel in answer.cancels:
                 self._cancel(cancel)
+            return answer.reply
         elif isinstance(answer, Deferred):
             self._in_flight += 1
             self._deferred.append(answer)

@@ -320,9 +320,10 @@ class Dispatcher:
                     slots[at] = answer
             if at not in spawns:
                 yield
-        if cancels or any(isinstance(slot, Waiting) for slot in slots):
+        if any(isinstance(slot, Waiting) for slot in slots):
             return Batched(slots, cancels)
-        return (yield from self.join(slots))
+        reply = yield from self.join(slots)
+        return Batched(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
         """The spawns of a batch whose params are right, by place, with the params as they were

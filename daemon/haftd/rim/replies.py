@@ -70,10 +70,12 @@ Slot = bytes | Reply | Waiting | None
 
 @dataclass(slots=True)
 class Batched:
-    """A batch with members that wait, in request order."""
+    """A batch with members that wait, in request order; or one of which none does, with its `reply`,
+    and that cancels something."""
 
     slots: list[Slot]
     cancels: list[Cancel]
+    reply: bytes | None = None
     _left: int = 0
 
     def __post_init__(self) -> None:
