@@ -96,6 +96,25 @@ def test_folders_that_are_not_the_users_own_are_problems(
     assert found["daemon"][0] == "note"
 
 
+def test_without_a_daemon_it_is_said_which_file_is_no_toml(
+    capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that is started says nothing of it to who started it, and goes by its defaults."""
+    monkeypatch.setenv("HAFT_SOCKET", str(short_tmp / "s"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(short_tmp))
+    tools = short_tmp / "haft" / "tools"
+    tools.mkdir(parents=True)
+    (short_tmp / "haft" / "config.toml").write_text("[daemon]\n")
+    (tools / "right.toml").write_text("")
+    assert main(["doctor", "--json"]) == 3
+    assert "definitions" not in findings(capsys)
+    (tools / "wrong.toml").write_text("[tools")
+    assert main(["doctor", "--json"]) == 3
+    level, message, advice = findings(capsys)["definitions"]
+    assert (level, advice) == ("problem", "mend it: haftd leaves it out")
+    assert message.startswith(f"{tools}/wrong.toml: it is not TOML: ")
+
+
 def test_a_state_folder_may_be_a_link(
     capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 import stat
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,7 @@ from haft_protocol.places import (
     config_file,
     runtime_places,
     state_folder,
+    tools_folder,
 )
 
 from .. import __version__
@@ -73,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
                 "daemon", "note", str(fault), "`haft spawn`, `haft tools` and `haft trust` start it"
             )
         )
+        findings += _files()
     except Misplaced:
         # The places have said so.
         pass
@@ -117,6 +120,26 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
     else:
         there = "" if Path(config).exists() else " (none: the defaults hold)"
         yield Finding("configuration", "ok", f"{config}{there}")
+
+
+def _files() -> Iterator[Finding]:
+    """Where no daemon says what is wrong with its files: those that are not even TOML."""
+    try:
+        config = config_file(os.environ)
+    except PlaceError:
+        return  # The places have said so.
+    for file in (Path(config), *sorted(Path(tools_folder(config)).glob("*.toml"))):
+        if not file.is_file():
+            continue
+        try:
+            tomllib.loads(file.read_text(encoding="utf-8"))
+        except OSError as fault:
+            message = f"{file}: {os.strerror(fault.errno or 0)}"
+        except (ValueError, RecursionError) as fault:
+            message = f"{file}: it is not TOML: {fault}"
+        else:
+            continue
+        yield Finding("definitions", "problem", message, "mend it: haftd leaves it out")
 
 
 def _folder(what: str, path: str, named_by: str, *, follow: bool = False) -> Iterator[Finding]:
