@@ -72,6 +72,7 @@ _LONGEST = 512
 """Bytes of a message, and of a text in `data`."""
 
 _MOST_PROBLEMS = 100
+_MOST_NAMED = 8
 
 
 def _cut(text: str, limit: int = _LONGEST) -> str:
@@ -164,8 +165,11 @@ def request_cancelled() -> RpcError:
     )
 
 
-def handle_not_found(handle: str, session: str, *, expired: bool = False) -> RpcError:
-    """No such handle in the session; `expired` when the id was used and its result is gone."""
+def handle_not_found(
+    handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
+) -> RpcError:
+    """No such handle in the session; `expired` when the id was used and its result is gone. The
+    message names the first of those that it has: a model that mistypes one cannot list them."""
     if expired:
         return RpcError(
             "handle_not_found",
@@ -176,9 +180,20 @@ def handle_not_found(handle: str, session: str, *, expired: bool = False) -> Rpc
         )
     return RpcError(
         "handle_not_found",
-        f"There is no handle {shown(handle)} in session {shown(session)}; `handles/list` shows those there are.",
+        f"There is no handle {shown(handle)} in session {shown(session)}{_those(known)}.",
         id=handle,
         session=session,
+    )
+
+
+def _those(known: Sequence[str]) -> str:
+    """The handles there are, as the end of a sentence."""
+    if not known:
+        return ", nor any other; `spawn` starts one"
+    named = ", ".join(map(shown, known[:_MOST_NAMED]))
+    more = len(known) - _MOST_NAMED
+    return f"; those there are: {named}" + (
+        f", and {more} more in `handles/list`" if more > 0 else ""
     )
 
 

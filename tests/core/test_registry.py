@@ -197,6 +197,22 @@ def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     assert refused(registry.find, "s", "e", 1.0)["expired"] is True
 
 
+def test_who_names_a_handle_that_is_not_there_is_told_which_are() -> None:
+    """A model has no other way to learn it. Those that run come first, the latest before others."""
+    registry = Registry()
+    with pytest.raises(RpcError, match=r"no handle 'x' in session 's', nor any other; `spawn`"):
+        registry.find("s", "x", 1.0)
+    end(admit(registry, "ended").handle)
+    admit(registry, "early")
+    admit(registry, "late")
+    with pytest.raises(RpcError, match=r"'s'; those there are: 'late', 'early', 'ended'\.$"):
+        registry.find("s", "x", 1.0)
+    for number in range(8):
+        admit(registry, f"more{number}")
+    with pytest.raises(RpcError, match=r": 'more7', .*'more0', and 3 more in `handles/list`\.$"):
+        registry.find("s", "x", 1.0)
+
+
 def test_too_many_results_go_oldest_first_those_that_were_read_before_others() -> None:
     registry = Registry(retain_max=3)
     alive = admit(registry, "alive").handle

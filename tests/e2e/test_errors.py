@@ -35,7 +35,7 @@ def wire(shared_daemon: RunningDaemon, request: pytest.FixtureRequest) -> Iterat
 
 CASES: list[tuple[str, dict[str, Any], int, str]] = [
     ("nonsense", {}, -32601, "rpc.discover"),
-    ("fetch", {"id": "nobody"}, -32001, "handles/list"),
+    ("fetch", {"id": "nobody"}, -32001, "`spawn` starts one"),
     ("spawn", {"tool": "nope", "id": "x"}, -32003, "run"),
     ("spawn", {"tool": "run", "id": "x", "args": {}}, -32005, "argv"),
     ("spawn", {"tool": "run", "id": "x", "args": {"argv": "ls", "color": 1}}, -32005, "color"),

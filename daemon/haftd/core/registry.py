@@ -245,7 +245,9 @@ class Registry:
                 self._drop_empty(session)
                 handle = None
         if handle is None:
-            raise handle_not_found(id, session, expired=(session, id) in self._used)
+            others = () if shelf is None else reversed(shelf.handles.values())
+            known = [one.id for one in sorted(others, key=lambda one: one.stopped)]
+            raise handle_not_found(id, session, expired=(session, id) in self._used, known=known)
         return handle
 
     def get(self, session: str, id: str, generation: int) -> Handle | None:
