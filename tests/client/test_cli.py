@@ -310,6 +310,9 @@ def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
     tools.append({**tool, "name": "walk", "stateful": False, "actions": []})
     assert main(["tools", "walk"]) == 0
     assert capsys.readouterr().out.startswith("walk (local, stdio): runs to its end\n")
+    tools.append({**tools[1], "name": "ask", "source": "builtin", "runtime": "builtin"})
+    assert main(["tools", "ask"]) == 0
+    assert capsys.readouterr().out.startswith("ask (builtin): runs to its end\n")
 
 
 def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(

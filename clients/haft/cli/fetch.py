@@ -14,6 +14,7 @@ examples:
   haft fetch build                                  what is new since it was last read
   haft fetch build --wait stopped --timeout-ms 600000
   haft fetch server --wait pattern --pattern 'listening on .*'
+  haft fetch server --pattern 'listening on .*' --cursor 0    also in what was read before
   haft fetch editor --view screen
 """
 

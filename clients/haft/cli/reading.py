@@ -54,7 +54,11 @@ def add_reading(parser: argparse.ArgumentParser, *, cursor: bool) -> None:
         "--timeout-ms", type=int, metavar="N", help="but after this time at the latest (10,000)"
     )
     group.add_argument("--quiet-ms", type=int, metavar="N", help="what counts as quiet (500)")
-    group.add_argument("--pattern", metavar="REGEX", help="what --wait pattern waits for")
+    group.add_argument(
+        "--pattern",
+        metavar="REGEX",
+        help="what --wait pattern waits for, in output that was not read before",
+    )
     group.add_argument(
         "--view",
         choices=get_args(View),

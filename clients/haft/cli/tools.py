@@ -74,6 +74,7 @@ def _row(tool: ToolInfo) -> tuple[str, str, str]:
 
 def _describe(tool: ToolInfo) -> None:
     does = ", ".join(tool.actions) or "runs to its end"
-    show.write(f"{tool.name} ({tool.source}, {tool.runtime}): {does}\n\n")
+    kind = ", ".join(dict.fromkeys((tool.source, tool.runtime)))
+    show.write(f"{tool.name} ({kind}): {does}\n\n")
     show.write(tool.description.strip() + "\n\n")
     show.write(msgspec.json.format(msgspec.json.encode(tool.parameters), indent=2).decode() + "\n")
