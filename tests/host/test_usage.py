@@ -39,6 +39,29 @@ def test_shared_pages_count_once_and_only_where_it_matters() -> None:
     assert usage.memory(pids, 0) == 0 and usage.cpu_s(pids) == 0.0
 
 
+_SHARED = f"""
+import mmap, os, sys
+x = mmap.mmap(-1, {_HELD})
+x.write(bytes(1) * {_HELD})
+if (pid := os.fork()) == 0:
+    x[::4096]
+    sys.stdin.read()
+    os._exit(0)
+print(os.getpid(), pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_memory_that_was_made_to_be_shared_counts_too() -> None:
+    command = [sys.executable, "-c", _SHARED]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shared:
+        assert shared.stdin is not None and shared.stdout is not None
+        pids = [int(one) for one in shared.stdout.readline().split()]
+        assert usage.memory(pids, 1 << 40) > _HELD
+        assert _HELD < usage.memory(pids, _HELD // 2) < 2 * _HELD
+        shared.stdin.close()
+
+
 def test_processor_time_is_counted_with_that_of_children_that_were_waited_for() -> None:
     before = usage.cpu_s([os.getpid(), _GONE])
     subprocess.run([sys.executable, "-c", "sum(range(6_000_000))"], check=True)

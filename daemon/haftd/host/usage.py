@@ -3,8 +3,9 @@
 Rules:
 
 - Only what is read in /proc counts; who has ended, or cannot be read, uses nothing.
-- Memory is what is their own: pages that a fork has not copied yet count once. That takes long to
-  read, so it is read only where the quick sum, which counts such pages for each, passes the bound.
+- Memory is what they have made, for themselves or to share it: pages that several have, as a fork
+  that has not copied them yet, count once. That takes long to read, so it is read only where the quick
+  sum, which counts such pages for each, passes the bound.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from contextlib import suppress
 __all__ = ["cpu_s", "memory"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_QUICK = (b"RssAnon:", b"RssShmem:")
+_EXACT = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
 def cpu_s(pids: Iterable[int]) -> float:
@@ -30,22 +33,22 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 def memory(pids: Iterable[int], bound: float) -> int:
     """Bytes of data that the processes have in memory; exact where they pass `bound`."""
-    quick = {pid: _kibibytes(pid, "status", b"RssAnon:") for pid in pids}
+    quick = {pid: _kibibytes(pid, "status", _QUICK) for pid in pids}
     most = sum(one or 0 for one in quick.values()) * 1024
     if most <= bound:
         return most
     exact = 0
     for pid, rough in quick.items():
-        own = _kibibytes(pid, "smaps_rollup", b"Pss_Anon:")
+        own = _kibibytes(pid, "smaps_rollup", _EXACT)
         exact += (rough or 0) if own is None else own
     return exact * 1024
 
 
-def _kibibytes(pid: int, file: str, field: bytes) -> int | None:
+def _kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
+    """The sum of these fields; None where there is none of them."""
     with suppress(OSError, ValueError, IndexError):
-        for line in _read(pid, file).splitlines():
-            if line.startswith(field):
-                return int(line.split()[1])
+        lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
+        return sum(int(line.split()[1]) for line in lines) if lines else None
     return None
 
 
