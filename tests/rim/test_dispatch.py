@@ -180,3 +180,33 @@ def test_a_websocket_says_hello_first(rig: Rig) -> None:
     hello = request("initialize", client={"name": "x"}, protocol=1)
     assert plain(answer(rig, hello, caller))["result"] == "welcome"
     assert plain(answer(rig, request("ping"), caller))["result"] == {"pong": True}
+
+
+def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
+    """Whether they clash was found out for all of them at once."""
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in (1, 3)]
+    steps = rig.rim.dispatcher.receive(
+        Caller("unix"), batch(calls[0], request("note", 2, name="n"), calls[1]), 8
+    )
+    assert isinstance(steps, Generator)
+    next(steps)
+    assert rig.calls[:2] == ["spawn 1", "spawn 3"]
+    assert [one["id"] for one in plain(settled(steps))] == [1, 2, 3]
+    assert rig.calls == ["spawn 1", "spawn 3", "n"]
+
+
+def test_nothing_is_looked_at_for_who_has_not_said_hello(rig: Rig) -> None:
+    """A tool's program may be run to find out what it takes."""
+    looked: list[str] = []
+
+    def unready(name: str, params: object) -> None:
+        looked.append(name)
+
+    rig.rim.dispatcher.unready = unready
+    spawns = batch(request("spawn", 1, tool="t", id="x"), request("spawn", 2, tool="t", id="y"))
+    caller = Caller("websocket")
+    assert [one["error"]["code"] for one in plain(answer(rig, spawns, caller))] == [-32006] * 2
+    assert looked == [] and rig.calls == []
+    caller.initialized = True
+    answer(rig, spawns, caller)
+    assert looked == ["spawn", "spawn"]

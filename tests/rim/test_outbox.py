@@ -133,3 +133,20 @@ async def test_a_peer_that_went_is_reported(nursery: trio.Nursery, at_once: list
     wire.go.set()
     await trio.testing.wait_all_tasks_blocked()
     assert given_up == ["planted"]
+
+
+async def test_there_is_room_again_when_half_of_a_small_bound_is_left(
+    nursery: trio.Nursery,
+) -> None:
+    """Not only when all is written: who makes replies and who takes them work side by side."""
+    wire = Trickle([], [40, 1])
+    outbox = Outbox(wire, nursery, 100, pytest.fail)
+    outbox.send(b"x" * 50)
+    has_room = [outbox.has_room]
+    outbox.send(b"x" * 40)
+    assert [*has_room, outbox.has_room] == [True, False]
+    with trio.fail_after(5):
+        wire.go.set()
+        await outbox.room()
+    assert 0 < outbox.queued <= 50
+    await outbox.empty()
