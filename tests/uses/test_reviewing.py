@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
@@ -148,6 +149,15 @@ async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
         await use.done.wait()
         assert standing(bench.handle) == "denied" and bench.handle.spool.end == 0
         assert bench.handle.failure is not None and "haftd failed" in bench.handle.failure.message
+
+
+async def test_a_daemon_that_stops_drops_what_waits_for_a_word(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk(shutting_down()))
+        use = bench.start(FakeRuntime(), Emit(b"printed"))
+        await use.done.wait()
+        assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0
+        assert bench.handle.ended_by == EndedBy("shutdown") and bench.handle.refusal is None
 
 
 class Unstarted:

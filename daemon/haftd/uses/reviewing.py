@@ -94,7 +94,8 @@ class Reviewing:
         try:
             with self._scope:
                 await self._complete.wait()
-                self._tell(await self._seek())
+                if (word := await self._seek()) is not None:
+                    self._tell(word)
         finally:
             if self.has_ended and not self._handle.stopped:
                 self._handle.review = "dropped"
@@ -102,11 +103,14 @@ class Reviewing:
             self._sealed.drop()
             self.done.set()
 
-    async def _seek(self) -> Word:
+    async def _seek(self) -> Word | None:
+        """The word; None where there will be none."""
         handle = self._handle
         try:
             return await self._reviewer(handle, self._sealed.show(handle.rendering, SHOWN))
         except RpcError as refusal:
+            if refusal.kind == "shutting_down":
+                return None  # It has run: nobody is to be told to try again.
             return Word("deny", said=refusal.message, refusal=refusal)
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)
