@@ -15,8 +15,7 @@ import trio.testing
 from haft_protocol.errors import RpcError
 from haft_protocol.rpc import BadReply
 from haftd.links import MOST_ASKS, Link, Unreachable
-
-from .rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
+from tests.rim.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
 
 
 @dataclass

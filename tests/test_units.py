@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-UNITS = Path(__file__).parents[2] / "systemd"
+UNITS = Path(__file__).parents[1] / "systemd"
 
 
 def read(name: str) -> configparser.ConfigParser:

@@ -1,0 +1,34 @@
+"""What is left out at a start is there for whoever asks for it later, and nobody sees a stand-in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+_LEAVE_OUT = "from haftd.libraries import leave_out_what_is_not_used as leave_out; leave_out(); "
+
+
+def run(code: str) -> str:
+    """What a Python that has loaded nothing prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "name", ["rich.console", "asyncio.events", "jsonrpcserver.async_dispatcher"]
+)
+def test_what_was_left_out_can_be_imported_afterwards(name: str) -> None:
+    assert run(f"import sys; {_LEAVE_OUT}import {name}; print({name}.__name__)") == name
+
+
+def test_what_is_loaded_already_stays_as_it_is() -> None:
+    code = "import sys, asyncio, rich; there = asyncio, rich; " + _LEAVE_OUT
+    assert run(code + "print(there == (sys.modules['asyncio'], sys.modules['rich']))") == "True"
+
+
+def test_no_stand_in_is_left() -> None:
+    code = f"import sys; {_LEAVE_OUT}print([n for n in ('rich', 'asyncio') if n in sys.modules])"
+    assert run(code) == "[]"
