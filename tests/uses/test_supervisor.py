@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from haft_protocol.errors import spawn_failed
 from haft_protocol.questions import Question, Secret
-from haft_protocol.states import EndedBy
+from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.runtimes.base import Call, Port
+from haftd.core.text import STRIPPED
+from haftd.runtimes.base import Call, Ended, Port, Runtime
 from haftd.runtimes.fake import Ask, FakeRuntime, WaitFor
 from haftd.uses.supervisor import Supervisor
 
@@ -128,3 +132,76 @@ async def test_who_asks_before_the_tool_runs_is_asked_first(
         assert answers == ["x"]
         await held.abort(use, NOW)
         assert held.marked("m") is None
+
+
+async def test_only_what_nobody_has_let_in_is_given_up_with_its_call(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = Counting()
+
+    async def entry() -> tuple[Runtime, Call]:
+        await trio.sleep_forever()
+        raise AssertionError("nobody lets it in")
+
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        running, waiting = handle("running"), handle("waiting")
+        runs = held.start(running, runtime, CALL)
+        waits = held.start(waiting, runtime, CALL, entry=entry)
+        await wait_all_tasks_blocked()
+        for use in (runs, waits):
+            held.give_up(use, NOW)
+        await waits.done.wait()
+        await wait_all_tasks_blocked()
+        assert not runs.done.is_set() and runs.ender is None
+        assert waits.failure is not None and runtime.starts == 1
+        await held.abort(runs, NOW)
+
+
+async def test_what_is_over_is_held_no_longer(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), Counting(), CALL)
+        await wait_all_tasks_blocked()
+        before = use.handle.held, held.use_of(use.handle)
+        await held.abort(use, NOW)
+        assert before == (True, use)
+        assert (use.handle.held, held.use_of(use.handle)) == (False, None)
+
+
+class Failing:
+    """A runtime that raises this when it has reported so much."""
+
+    def __init__(self, fault: Exception, *, has_started: bool, has_ended: bool) -> None:
+        self.fault, self.has_started, self.has_ended = fault, has_started, has_ended
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        await trio.lowlevel.checkpoint()
+        if self.has_started:
+            grip = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
+            port.started(cast(Any, grip))
+        if self.has_ended:
+            port.ended(Ended(code=3))
+        raise self.fault
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("planted"), spawn_failed("x", reason="y")])
+@pytest.mark.parametrize(
+    ("has_started", "has_ended"), [(False, False), (True, False), (True, True)]
+)
+async def test_a_fault_of_a_runtime_stays_in_its_handle_and_changes_no_end(
+    autojump_clock: MockClock, fault: Exception, has_started: bool, has_ended: bool
+) -> None:
+    withdrawn: list[Handle] = []
+    async with trio.open_nursery() as nursery:
+        held = Supervisor(nursery, grace_s=0, withdraw=withdrawn.append, clear_up=lambda *_: None)
+        runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
+        use = held.start(handle("h"), runtime, CALL)
+        await use.done.wait()
+        failure = use.handle.failure
+        if has_ended:
+            assert use.handle.exit == Exit(code=3) and failure is None
+        else:
+            assert failure is not None and "planted" not in failure.message
+        assert (withdrawn == [use.handle]) != has_started
+        assert (use.failure is not None) != has_started
