@@ -1,10 +1,15 @@
-"""What a start finds out before anything is started."""
+"""What a start finds out before anything is started, and what is unmade at the end."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
-from haftd.uses.calls import find_askpass
+import pytest
+
+from haftd.runtimes.base import Call
+from haftd.uses.calls import Calls, Place, find_askpass
 
 
 def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one(
@@ -22,3 +27,16 @@ def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one
     assert found is not None
     assert (found.program, found.socket) == (str(tmp_path / "first/haft-askpass"), "/s")
     assert find_askpass(programs[:2], "/s") is None
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool) -> None:
+    """The next start finds it by them, and ends it."""
+    unmade: list[object] = []
+    place = Place({}, "", "", Path("/nowhere"), None, 1024, "/")
+    journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
+    cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
+    calls = Calls(place, (), cast(Any, journal), lambda: False)
+    call = Call("t", (), "/", {}, "m", cgroup=cast(Any, cgroup))
+    calls.clear_up(call, confirmed)
+    assert unmade == (["cgroup", "m"] if confirmed else [])
