@@ -142,6 +142,35 @@ async def test_who_ends_it_gives_its_result_up(autojump_clock: MockClock, end: s
         assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
 
 
+class EndsMeanwhile:
+    """A program that has just ended by itself when it is to be ended; that is seen a while later."""
+
+    def __init__(self, s: float) -> None:
+        self.s = s
+
+    async def run(self, call: Call, port: Port) -> str | None:
+        port.emit(b"printed")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self.s)
+            port.ended(Ended(code=0, natural=True))
+
+
+@pytest.mark.parametrize("s", [0, 0.1])
+async def test_who_ends_what_has_just_ended_gives_its_result_up(
+    autojump_clock: MockClock, s: float
+) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(EndsMeanwhile(s))
+        await wait_all_tasks_blocked()
+        await bench.supervisor.abort(use, ABORT)
+        assert bench.handle.stopped and standing(bench.handle) == "dropped"
+        assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
+
+
 async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ValueError("wrong")))

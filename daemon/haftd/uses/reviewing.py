@@ -45,13 +45,14 @@ Reviewer = Callable[[Handle, Shown], Awaitable[Word]]
 class Reviewing:
     """What stands between the end of a use and those who read it."""
 
-    __slots__ = ("_complete", "_handle", "_reviewer", "_scope", "_sealed", "done")
+    __slots__ = ("_complete", "_ender", "_handle", "_reviewer", "_scope", "_sealed", "done")
 
     def __init__(self, handle: Handle, spool: Spool, reviewer: Reviewer) -> None:
         self._handle = handle
         self._sealed = Sealed(spool)
         self._reviewer = reviewer
         self._scope = trio.CancelScope()
+        self._ender: Callable[[], EndedBy | None] = lambda: None
         self._complete = trio.Event()
         self.done = trio.Event()
         """Nothing is sealed any more."""
@@ -73,6 +74,10 @@ class Reviewing:
             self._sealed.drop()
             return False
         self._sealed.ending = ending
+        if self.done.is_set():
+            # It was given up while it ended: nobody waits for a word any more.
+            self._give_up()
+            return True
         self._handle.review = "waits"
         if self._handle.state is State.WAITING:
             self._handle.withdraw(now)
@@ -91,6 +96,7 @@ class Reviewing:
 
     async def run(self, ender: Callable[[], EndedBy | None]) -> None:
         """Wait for the end and for the word, then tell the end. `ender` is who ends it meanwhile."""
+        self._ender = ender
         try:
             with self._scope:
                 await self._complete.wait()
@@ -98,8 +104,7 @@ class Reviewing:
                     self._tell(word)
         finally:
             if self.has_ended and not self._handle.stopped:
-                self._handle.review = "dropped"
-                self._end(dropped(self._sealed, ender() or EndedBy("shutdown")), None)
+                self._give_up()
             self._sealed.drop()
             self.done.set()
 
@@ -115,6 +120,11 @@ class Reviewing:
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)
             return Word("deny", said=fault())
+
+    def _give_up(self) -> None:
+        """Tell the end without a word."""
+        self._handle.review = "dropped"
+        self._end(dropped(self._sealed, self._ender() or EndedBy("shutdown")), None)
 
     def _tell(self, word: Word) -> None:
         self._handle.review = _BECAME[word.decision]
