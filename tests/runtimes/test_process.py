@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
+from haftd.host.group import Kin
+from haftd.runtimes import child
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Performance, Recorder, perform
@@ -155,6 +157,26 @@ async def test_RB_043_an_abort_that_meets_the_exit_gives_one_or_the_other() -> N
         assert end is not None
         seen.add(end)
     assert seen <= {Ended(code=7), Ended(signal="TERM", natural=False)}
+
+
+async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A shell blocks TERM for a moment when its command has ended, and looks as if it handled it."""
+    end = Kin.end
+
+    async def late(group: Kin, grace_s: float) -> tuple[int, ...]:
+        while not group.leader.exiting():
+            await trio.sleep(0.001)
+        return await end(group, grace_s)
+
+    monkeypatch.setattr(child, "_keeps_term", lambda pid: True)
+    monkeypatch.setattr(Kin, "end", late)
+    async with trio.open_nursery() as nursery:
+        performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")
+        performance.scope.cancel()
+        await performance.finish()
+    assert performance.port.end == Ended(code=7)
 
 
 async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:

@@ -54,7 +54,16 @@ class Survivor:
 class Kin:
     """The processes of one handle. `mark` is the value of HAFT_HANDLE in their environment."""
 
-    __slots__ = ("_brand", "_instance", "_needle", "_seen", "cgroup", "leader", "mark")
+    __slots__ = (
+        "_brand",
+        "_instance",
+        "_needle",
+        "_seen",
+        "cgroup",
+        "leader",
+        "leader_was_asked",
+        "mark",
+    )
 
     def __init__(self, leader: Launched, mark: str, cgroup: Cgroup | None = None) -> None:
         self.leader = leader
@@ -64,6 +73,8 @@ class Kin:
         self._instance = brand.instance_of(self._brand) if self._brand else None
         self._needle = os.fsencode(f"\0{VARIABLE}={mark}\0") if mark else b""
         self._seen: dict[int, int] = {}
+        self.leader_was_asked = False
+        """Whether an `end` has signalled the leader while it lived."""
 
     def members(self) -> tuple[int, ...]:
         """The pids of everything of it that lives, as of now."""
@@ -176,6 +187,7 @@ class Kin:
 
     def _ask(self, found: dict[int, Stat]) -> int:
         """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
+        self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
         shells = self._hang_up(found)
         return shells + self._send(found, (signal.SIGTERM, signal.SIGCONT))
 

@@ -344,7 +344,8 @@ class Child:
         grace_s = self._port.grace_s
         heeds_term = not _keeps_term(self.launched.pid)
         natural = self.launched.exiting()
-        if grace_s > 0 and not natural and interpreter.part():
+        parted = grace_s > 0 and not natural and interpreter.part()
+        if parted:
             heeds_term = False
             with trio.move_on_after(grace_s / 2):
                 await self.launched.wait_exit()
@@ -353,8 +354,10 @@ class Child:
         if exit is None and self.launched.pid not in unconfirmed:
             exit = await self.launched.wait_exit()
         exit = exit or Exit()
-        # One that does not handle TERM and has a code had left before the signal came.
-        natural = natural or self._dismissed or (heeds_term and exit.code is not None)
+        # One that has a code had left before the signal came, if it does not handle TERM, or if no
+        # signal was sent: a shell blocks them for a moment when its command has ended.
+        untouched = heeds_term or not (parted or self.kin.leader_was_asked)
+        natural = natural or self._dismissed or (untouched and exit.code is not None)
         self._drain()
         at_end()
         said = interpreter.give_up()
