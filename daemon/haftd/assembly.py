@@ -1,7 +1,7 @@
 """Putting the daemon together: settings and what recovery found in, one `Daemon` and one `Rim` out.
 
-Rules: nothing here waits but a reload for its turn and its reading, or opens a socket or reads a signal. What a reload may change is changed
-here, what only a start can change is named as a problem.
+Rules: nothing here waits but a reload, for its turn and its reading; nothing opens a socket or reads a
+signal. What a reload may change is changed here, what only a start can change is named as a problem.
 """
 
 from __future__ import annotations

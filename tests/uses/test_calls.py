@@ -40,3 +40,17 @@ def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool
     call = Call("t", (), "/", {}, "m", cgroup=cast(Any, cgroup))
     calls.clear_up(call, confirmed)
     assert unmade == (["cgroup", "m"] if confirmed else [])
+
+
+def test_a_call_that_is_too_long_for_an_environment_is_in_a_file_of_ours_for_as_long(
+    tmp_path: Path,
+) -> None:
+    place = Place({}, "", "", tmp_path, None, 1024, "/")
+    journal = SimpleNamespace(end=lambda mark: None)
+    calls = Calls(place, (), cast(Any, journal), lambda: False)
+    path = Path(calls._call_file("m")(b"{}"))
+    assert path.read_bytes() == b"{}" and path.stat().st_mode & 0o777 == 0o600
+    calls.clear_up(Call("t", (), "/", {}, "another"), True)
+    assert path.exists()
+    calls.clear_up(Call("t", (), "/", {}, "m"), False)
+    assert not path.exists()
