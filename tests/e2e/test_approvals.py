@@ -326,6 +326,24 @@ def test_reading_and_ending_wait_where_the_policy_says_so(join: Join) -> None:
     assert host.states() == {"h": "running"}
 
 
+def test_an_end_right_behind_the_start_waits_as_well(join: Join) -> None:
+    """The process is not there yet, but nobody had to let it begin."""
+    host = join()
+    given = {"tool": "watched", "id": "h", "args": {"text": "hello"}}
+    host.send(
+        [
+            {"jsonrpc": "2.0", "id": "s", "method": "spawn", "params": given},
+            {"jsonrpc": "2.0", "id": "a", "method": "abort", "params": {"id": "h"}},
+        ]
+    )
+    asked = host.asked()
+    assert asked["params"]["action"] == "abort"
+    host.say(asked, "deny")
+    spawned, refused = host.receive()
+    assert spawned["id"] == "s" and spawned["result"]["state"] == "running"
+    assert refused["error"]["code"] == -32007
+
+
 def test_what_is_skipped_on_a_handle_says_so_and_reads_nothing(join: Join) -> None:
     host = join()
     host.finish(host.spawn("mute", view="tail", max_bytes=0))

@@ -31,7 +31,8 @@ def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
     def serve(params: AbortParams) -> Later:
         return _end(daemon, caller, handle, params)
 
-    if handle.stopped or handle.state is State.PENDING:
+    use = daemon.supervisor.use_of(handle)
+    if handle.stopped or (handle.state is State.PENDING and (use is None or use.is_held_back)):
         # What has not been allowed to begin may end without a word.
         return serve(params)
     return approved(daemon, caller, "abort", handle, params, serve, lambda params: None)
