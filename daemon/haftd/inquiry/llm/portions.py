@@ -1,6 +1,7 @@
-"""How what a provider's server sends comes in: little by little, and not without end before the reply.
+"""How a request goes out and what a provider's server sends comes in: little by little, and not without
+end before the reply.
 
-Rules: whoever parses HTTP takes all that came with one read without giving way, so a read is small:
+Rules: a request is sent from what is no generator, as nobody would close one when it is cancelled. Whoever parses HTTP takes all that came with one read without giving way, so a read is small:
 what is in it costs about a millisecond. Before the reply come its headers, and as many `100 Continue`
 as the server likes: all of that together has a most.
 """
@@ -8,7 +9,7 @@ as the server likes: all of that together has a most.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import httpcore
@@ -32,6 +33,11 @@ class Transport(httpx.AsyncHTTPTransport):
         self.before = 0
         self._pool._network_backend = _Backend(self)  # see pyproject.toml
 
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it; its content is there already."""
+        request.stream = _Sent(request.content)
+        return await super().handle_async_request(request)
+
     def begins(self) -> None:
         """A request begins: nothing came yet."""
         self.is_answered = False
@@ -44,6 +50,21 @@ class Transport(httpx.AsyncHTTPTransport):
             raise InquiryFailed(
                 f"the model's server sent more than {MOST_BEFORE:,} bytes before its reply"
             )
+
+
+class _Sent(httpx.AsyncByteStream):
+    """The whole content of a request, in one piece."""
+
+    def __init__(self, content: bytes) -> None:
+        self._left = [content]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
