@@ -52,6 +52,23 @@ def test_what_is_no_terminal_gets_json(pipe: tuple[int, int]) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("terminal", "env", "colored"),
+    [(True, {}, True), (True, {"NO_COLOR": "1"}, False), (False, {}, False)],
+)
+def test_console_lines_are_colored_on_a_terminal_without_no_color(
+    pipe: tuple[int, int], terminal: bool, env: dict[str, str], colored: bool
+) -> None:
+    read, write = os.openpty() if terminal else pipe
+    configure("info", "console", env=env, fd=write)
+    structlog.get_logger().info("started")
+    text = os.read(read, 1 << 16).decode()
+    assert "started" in text and ("\x1b[" in text) is colored
+    if terminal:
+        os.close(read)
+        os.close(write)
+
+
 @pytest.mark.parametrize("style", ["json", "console"])
 def test_X16_a_line_is_one_line_whatever_is_in_it(pipe: tuple[int, int], style: str) -> None:
     configure("info", "json" if style == "json" else "console", env={}, fd=pipe[1])

@@ -91,7 +91,7 @@ def _stage(repository: Path, socket: str) -> None:
     lines = [
         line for line in staged.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")
     ]
-    print(textwrap.indent("\n".join(lines), "     "), "\n")
+    print(textwrap.indent("\n".join(lines), "     "), end="\n\n")
     if [line[:1] for line in lines] != ["-", "+", "-", "+"]:
         raise SystemExit("the demonstration went wrong: two of three changes should be staged")
 

@@ -117,7 +117,18 @@ def test_what_the_spool_has_dropped_is_counted_beside_the_file(folder: SpoolFold
     head, found, tail = saved.partition(line)
     assert found and data.endswith(tail)
     head = head if data.startswith(head) else head[:-1]  # a line end of its own before the line
-    assert data.startswith(head) and len(head) + len(tail) + truncated.omitted == len(data)
+    assert head == data[: 1 << 14]
+    assert len(head) + len(tail) + truncated.omitted == len(data)
+
+
+def test_first_32_kib_of_an_output_over_the_size_limit_are_saved(folder: SpoolFolder) -> None:
+    data = lines(2_000_000)
+    truncated = cut(ended(spool_in(folder, memory=1 << 25), data), max_bytes=50)
+    assert truncated.path is not None
+    missing = len(data) - (1 << 24) - (1 << 15)
+    line = b"\n\xe2\x80\xa6 %d bytes left out \xe2\x80\xa6\n" % missing
+    assert truncated.omitted == missing
+    assert Path(truncated.path).read_bytes() == data[: 1 << 15] + line + data[-(1 << 24) :]
 
 
 def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:

@@ -203,3 +203,22 @@ async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
     assert pauses[0.0] == pytest.approx(typist._FIRST_LOOK_S)
     assert max(pause for at, pause in pauses.items() if at < 2) == typist._LAST_LOOK_S
     assert pauses[2.1] == pytest.approx(typist._FIRST_LOOK_S)
+
+
+@pytest.mark.parametrize(
+    ("item", "wanted"),
+    [
+        (text("x"), False),
+        (Input("line", "x"), False),
+        (Input("eof"), False),
+        (Input("keys", keys=("a", "Enter")), False),
+        (Input("keys", keys=("F5",)), True),
+        (Input("paste", "x"), True),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Input) else str(value),
+)
+async def test_the_terminal_library_is_loaded_only_for_input_that_it_encodes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, item: Input, wanted: bool
+) -> None:
+    monkeypatch.setattr("haftd.runtimes.typist.screen.is_loaded", lambda: False)
+    assert desk.typist._wants_library(item) is wanted
