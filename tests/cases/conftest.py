@@ -37,9 +37,7 @@ class Desk:
     ) -> str:
         """Start a command; returns the handle's id, the reply is in `last`."""
         name = as_ or f"h{next(_numbers)}"
-        args: dict[str, Any] = (
-            {"argv": list(argv)} if sh is None else {"command": sh, "shell": True}
-        )
+        args: dict[str, Any] = {"argv": list(argv)} if sh is None else {"command": sh}
         if pty:
             args["terminal"] = True
         for key in ("timeout_s", "rows", "cols", "cwd"):

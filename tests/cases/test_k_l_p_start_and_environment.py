@@ -36,7 +36,7 @@ def test_RB_051_twenty_first_calls_at_once_start_one_daemon(
             "--id",
             f"n{number}",
             "--args",
-            '{"command": "echo $PPID", "shell": true}',
+            '{"command": "echo $PPID"}',
             "--wait",
             "stopped",
         ]
@@ -114,7 +114,7 @@ def test_RB_054_environment_and_folder_are_the_callers(
             root=str(other),
             env=env,
             wait="stopped",
-            args={"command": "echo $VENV-$ONLY_A; pwd; ./tool", "shell": True},
+            args={"command": "echo $VENV-$ONLY_A; pwd; ./tool"},
         )
         assert state["result"] == f"b-\n{other}\nmine\n"
         state = wire.call(
@@ -123,7 +123,7 @@ def test_RB_054_environment_and_folder_are_the_callers(
             id="x",
             root=str(one),
             wait="stopped",
-            args={"command": "echo $VENV-$ONLY_A; pwd", "shell": True},
+            args={"command": "echo $VENV-$ONLY_A; pwd"},
         )
         assert state["result"] == f"a-1\n{one}\n"
     cli = subprocess.run(

@@ -96,7 +96,7 @@ def test_what_an_earlier_use_of_an_id_left_behind_is_still_reached_by_it(
 ) -> None:
     def left_by(id: str) -> int:
         command = "sleep 60 >/dev/null 2>&1 & echo x"
-        params = run(session, id) | {"args": {"command": command, "shell": True}}
+        params = run(session, id) | {"args": {"command": command}}
         state = wire.call("spawn", **params, wait="stopped")
         return int(state["left_behind"][0]["pid"])
 
@@ -134,7 +134,7 @@ def test_a_screen_is_told_by_its_changes_and_stays_after_the_end(
 ) -> None:
     script = "printf 'one\\ntwo\\n'; read x; printf '\\033[1;1HONE'; read x"
     params = run(session, "t") | {
-        "args": {"command": script, "shell": True, "terminal": True, "rows": 5, "cols": 20}
+        "args": {"command": script, "terminal": True, "rows": 5, "cols": 20}
     }
     with shared_daemon.connect() as wire:
         first = wire.call("spawn", **params, view="screen")["screen"]

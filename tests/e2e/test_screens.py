@@ -20,7 +20,7 @@ def session() -> str:
 
 
 def _spawn(session: str, script: str) -> dict[str, object]:
-    args = {"command": script, "shell": True, "terminal": True, "rows": 5, "cols": 20}
+    args = {"command": script, "terminal": True, "rows": 5, "cols": 20}
     return {"session": session, "tool": "run", "id": "t", "args": args}
 
 

@@ -52,16 +52,44 @@ def test_no_tool_is_known_to_the_code_by_its_name() -> None:
     assert [line.partition(":")[0] for line in naming] == ["TOOLPACK"]
 
 
-def test_run_takes_a_program_or_a_command_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize(
+    ("command", "stdout", "code"),
+    [
+        ("echo a && echo b", b"a\nb\n", 0),
+        ("echo out > f; cat f", b"out\n", 0),
+        ("cd /usr && pwd", b"/usr\n", 0),
+        ("X='1 2'; printf '[%s]' \"$X\" $X | cat", b"[1 2][1][2]", 0),
+        ("false || exit 3", b"", 3),
+        ("-x; echo $?", b"127\n", 0),
+        ("+x; echo $?", b"127\n", 0),
+    ],
+)
+def test_a_command_of_run_is_a_shell_line(
+    tmp_path: Path, shell: str, command: str, stdout: bytes, code: int
+) -> None:
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    (bin / shell).symlink_to(f"/bin/{shell}")
+    root = tmp_path / "root"
+    root.mkdir()
+    done = run(called(packed("run"), {"command": command}, str(root), f"{bin}:/nowhere"))
+    assert (done.stdout, done.returncode) == (stdout, code)
+
+
+def test_argv_of_run_is_taken_as_it_is(tmp_path: Path) -> None:
     own = packed("run")
-    root = str(tmp_path)
-    assert run(called(own, {"argv": ["printf", "[%s]", "a b", "$X"]}, root)).stdout == b"[a b][$X]"
-    assert run(called(own, {"command": "printf '[%s]' 'a b' $X"}, root)).stdout == b"[a b][$X]"
-    shell = {"command": "X=1; printf '[%s]' 'a b' $X | cat", "shell": True}
-    assert run(called(own, shell, root)).stdout == b"[a b][1]"
+    done = run(called(own, {"argv": ["printf", "[%s]", "a b", "$X", "&&", ">f"]}, str(tmp_path)))
+    assert done.stdout == b"[a b][$X][&&][>f]"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_takes_a_program_or_a_command_and_no_third_way() -> None:
     for args in ({}, {"argv": ["a"], "command": "b"}):
-        assert "exactly one of `argv`, `command`" in refused(own, args).message
-    assert "command: it is required" in refused(own, {"argv": ["a"], "shell": True}).message
+        assert "exactly one of `argv`, `command`" in refused(packed("run"), args).message
+    assert (
+        "shell: it is not known" in refused(packed("run"), {"command": "a", "shell": True}).message
+    )
 
 
 @needs_bash

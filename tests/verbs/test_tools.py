@@ -80,7 +80,7 @@ def test_tools_are_described_in_full_in_the_order_asked_for(shared_daemon: Runni
         assert found[1]["actions"] == ["spawn", "fetch", "apply", "abort"]
         parameters = {one["name"]: one for one in found[1]["parameters"]}
         assert parameters["argv"]["type"] == "list of string"
-        assert parameters["shell"]["default"] is False
+        assert parameters["terminal"]["default"] is False
         assert parameters["rows"]["description"] == "Height of the terminal. From 1 to 1000."
         with pytest.raises(Refused) as caught:
             wire.call("tools/describe", tools=["run", "walk"])

@@ -24,7 +24,7 @@ becomes the argument `argv`, a list.
 examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
   haft spawn run --id py --arg terminal:=true -- python3
-  haft spawn run --id n --arg 'command=ls | wc -l' --arg shell:=true
+  haft spawn run --id n --arg 'command=ls | wc -l'
   haft spawn shell --id sh
   haft spawn git_stage --id stage --args '{"paths": ["README.md"]}'
 """

@@ -187,7 +187,8 @@ class Scope:
         text = _command_text("script", text)
         shell = self._find("bash") or "sh"
         if len(text.encode(errors="surrogatepass")) <= MAX_ARGUMENT:
-            return [shell, "-c", text]
+            # A leading `-` or `+` would be read as options of the shell.
+            return [shell, "-c", f" {text}" if text.startswith(("-", "+")) else text]
         return [shell, "-c", _JOIN, shell, *_parts(text)]
 
 
