@@ -1,8 +1,9 @@
 """What a tool process prints, when it speaks one of our forms; both generations are read.
 
-Rules: anything that is not exactly one of the forms is `Raw`, which is a supported form and no
-error; nothing is guessed and nothing of the tool's text is changed. What a reading means for the
-handle is not known here. Section 10.
+Rules: an object whose `type` is one of ours is an outcome; one whose fields do not fit that type is
+`Malformed`, with the field. Anything else is `Raw`, which is a supported form and no error. Nothing
+is guessed and nothing of the tool's text is changed. The meaning of an outcome for the handle is not
+known here. Section 10.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .questions import Question, read_question
 __all__ = [
     "Described",
     "Failure",
+    "Malformed",
     "NeedsInput",
     "Outcome",
     "Progress",
@@ -59,7 +61,14 @@ class Raw(msgspec.Struct, frozen=True, tag=True):
     """It printed something else: the text itself is the output."""
 
 
-Outcome = Success | Failure | NeedsInput | Progress | Raw
+class Malformed(msgspec.Struct, frozen=True, tag=True):
+    """An outcome with a field that does not fit its type; `message` is a clause that names the field
+    ("a malformed `error` outcome: `message` is missing; it must be a string")."""
+
+    message: str
+
+
+Outcome = Success | Failure | NeedsInput | Progress | Malformed | Raw
 
 _RAW = Raw()
 _decode = msgspec.json.Decoder().decode
@@ -95,67 +104,92 @@ def read_event(line: bytes) -> Outcome:
             return _read(form)
 
 
+class _Wrong(ValueError):
+    """A field does not fit; the message is a clause about it."""
+
+
 def _read(form: dict[str, Any]) -> Outcome:
-    match form:
-        case {"type": "success", "content": str(content)}:
-            return Success(content)
-        case {"type": "error", "message": str()}:
-            return _failure(form)
-        case {"type": "needs_input" | "waiting", "question": dict(question)}:
-            return _asked(question, form.get("content"))
-        case {"type": "running" | "spawned"}:
-            said = _content(form.get("content"))
-            return _RAW if said is None else Progress(said)
-        case {"type": "stopped"}:
-            return _stopped(form)
+    try:
+        match form.get("type"):
+            case "success":
+                return Success(_string(form, "content"))
+            case "error":
+                return _failure(form)
+            case "needs_input" | "waiting":
+                return NeedsInput(_question(form), _optional_string(form, "content"))
+            case "running" | "spawned":
+                return Progress(_optional_string(form, "content"))
+            case "stopped":
+                return _stopped(form)
+    except _Wrong as wrong:
+        return Malformed(f"a malformed `{form['type']}` outcome: {wrong}")
     return _RAW
 
 
-def _content(value: object) -> str | None:
-    """`content` of a state, which may be null or absent; None when it is no text."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else None
+def _check(fits: bool, form: dict[str, Any], key: str, wanted: str, path: str = "") -> None:
+    if not fits:
+        is_what = _KINDS.get(type(form[key]), "a number") if key in form else "missing"
+        raise _Wrong(f"`{path}{key}` is {is_what}; it must be {wanted}")
 
 
-def _failure(form: object) -> Outcome:
-    if isinstance(form, str):
-        return Failure(form)
-    if not isinstance(form, dict) or not isinstance(form.get("message"), str):
-        return _RAW
+_KINDS = {str: "a string", bool: "a boolean", list: "a list", dict: "an object", type(None): "null"}
+
+
+def _string(form: dict[str, Any], key: str, path: str = "") -> str:
+    value = form.get(key)
+    _check(isinstance(value, str), form, key, "a string", path)
+    return str(value)
+
+
+def _optional_string(form: dict[str, Any], key: str) -> str:
+    """A string that may be null or absent, and is empty then."""
+    return "" if form.get(key) is None else _string(form, key)
+
+
+def _failure(form: dict[str, Any], path: str = "") -> Failure:
+    message = _string(form, "message", path)
     trace = form.get("trace") or []
+    fits = isinstance(trace, list) and all(isinstance(line, str) for line in trace)
+    if isinstance(trace, list) and not fits:
+        raise _Wrong(f"`{path}trace` has an item that is no string; it must be a list of strings")
+    _check(fits, form, "trace", "a list of strings", path)
     transient = form.get("transient", False)
-    if not isinstance(transient, bool) or not isinstance(trace, list):
-        return _RAW
-    if not all(isinstance(line, str) for line in trace):
-        return _RAW
-    return Failure(form["message"], tuple(trace), transient)
+    _check(isinstance(transient, bool), form, "transient", "true or false", path)
+    return Failure(message, tuple(trace), transient)
 
 
-def _asked(question: dict[str, Any], content: object) -> Outcome:
-    said = _content(content)
+def _question(form: dict[str, Any]) -> Question:
+    question = form.get("question")
+    _check(isinstance(question, dict), form, "question", "an object")
     try:
-        return _RAW if said is None else NeedsInput(read_question(question), said)
-    except msgspec.ValidationError:
-        return _RAW
+        return read_question(question)
+    except msgspec.ValidationError as error:
+        raise _Wrong(f"its `question` is wrong: {error}") from None
 
 
 def _stopped(form: dict[str, Any]) -> Outcome:
-    """A state `stopped`: `result` and `error` side by side, or one in the other's envelope."""
-    error = form.get("error")
-    if error is not None:
-        return _failure(error)
-    match form.get("result"):
-        case {"Err": failure, **rest} if not rest:
-            return _failure(failure)
-        case str(text):
-            return Success(text)
-        case {"Ok": str(text), **rest} if not rest:
-            return Success(text)
+    """Read a state `stopped`: `result` and `error` side by side, or one in the other's envelope."""
+    if form.get("error") is not None:
+        return _error(form, "error", "")
+    result = form.get("result")
+    match result:
         case None:
-            content = _content(form.get("content"))
-            return _RAW if content is None else Success(content)
-    return _RAW
+            return Success(_optional_string(form, "content"))
+        case str():
+            return Success(result)
+        case {"Err": _, **rest} if not rest:
+            return _error(result, "Err", "result.")
+        case {"Ok": _, **rest} if not rest:
+            return Success(_string(result, "Ok", "result."))
+    raise _Wrong('`result` must be a string, {"Ok": …} or {"Err": …}')
+
+
+def _error(form: dict[str, Any], key: str, path: str) -> Failure:
+    error = form[key]
+    if isinstance(error, str):
+        return Failure(error)
+    _check(isinstance(error, dict), form, key, "an object or a string", path)
+    return _failure(error, f"{path}{key}.")
 
 
 class Described(msgspec.Struct, frozen=True):

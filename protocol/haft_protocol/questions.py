@@ -112,10 +112,11 @@ def read_question(form: object) -> Question:
     known = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
     if "answer_type" not in form:
         raise msgspec.ValidationError("the question has no `answer_type`")
-    return msgspec.convert(
-        {**known, "answer_type": msgspec.to_builtins(_read_answer_type(form["answer_type"]))},
-        Question,
-    )
+    try:
+        answer_type = _read_answer_type(form["answer_type"])
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(f"its `answer_type` is wrong: {error}") from None
+    return msgspec.convert({**known, "answer_type": msgspec.to_builtins(answer_type)}, Question)
 
 
 def _same(one: Scalar, other: Scalar) -> bool:

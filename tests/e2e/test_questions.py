@@ -116,3 +116,26 @@ def test_a_live_tool_says_its_states(wire: Wire) -> None:
         assert state["question"]["text"] == "Name?"
         state = wire.call("apply", id="l", input="Ada", wait="stopped")
         assert state["result"] == "hello Ada"
+
+
+@pytest.mark.parametrize("output", ["outcome", "events"])
+def test_a_malformed_outcome_is_a_failure_that_names_the_field(
+    make_daemon: Callable[..., RunningDaemon], output: str
+) -> None:
+    said = '{"type": "error", "reason": "disk full"}'
+    daemon = make_daemon()
+    daemon.tools(f"""[tools.odd]
+command = ["echo", '{said}']
+output = "{output}"
+parameters = {{}}
+[tools.plain]
+command = ["echo", '{said}']
+output = "raw"
+""")
+    with daemon.start().connect() as wire:
+        state = wire.call("tools/call", tool="odd", arguments={})
+        assert "malformed `error` outcome: `message` is missing" in state["error"]["message"]
+        assert "result" not in state
+        assert state["content"] == said + "\n"
+        assert state["content"] == said + "\n"
+        assert wire.call("tools/call", tool="plain", arguments={})["result"] == said + "\n"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.outcome import (
     Failure,
+    Malformed,
     NeedsInput,
     Outcome,
     Progress,
@@ -71,15 +72,7 @@ def test_each_form_is_read(form: dict[str, Any], read: Outcome) -> None:
     "text",
     [
         b"", b" ", b"plain", b"5", b"null", b"[]", b'"success"', b"{", b"{}", b"{} {}", b"\xff\xfe",
-        b'{"type":"success"}', b'{"type":"success","content":5}', b'{"type":"success","content":null}',
-        b'{"type":"Success","content":"x"}', b'{"type":"error"}', b'{"type":"error","message":5}',
-        b'{"type":"error","message":"x","trace":"y"}', b'{"type":"error","message":"x","trace":[1]}',
-        b'{"type":"error","message":"x","transient":1}', b'{"type":"needs_input"}',
-        b'{"type":"needs_input","question":"x"}', b'{"type":"needs_input","question":{"id":"q"}}',
-        b'{"type":"waiting","question":{"id":"q","text":"t","answer_type":"Colour"}}',
-        b'{"type":"stopped","result":5}', b'{"type":"stopped","result":{"Ok":5}}',
-        b'{"type":"stopped","result":{"Ok":"a","Err":"b"}}', b'{"type":"stopped","result":{}}',
-        b'{"type":"stopped","error":5}', b'{"type":"running","content":5}', b'{"type":["success"]}',
+        b'{"type":"Success","content":"x"}', b'{"type":["success"]}', b'{"type":null}', b'{"type":"odd"}',
         b'warning\n{"type":"success","content":"x"}', b'{"type":"success","content":"x"}\ntrailer',
         b'{"type":"success","content":"\xff"}', b'{"type":"success","content":"x","n":1e999}',
         b'{"a":' * 3000 + b"1" + b"}" * 3000,
@@ -88,6 +81,46 @@ def test_each_form_is_read(form: dict[str, Any], read: Outcome) -> None:
 def test_anything_else_is_raw(text: bytes) -> None:
     assert read_outcome(text) == Raw()
     assert read_event(text) == Raw()
+
+
+MALFORMED: list[tuple[dict[str, Any], str]] = [
+    ({"type": "success"}, "`content` is missing; it must be a string"),
+    ({"type": "success", "content": 5}, "`content` is a number; it must be a string"),
+    ({"type": "success", "content": None}, "`content` is null; it must be a string"),
+    ({"type": "error"}, "`message` is missing; it must be a string"),
+    ({"type": "error", "message": ["x"]}, "`message` is a list; it must be a string"),
+    ({"type": "error", "message": "x", "trace": "y"}, "`trace` is a string; it must be a list of strings"),
+    ({"type": "error", "message": "x", "trace": ["y", 1]}, "`trace` has an item that is no string; it must be a list of strings"),
+    ({"type": "error", "message": "x", "transient": 1}, "`transient` is a number; it must be true or false"),
+    ({"type": "needs_input"}, "`question` is missing; it must be an object"),
+    ({"type": "needs_input", "question": "x"}, "`question` is a string; it must be an object"),
+    ({"type": "needs_input", "question": {**ASK, "id": 5}}, "its `question` is wrong: Expected `str`, got `int` - at `$.id`"),
+    ({"type": "needs_input", "question": {"text": "t", "answer_type": "Text"}}, "its `question` is wrong: Object missing required field `id`"),
+    ({"type": "waiting", "question": {"id": "q", "text": "t"}}, "its `question` is wrong: the question has no `answer_type`"),
+    ({"type": "waiting", "question": {**ASK, "answer_type": "Colour"}}, "its `question` is wrong: its `answer_type` is wrong: Expected `object`, got `str`"),
+    ({"type": "waiting", "question": ASK, "content": 5}, "`content` is a number; it must be a string"),
+    ({"type": "running", "content": True}, "`content` is a boolean; it must be a string"),
+    ({"type": "spawned", "content": {}}, "`content` is an object; it must be a string"),
+    ({"type": "stopped", "result": 5}, '`result` must be a string, {"Ok": …} or {"Err": …}'),
+    ({"type": "stopped", "result": {}}, '`result` must be a string, {"Ok": …} or {"Err": …}'),
+    ({"type": "stopped", "result": {"Ok": "a", "Err": "b"}}, '`result` must be a string, {"Ok": …} or {"Err": …}'),
+    ({"type": "stopped", "result": {"Ok": 5}}, "`result.Ok` is a number; it must be a string"),
+    ({"type": "stopped", "result": {"Err": {"trace": []}}}, "`result.Err.message` is missing; it must be a string"),
+    ({"type": "stopped", "result": {"Err": 5}}, "`result.Err` is a number; it must be an object or a string"),
+    ({"type": "stopped", "error": {"message": "x", "trace": {"a": 1}}}, "`error.trace` is an object; it must be a list of strings"),
+    ({"type": "stopped", "error": 5}, "`error` is a number; it must be an object or a string"),
+    ({"type": "stopped", "content": []}, "`content` is a list; it must be a string"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "why"), MALFORMED)
+def test_an_outcome_with_a_wrong_field_is_malformed_and_names_the_field(
+    form: dict[str, Any], why: str
+) -> None:
+    text = json.dumps(form).encode()
+    state = json.dumps({"jsonrpc": "2.0", "method": "state", "params": form}).encode()
+    wanted = Malformed(f"a malformed `{form['type']}` outcome: {why}")
+    assert (read_outcome(text), read_event(text), read_event(state)) == (wanted, wanted, wanted)
 
 
 def test_only_the_notification_state_is_read_from_an_envelope() -> None:
@@ -136,8 +169,10 @@ def test_only_the_notification_state_is_read_from_an_envelope() -> None:
     ).map(lambda v: json.dumps(v).encode())
 )
 def test_any_output_is_read_without_an_exception(text: bytes) -> None:
-    assert isinstance(read_outcome(text), Success | Failure | NeedsInput | Progress | Raw)
-    assert isinstance(read_event(text), Success | Failure | NeedsInput | Progress | Raw)
+    assert isinstance(
+        read_outcome(text), Success | Failure | NeedsInput | Progress | Malformed | Raw
+    )
+    assert isinstance(read_event(text), Success | Failure | NeedsInput | Progress | Malformed | Raw)
 
 
 def test_a_binary_describes_its_tools() -> None:

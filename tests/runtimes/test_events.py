@@ -88,6 +88,22 @@ async def test_a_result_and_a_failure_are_the_tools_own() -> None:
     assert (port.end.code, port.end.failure) == (3, failed.value)
 
 
+async def test_a_malformed_state_fails_the_tool_and_ends_it() -> None:
+    script = """
+say({'type': 'running', 'content': 'working\\n'})
+say({'type': 'waiting', 'question': {'text': 'Which?'}})
+hear()
+"""
+    port = Recorder()
+    with trio.fail_after(20), pytest.raises(ToolFailed) as failed:
+        await stdio.run(tool(script), port)
+    assert "a malformed `waiting` outcome: its `question` is wrong" in failed.value.message
+    assert port.output.startswith(b'working\n{"type": "waiting"')
+    assert port.asked == []
+    assert port.end is not None
+    assert port.end.failure is failed.value
+
+
 async def test_a_question_is_answered_through_apply() -> None:
     script = f"""
 say({{'type': 'waiting', 'content': 'hm\\n', 'question': {NAME!r}}})

@@ -95,6 +95,28 @@ async def test_what_is_no_outcome_is_output(text: str) -> None:
     assert port.end == Ended(code=4)
 
 
+async def test_a_malformed_outcome_fails_the_tool_and_stays_in_its_output() -> None:
+    text = '{"type": "error", "reason": "disk full"}\n'
+    port = Recorder()
+    with pytest.raises(ToolFailed) as failed:
+        await stdio.run(say(text), port)
+    assert failed.value.message == (
+        "The tool printed a malformed `error` outcome: `message` is missing; it must be a string. If "
+        'what it prints is no outcome, its definition needs `output = "raw"`.'
+    )
+    assert port.output.decode() == text
+    assert port.end == Ended(code=0, failure=failed.value)
+
+
+async def test_raw_output_is_never_read_as_an_outcome() -> None:
+    text = '{"type": "error"}\n'
+    call = kit.shell('printf %s "$TEXT"', env={"TEXT": text}, output="raw")
+    result, port = await run(call)
+    assert result is None
+    assert port.output.decode() == text
+    assert port.end == Ended(code=0)
+
+
 async def test_what_cannot_be_an_outcome_goes_out_as_it_comes() -> None:
     async with trio.open_nursery() as nursery:
         call = kit.shell("printf '\\n line'; sleep 60", output="outcome")

@@ -130,15 +130,22 @@ class Ended:
 
 
 class ToolFailed(Exception):
-    """The tool's own failure, in its own words."""
+    """The tool's own failure, in its own words. With `shows_output` its output is handed out beside
+    the failure, as that of a raw tool is."""
 
     def __init__(
-        self, message: str, trace: tuple[str, ...] = (), *, transient: bool = False
+        self,
+        message: str,
+        trace: tuple[str, ...] = (),
+        *,
+        transient: bool = False,
+        shows_output: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.trace = trace
         self.transient = transient
+        self.shows_output = shows_output
 
 
 class StartFailed(Exception):

@@ -6,6 +6,8 @@ Rules:
   every input and every answer, `cancel` when it is to end.
 - Standard output: each line is a state, or the notification `state` with one in it. Any other
   line is output, kept as it is. What a state carries as `content` is output too.
+- A malformed state is output and the tool's failure: nothing it says later counts, and it is ended
+  as after `stopped`.
 - `waiting` asks its question; a second question waits for the first to be answered.
 - After `stopped` its input is closed and it may leave; if it stays past the grace it is ended.
 - Told to cancel, it has half of the grace to leave by itself.
@@ -21,13 +23,21 @@ from typing import Any
 import msgspec
 import trio
 
-from haft_protocol.outcome import Failure, NeedsInput, Progress, Raw, Success, read_event
+from haft_protocol.outcome import (
+    Failure,
+    Malformed,
+    NeedsInput,
+    Progress,
+    Raw,
+    Success,
+    read_event,
+)
 from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
 from .base import Call, Input, InputRefused, Port, ToolFailed, Wanted
 from .child import Child, Output
-from .interpreter import Said
+from .interpreter import Said, malformed
 from .pipes import PipeGrip
 
 __all__ = ["Live"]
@@ -128,6 +138,10 @@ class Live:
             case Failure():
                 failure = ToolFailed(event.message, event.trace, transient=event.transient)
                 self._said = Said(failure=failure)
+                self._event.set()
+            case Malformed():
+                self._child.emit(line + end)
+                self._said = Said(failure=malformed(event))
                 self._event.set()
 
     async def _attend(self) -> None:

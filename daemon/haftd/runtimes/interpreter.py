@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from haft_protocol.outcome import Malformed
 from haftd.host.launch import Exit
 
 from .base import ToolFailed
 
-__all__ = ["Interpreter", "Plain", "Said"]
+__all__ = ["Interpreter", "Plain", "Said", "malformed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,15 @@ class Said:
 
     result: str | None = None
     failure: ToolFailed | None = None
+
+
+def malformed(outcome: Malformed) -> ToolFailed:
+    """Return the failure of a tool that has printed a malformed outcome."""
+    return ToolFailed(
+        f"The tool printed {outcome.message}. If what it prints is no outcome, its definition needs "
+        '`output = "raw"`.',
+        shows_output=True,
+    )
 
 
 class Interpreter(Protocol):

@@ -7,6 +7,7 @@ Rules:
 - One that asks what was answered before has not read its answers: it fails, and is no loop.
 - Standard output is held back while it may still become an outcome, and goes out as it comes from
   the moment it cannot: it begins otherwise, or is too long. What is no outcome is output.
+- A malformed outcome is the tool's failure, and output besides.
 - What a process killed by a signal had said is output, not its outcome.
 - Answers reach the tool through `Call.again`.
 """
@@ -22,6 +23,7 @@ import trio
 from haft_protocol.errors import RpcError, shown
 from haft_protocol.outcome import (
     Failure,
+    Malformed,
     NeedsInput,
     Progress,
     Raw,
@@ -34,7 +36,7 @@ from haftd.host.launch import Exit
 from .base import Call, Ended, Port, StartFailed, ToolFailed
 from .bounds import Bounds
 from .child import Child, Output
-from .interpreter import Said
+from .interpreter import Said, malformed
 from .pipes import PipeGrip
 
 __all__ = ["OneShot"]
@@ -172,6 +174,9 @@ class _Outcome:
             case Progress(content=content):
                 if content:
                     self._child.emit(content.encode())
+            case Malformed():
+                self._let_out()
+                self.said = Said(failure=malformed(outcome))
             case Raw():
                 self._let_out()
         return self.said

@@ -203,7 +203,7 @@ class Use:
             by=by,
             result=end.result if failure is None else None,
             failure=failure,
-            raw=end.result is None and end.failure is None,
+            raw=end.result is None and (end.failure is None or end.failure.shows_output),
             exit=exit_,
             limit=end.limit,
             unconfirmed=end.unconfirmed,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from haft_protocol.outcome import Failure, NeedsInput, Success, read_outcome
+from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
 from haftd.daemon import Daemon
 from haftd.tools.approving import render, seen
 from haftd.tools.definition import Command
@@ -65,6 +65,8 @@ def _read(said: bytes | Failed) -> str | Failed:
             text = content
         case Failure(message=message):
             return Failed("output", f"{who} has failed: {message.rstrip('.')}")
+        case Malformed(message=message):
+            return Failed("output", f"{who} printed {message}")
         case NeedsInput():
             return Failed("output", f"{who} asks a question, and nobody answers it")
         case _:
