@@ -36,6 +36,7 @@ TOOLS = "".join(
         definition("typed", 'run = { apply = "ask", default = "unattended" }'),
         definition("watched", 'run = { default = "ask", spawn = "unattended" }'),
         definition("mute", 'run = { fetch = "skip", apply = "skip", abort = "skip" }'),
+        definition("unfed", 'run = { apply = "skip" }'),
         definition("called", 'run = { call = "ask" }'),
         definition("asfunction", 'run = "ask"\nstyle.parameters = "function_call"'),
         definition("hidden", 'run = "ask"\nstyle.parameters = "off"'),
@@ -351,6 +352,18 @@ def test_what_is_skipped_on_a_handle_says_so_and_reads_nothing(join: Join) -> No
         state = host.call(method, id="h", **more)
         assert state["state"] == "running" and state["content"] == ""
         assert state["skipped"] == "It was skipped, nothing was done: its definition says so."
+
+
+def test_a_skipped_action_reports_no_output_as_omitted(join: Join) -> None:
+    """Neither what was read before nor what is still to be read is missing from a skipped action."""
+    host = join()
+    host.finish(host.spawn("unfed", args={"text": "ready"}, wait="pattern", pattern="ready\n"))
+    state = host.call("apply", id="h", input="x")
+    assert state["skipped"].startswith("It was skipped")
+    assert (state["content"], state["cursor"]) == ("", 6)
+    assert "omitted" not in state
+    again = host.call("fetch", id="h", cursor=0)
+    assert (again["content"], "omitted" in again) == ("ready\n", False)
 
 
 def test_input_for_what_has_ended_asks_nobody_any_more(join: Join) -> None:

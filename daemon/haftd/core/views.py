@@ -46,7 +46,7 @@ def show(
     """Return the handle's state with the text that `view` or `cursor` asks for.
 
     A `peek` (a list, an error's data) moves no mark and does not count as read. `painted` is what the
-    view `paint` shows.
+    view `paint` shows. The view `none` has no text, and the read mark as its cursor.
     """
     if waited is None:
         waited = UNSET
@@ -123,6 +123,8 @@ def _encoded(
 
 def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
     spool = handle.spool
+    if view == "none":
+        return Slice("", handle.mark)
     tail = view == "tail"
     if cursor is not None:
         start = cursor

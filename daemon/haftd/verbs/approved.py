@@ -266,6 +266,6 @@ def _not_handed_out(tool: str, why: str) -> str:
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
     """The handle as it is, unread, with the word that nothing was done."""
-    state = show(handle, trio.current_time(), view="tail", max_bytes=0, peek=True)
+    state = show(handle, trio.current_time(), view="none", peek=True)
     said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=said)
