@@ -151,7 +151,7 @@ class _App:
             watched = [Path(paths.runtime.daemon_lock)]
             if not rpc:
                 path = Path(paths.socket)
-                rpc = [opening.unix_listener(path, self.lock.still_ours, stack)]
+                rpc = [opening.unix_listener(path, stack)]
                 watched.append(path)
             ws, token = opening.websocket_listener(
                 self.settings.websocket, given.ws, paths, problems

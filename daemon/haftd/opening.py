@@ -10,7 +10,6 @@ import contextlib
 import os
 import resource
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -132,23 +131,18 @@ async def environment() -> dict[str, str]:
     return environ
 
 
-def unix_listener(
-    path: Path, still_ours: Callable[[], bool], stack: contextlib.ExitStack
-) -> socket.socket:
-    """Bind the socket; it is closed and removed when `stack` unwinds, the latter only while
-    `still_ours` says that nobody else can have made one there."""
+def unix_listener(path: Path, stack: contextlib.ExitStack) -> socket.socket:
+    """Bind the socket; unwinding `stack` unlinks it, if it is still the one at `path`, and closes it.
+
+    Raises `CannotStart`.
+    """
     try:
         sock = stack.enter_context(folder.bind(path))
     except folder.SocketInUse as error:
         raise CannotStart(str(error), EXIT_HELD) from None
     except (folder.FolderRefused, OSError) as error:
         raise CannotStart(str(error)) from None
-
-    def unlink() -> None:
-        if still_ours():
-            path.unlink(missing_ok=True)
-
-    stack.callback(unlink)
+    stack.callback(folder.unlink_inode, path, folder.inode_of(path))
     return sock
 
 

@@ -209,3 +209,19 @@ def test_a_socket_of_an_unknown_name_is_a_problem_and_the_rest_works(
         with Wire(listener.getsockname()) as wire:
             (problem,) = wire.call("daemon/status")["problems"]
             assert "strange" in problem["message"] and "rpc" in problem["message"]
+
+
+def test_a_socket_that_the_manager_binds_in_the_daemon_s_place_is_left_alone(
+    make_daemon: MakeDaemon,
+) -> None:
+    """The daemon started by itself; then its socket unit was started, which binds the same path."""
+    daemon = make_daemon().start()
+    with daemon.connect() as wire:
+        wire.call("ping")
+    daemon.socket.unlink()
+    with socket.socket(socket.AF_UNIX) as units:
+        units.bind(str(daemon.socket))
+        units.listen()
+        daemon.stop()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(daemon.socket))

@@ -7,6 +7,8 @@ Rules:
   folder be ours, though it may be a link, and be put right where it is not closed.
 - A socket is bound under umask 0177, so that it is never open to others, not even between bind
   and chmod. A stale one is asked first, then unlinked; the caller holds `daemon.lock`.
+- A path is unlinked only while it leads to the inode that was seen there: a service manager binds a
+  socket of its own in the place of ours, whatever locks are held.
 - Socket and lock are watched: at logout the folder vanishes, and whoever no longer has them
   must leave.
 """
@@ -30,8 +32,10 @@ __all__ = [
     "FolderRefused",
     "SocketInUse",
     "bind",
+    "inode_of",
     "prepare",
     "prepare_state",
+    "unlink_inode",
     "watch",
 ]
 
@@ -42,6 +46,9 @@ _EVERYBODY = 0o002
 _OTHERS = 0o022
 _BACKLOG = 512
 _CHECK_S = 4.0
+
+
+Inode = tuple[int, int]
 
 
 class FolderRefused(Exception):
@@ -169,8 +176,26 @@ def _clear(path: Path) -> None:
     # EAGAIN is a full backlog: somebody listens there, however slowly.
     if answer in (0, errno.EAGAIN, errno.EINPROGRESS):
         raise SocketInUse(f"somebody else serves {path}")
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
+    unlink_inode(path, (facts.st_dev, facts.st_ino))
+
+
+def inode_of(path: Path) -> Inode | None:
+    """Return the device and inode number that the path leads to, symbolic links not followed."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def unlink_inode(path: Path, inode: Inode | None) -> None:
+    """Unlink the path if it still leads to `inode`; leave any other file alone.
+
+    An inode number is not reused while the file is open, so the caller closes a socket afterwards.
+    """
+    if inode is not None and inode_of(path) == inode:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
 
 
 async def watch(paths: Sequence[Path]) -> Path:
@@ -179,7 +204,7 @@ async def watch(paths: Sequence[Path]) -> Path:
     What they lead to now is what is remembered. Woken by inotify and by changes of the mount
     table; where the kernel gives us neither, a look every few seconds takes their place.
     """
-    known = {path: _facts(path) for path in paths}
+    known = {path: inode_of(path) for path in paths}
     for path, facts in known.items():
         if facts is None:
             return path
@@ -188,7 +213,7 @@ async def watch(paths: Sequence[Path]) -> Path:
         stack.callback(bell.close)
         while True:
             for path, facts in known.items():
-                if _facts(path) != facts:
+                if inode_of(path) != facts:
                     return path
             if bell.complete:
                 await trio.lowlevel.wait_readable(bell.fileno())
@@ -196,14 +221,6 @@ async def watch(paths: Sequence[Path]) -> Path:
                 with trio.move_on_after(_CHECK_S):
                     await trio.lowlevel.wait_readable(bell.fileno())
             bell.clear()
-
-
-def _facts(path: Path) -> tuple[int, int] | None:
-    try:
-        facts = path.lstat()
-    except OSError:
-        return None
-    return facts.st_dev, facts.st_ino
 
 
 _IN_MOVED_FROM = 0x40
