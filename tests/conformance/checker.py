@@ -23,6 +23,7 @@ from haftd.runtimes.base import (
     Grip,
     Input,
     InputRefused,
+    PendingAnswer,
     Runtime,
     StartFailed,
     ToolFailed,
@@ -110,6 +111,7 @@ class Recorder:
     is_complete: bool = False
     number: int = 0
     asked: list[Question] = field(default_factory=list)
+    withdrawn: list[str] = field(default_factory=list)
     after_end: int = 0
     done: bool = False
     on_started: Callable[[], None] = lambda: None
@@ -156,15 +158,10 @@ class Recorder:
         self.is_complete = True
         self._note(after_end=True)
 
-    async def ask(self, question: Question) -> Any:
+    def ask(self, question: Question) -> PendingAnswer:
         self._note()
         self.asked.append(question)
-        answer = self.answers[question.id]
-        if isinstance(answer, trio.Event):
-            await answer.wait()
-            answer = self.answers[question.id]
-        await trio.lowlevel.checkpoint()
-        return check_answer(question, answer)
+        return _Recorded(self, question)
 
     async def wants(self, state: str) -> None:
         """Wait until the tool is seen to be in `state` about its input. Nothing reports that: it
@@ -180,6 +177,27 @@ class Recorder:
         with trio.fail_after(PATIENCE_S):
             while not fact():
                 await self._changed.wait()
+
+
+@dataclass(slots=True, eq=False)
+class _Recorded:
+    """A question to a `Recorder`."""
+
+    port: Recorder
+    question: Question
+
+    async def wait(self) -> Any:
+        answer = self.port.answers[self.question.id]
+        if isinstance(answer, trio.Event):
+            await answer.wait()
+            answer = self.port.answers[self.question.id]
+        await trio.lowlevel.checkpoint()
+        if isinstance(answer, ToolFailed):
+            raise answer
+        return check_answer(self.question, answer)
+
+    def withdraw(self) -> None:
+        self.port.withdrawn.append(self.question.id)
 
 
 @dataclass(slots=True, eq=False)

@@ -162,7 +162,9 @@ class BuiltinBench:
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
         async def asks(call: Call, port: Port) -> str:
-            return " ".join([str(await port.ask(one)).replace("T", "t") for one in part.questions])
+            return " ".join(
+                [str(await port.ask(one).wait()).replace("T", "t") for one in part.questions]
+            )
 
         async def fails(call: Call, port: Port) -> str:
             raise ToolFailed("no luck", ("here",), transient=True)

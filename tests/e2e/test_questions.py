@@ -139,3 +139,58 @@ output = "raw"
         assert state["content"] == said + "\n"
         assert state["content"] == said + "\n"
         assert wire.call("tools/call", tool="plain", arguments={})["result"] == said + "\n"
+
+
+STEPS = r"""
+import json, sys
+def say(**state): print(json.dumps(state), flush=True)
+sys.stdin.readline()
+for turn in range(31):
+    say(type="waiting", content=f"turn {turn}\n", question={"id": "q", "text": "Go on?", "answer_type": {"type": "text"}})
+    sys.stdin.readline()
+"""
+
+
+def test_content_and_question_of_one_line_are_read_together(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    """A reply that shows the content of a `waiting` line shows its question, too."""
+    daemon = make_daemon()
+    daemon.tools(
+        f"[tools.steps]\nsource = 'local'\nstateful = true\noutput = 'events'\nparameters = {{}}\n"
+        f"""command = ["{sys.executable}", "-S", "-c", '''{STEPS}''']\n"""
+    )
+    daemon.start()
+    with daemon.connect() as wire:
+        seen = [wire.call("spawn", tool="steps", id="a", args={}, wait="output")]
+        seen += [wire.call("apply", id="a", input="y", wait="output") for _ in range(30)]
+    states = [(state["content"], state["state"]) for state in seen]
+    assert states == [(f"turn {turn}\n", "waiting") for turn in range(31)]
+
+
+ASKS_AT_ITS_END = r"""
+import json, os, subprocess
+answers = json.loads(os.environ["HAFT_CALL"])["tool"]["answers"]
+if "q" in answers:
+    print(json.dumps({"type": "success", "content": "done"}))
+else:
+    subprocess.Popen(["sh", "-c", "trap '' TERM; while :; do sleep 1; done"], stdout=2, stdin=2)
+    print(json.dumps({"type": "needs_input", "content": "look\n", "question": {"id": "q", "text": "Go on?", "answer_type": "Text"}}))
+"""
+
+
+def test_content_and_question_of_an_outcome_are_read_together(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    """Also where processes that the asking run left behind have to be ended in between."""
+    daemon = make_daemon("[daemon]\nabort_grace_ms = 200\n")
+    daemon.tools(
+        "[tools.one]\nsource = 'local'\nstateful = true\noutput = 'outcome'\nparameters = {}\n"
+        f"""command = ["{sys.executable}", "-S", "-c", '''{ASKS_AT_ITS_END}''']\n"""
+    )
+    daemon.start()
+    with daemon.connect() as wire:
+        state = wire.call("spawn", tool="one", id="a", args={}, wait="output")
+        assert (state["content"], state["state"]) == ("look\n", "waiting")
+        state = wire.call("apply", id="a", input="y", wait="stopped")
+        assert state["result"] == "done"

@@ -7,7 +7,6 @@ import json
 import pytest
 import trio
 
-from haft_protocol.questions import Question
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
 from haftd.runtimes.pipes import PipeGrip
 from haftd.runtimes.process import ProcessRuntime
@@ -127,16 +126,10 @@ say({{'type': 'waiting', 'question': {NAME!r}}})
 say({{'type': 'waiting', 'question': {second!r}}})
 hear()
 """
-
-    class Thinking(Recorder):
-        async def ask(self, question: Question) -> object:
-            self.asked.append(question)
-            self._note()
-            await trio.sleep_forever()
-
+    port = Recorder(answers={"name": trio.Event()})
     async with trio.open_nursery() as nursery:
-        performance = await perform(nursery, stdio, tool(script), Thinking())
-        await performance.port.until(lambda: bool(performance.port.asked))
+        performance = await perform(nursery, stdio, tool(script), port)
+        await port.until(lambda: bool(port.asked))
         grip = performance.grip
         assert isinstance(grip, PipeGrip)
         with trio.fail_after(20):
@@ -164,11 +157,7 @@ say({'type': 'stopped', 'result': json.dumps([one['params']['input'] for one in 
 
 
 async def test_a_refused_question_ends_the_tool() -> None:
-    class Refusing(Recorder):
-        async def ask(self, question: object) -> object:
-            raise ToolFailed("nobody answers")
-
-    port = Refusing(grace_s=0.2)
+    port = Recorder(grace_s=0.2, answers={"name": ToolFailed("nobody answers")})
     script = f"say({{'type': 'waiting', 'question': {NAME!r}}}); time.sleep(60)"
     call = tool(script)
     with pytest.raises(ToolFailed, match="nobody answers"), trio.fail_after(10):
@@ -191,6 +180,21 @@ async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
         script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
         assert await stdio.run(tool(script), port) == "done"
     assert port.end == Ended(code=0, result="done")
+
+
+async def test_stopped_withdraws_the_questions_that_are_open() -> None:
+    """No answer is waited for any more, and a tool that stays is ended after the grace."""
+    second = {**NAME, "id": "second"}
+    script = f"""
+say({{'type': 'waiting', 'question': {NAME!r}}})
+say({{'type': 'waiting', 'question': {second!r}}})
+say({{'type': 'stopped', 'result': 'done'}})
+time.sleep(60)
+"""
+    port = Recorder(grace_s=0.2, answers={"name": trio.Event(), "second": trio.Event()})
+    with trio.fail_after(10):
+        assert await stdio.run(tool(script), port) == "done"
+    assert port.withdrawn == ["name", "second"]
 
 
 async def test_told_to_cancel_it_may_leave_by_itself() -> None:

@@ -171,11 +171,7 @@ async def test_an_abort_while_it_asks_is_an_end_without_a_process() -> None:
 
 
 async def test_a_refused_question_fails_the_tool() -> None:
-    class Refusing(Recorder):
-        async def ask(self, question: object) -> object:
-            raise ToolFailed("nobody answers")
-
-    port = Refusing()
+    port = Recorder(answers={"name": ToolFailed("nobody answers")})
     with pytest.raises(ToolFailed, match="nobody answers"):
         await stdio.run(kit.asking(kit.python(ASKING, output="outcome", env=TOLD)), port)
     assert port.end is not None

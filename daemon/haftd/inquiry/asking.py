@@ -58,6 +58,23 @@ class Asked:
         self._asking.answer(value)
         return True
 
+    async def wait(self) -> Any:
+        """Return the answer. Raises `Void` and `NoAnswer`; cancelled, the question is withdrawn."""
+        try:
+            await self._asking.settle(self)
+        finally:
+            self.withdraw()
+        if self.void:
+            raise Void
+        if self.refusal is not None:
+            raise NoAnswer(self.refusal)
+        return self.answer
+
+    def withdraw(self) -> None:
+        """Ask it no more, unless it has ended already; whoever waits for the answer gets `Void`."""
+        if not self.settled.is_set():
+            self._asking.withdraw(self)
+
     def give_up(self, why: str) -> bool:
         """Nobody will answer it; false when it has ended already."""
         if self.settled.is_set():
@@ -110,27 +127,35 @@ class Asking:
         """Whether the answer to what is asked now is nobody's business but the asker's."""
         return self._queue[0].private
 
-    async def ask(self, question: Question, *, private: bool = False) -> Any:
-        """Ask when it is its turn, and return the answer; cancelled, it is asked no more.
-
-        Raises `Void` when the handle ends, or has ended, and `NoAnswer`."""
-        if self._is_over or self._handle.stopped:
-            raise Void
-        if self.router is not None and (known := self.router.known(question)) is not None:
-            return known[0]
+    def put(self, question: Question, *, private: bool = False) -> Asked:
+        """Ask at once if nothing else is asked, else when it is its turn. The caller awaits its end,
+        or withdraws it."""
         asked = Asked(self, question, private)
-        self._queue.append(asked)
-        self.go_on()
+        if self._is_over or self._handle.stopped:
+            asked.void = True
+        elif not self._is_known(asked):
+            self._queue.append(asked)
+            self.go_on()
+            return asked
+        asked.settled.set()
+        return asked
+
+    def _is_known(self, asked: Asked) -> bool:
+        """Whether its end is known without asking."""
+        if self.router is None:
+            return False
         try:
-            await self._settle(asked)
-        finally:
-            if not asked.settled.is_set():
-                self._withdraw(asked)
-        if asked.void:
-            raise Void
-        if asked.refusal is not None:
-            raise NoAnswer(asked.refusal)
-        return asked.answer
+            known = self.router.known(asked.question)
+        except NoAnswer as none:
+            asked.refusal = str(none)
+            return True
+        if known is not None:
+            asked.answer = known[0]
+        return known is not None
+
+    async def ask(self, question: Question, *, private: bool = False) -> Any:
+        """Put a question and return the answer; see `put` and `Asked.wait`."""
+        return await self.put(question, private=private).wait()
 
     def answer(self, value: Any) -> None:
         """Answer what is asked now; the answer has been checked."""
@@ -162,8 +187,9 @@ class Asking:
             asked.void = True
             asked.settled.set()
 
-    async def _settle(self, asked: Asked) -> None:
-        if self.router is None:
+    async def settle(self, asked: Asked) -> None:
+        """Return when it has ended; meanwhile the router looks for an answer."""
+        if self.router is None or asked.settled.is_set():
             await asked.settled.wait()
             return
         async with trio.open_nursery() as nursery:
@@ -173,15 +199,20 @@ class Asking:
 
     async def _route(self, router: Router, asked: Asked) -> None:
         await asked.turn.wait()
+        if asked.settled.is_set():
+            return  # it was answered as soon as it was asked
         try:
             await router.route(asked)
         except Exception:
             log.exception("a question could not be asked", handle=self._handle.id)
             asked.give_up(fault())
 
-    def _withdraw(self, asked: Asked) -> None:
+    def withdraw(self, asked: Asked) -> None:
+        """Ask it no more."""
         is_first = self._queue[0] is asked
         self._queue.remove(asked)
+        asked.void = True
+        asked.settled.set()
         if is_first and self._handle.state is State.WAITING:
             self._handle.withdraw(trio.current_time())
             self.go_on()

@@ -36,6 +36,7 @@ __all__ = [
     "Input",
     "InputRefused",
     "LeftOver",
+    "PendingAnswer",
     "Port",
     "Runtime",
     "StartFailed",
@@ -268,8 +269,19 @@ class ScreenShot:
     scrollback: int = 0
 
 
+class PendingAnswer(Protocol):
+    """The answer to a question that was asked; whoever has asked awaits or withdraws it."""
+
+    async def wait(self) -> Any:
+        """Return the checked answer. Raises `ToolFailed` where there will be none; cancelled, the
+        question is withdrawn. Never returns once the handle has ended."""
+
+    def withdraw(self) -> None:
+        """Ask it no more, unless it has ended already."""
+
+
 class Port(Protocol):
-    """How a runtime reports; all but `ask` decide at once and never block."""
+    """How a runtime reports; everything here decides at once and never blocks."""
 
     grace_s: float
     """How long an abort waits between TERM and KILL; read when cancellation arrives."""
@@ -289,8 +301,8 @@ class Port(Protocol):
     def completed(self) -> None:
         """No more output will come, although `ended` said that it was not complete."""
 
-    async def ask(self, question: Any) -> Any:
-        """Ask a `haft_protocol.questions.Question`; returns the checked answer."""
+    def ask(self, question: Any) -> PendingAnswer:
+        """Ask a `haft_protocol.questions.Question`, in one step with what was emitted right before."""
 
 
 class Runtime(Protocol):

@@ -66,7 +66,7 @@ async def _ask_user(call: Call, port: Port) -> str:
             check_answer(question, question.default)
         except InvalidAnswer as wrong:
             raise ToolFailed(f"The `default` is no answer to it: {wrong}.") from None
-    answer = await port.ask(question)
+    answer = await port.ask(question).wait()
     return answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
 
 

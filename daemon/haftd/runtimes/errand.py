@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import trio
 
-from .base import Call, Ended, Grip, InputRefused, StartFailed
+from .base import Call, Ended, Grip, InputRefused, PendingAnswer, StartFailed
 from .bounds import Bounds
 from .child import Child, Output
 from .interpreter import Plain
@@ -64,7 +64,7 @@ class _Port:
     def completed(self) -> None:
         """See `base.Port`."""
 
-    async def ask(self, question: Any) -> Any:
+    def ask(self, question: Any) -> PendingAnswer:
         """See `base.Port`."""
         raise AssertionError("a program that runs an errand asks nothing")
 

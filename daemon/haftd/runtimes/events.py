@@ -8,8 +8,10 @@ Rules:
   line is output, kept as it is. What a state carries as `content` is output too.
 - A malformed state is output and the tool's failure: nothing it says later counts, and it is ended
   as after `stopped`.
-- `waiting` asks its question; a second question waits for the first to be answered.
-- After `stopped` its input is closed and it may leave; if it stays past the grace it is ended.
+- `waiting` asks its question, in one step with its `content`: no reader sees one without the other.
+  A second question waits for the first to be answered.
+- `stopped` withdraws what is asked. Its input is closed then and it may leave; if it stays past the
+  grace it is ended.
 - Told to cancel, it has half of the grace to leave by itself.
 """
 
@@ -32,10 +34,9 @@ from haft_protocol.outcome import (
     Success,
     read_event,
 )
-from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
-from .base import Call, Input, InputRefused, Port, ToolFailed, Wanted
+from .base import Call, Input, InputRefused, PendingAnswer, Port, ToolFailed, Wanted
 from .child import Child, Output
 from .interpreter import Said, malformed
 from .pipes import PipeGrip
@@ -57,7 +58,7 @@ def _context(call: Call) -> Any:
 
 
 class _LiveGrip(PipeGrip):
-    """Input goes in as notifications. `questions` of the tool are still to be asked."""
+    """Input goes in as notifications. `questions` are those of the tool that are not answered."""
 
     def __init__(self, call: Call, port: Port, child: Child, questions: Sized) -> None:
         super().__init__(call, port, child)
@@ -78,7 +79,8 @@ class Live:
         self._call = call
         self._port = port
         self._child = child
-        self._questions: deque[Question] = deque()
+        self._questions: deque[tuple[str, PendingAnswer]] = deque()
+        self._answering = trio.CancelScope()
         self._grip = _LiveGrip(call, port, child, self._questions)
         self._line = bytearray()
         self._too_long = False
@@ -130,35 +132,54 @@ class Live:
                 self._child.emit(content.encode())
             case NeedsInput(question=question, content=content):
                 self._child.emit(content.encode())
-                self._questions.append(question)
-                self._event.set()
+                if not self._child.ended:
+                    self._questions.append((question.id, self._port.ask(question)))
+                    self._event.set()
             case Success(content=content):
-                self._said = Said(result=content)
-                self._event.set()
+                self._stop(Said(result=content))
             case Failure():
                 failure = ToolFailed(event.message, event.trace, transient=event.transient)
-                self._said = Said(failure=failure)
-                self._event.set()
+                self._stop(Said(failure=failure))
             case Malformed():
                 self._child.emit(line + end)
-                self._said = Said(failure=malformed(event))
-                self._event.set()
+                self._stop(Said(failure=malformed(event)))
 
-    async def _attend(self) -> None:
-        """Ask what it asks; see it out when it has said all."""
+    def _stop(self, said: Said) -> None:
+        """It has said all, and wants no answer any more."""
+        self._said = said
+        self._withdraw()
+        self._answering.cancel()
+        self._event.set()
+
+    def _withdraw(self) -> None:
+        while self._questions:
+            _, pending = self._questions.popleft()
+            pending.withdraw()
+
+    async def _answer(self) -> None:
+        """Tell it each answer, until it has said all. Raises `ToolFailed` where there is none."""
         while self._said is None:
             if not self._questions:
                 self._event = trio.Event()
                 await self._event.wait()
                 continue
-            question = self._questions.popleft()
-            try:
-                answer = await self._port.ask(question)
-            except ToolFailed as failure:
-                self._said = Said(failure=failure)
-                self._child.dismiss()
-                return
-            self._tell("apply", {"question": question.id, "input": answer})
+            name, pending = self._questions[0]
+            with trio.CancelScope() as self._answering:
+                answer = await pending.wait()
+                if self._said is None:
+                    self._questions.popleft()
+                    self._tell("apply", {"question": name, "input": answer})
+
+    async def _attend(self) -> None:
+        """Give it the answers to what it asks; see it out when it has said all."""
+        try:
+            await self._answer()
+        except ToolFailed as failure:
+            self._said = Said(failure=failure)
+            self._child.dismiss()
+            return
+        finally:
+            self._withdraw()
         try:
             self._grip.open_writer().end()
         except InputRefused:

@@ -315,7 +315,7 @@ class _Play:
                 case Emit(data=data):
                     self._grip.show(data)
                 case Ask(question=question, show=show):
-                    answer = await self._port.ask(question)
+                    answer = await self._port.ask(question).wait()
                     if show:
                         self._grip.show(msgspec.json.encode(answer) + b"\n")
                 case TakeInput(show=show):

@@ -67,7 +67,7 @@ class OneShot:
                     f"The tool asked {shown(said.question.id)} again, although it was given the "
                     "answer in `tool.answers`."
                 )
-            answers[said.question.id] = await self._ask(said.question)
+            answers[said.question.id] = await self._ask(said.question, said)
             runs += 1
             again = await self._start(self._resolve(answers))
             said = await self._play(again, may_ask=runs < _MOST_RUNS)
@@ -88,9 +88,10 @@ class OneShot:
             await child.run(outputs, said, grip.tasks, grip.close)
         return said
 
-    async def _ask(self, question: Question) -> Any:
+    async def _ask(self, question: Question, said: _Outcome) -> Any:
+        said.emit_content()
         try:
-            return await self._port.ask(question)
+            return await self._port.ask(question).wait()
         except trio.Cancelled:
             self._port.ended(Ended(natural=False))
             raise
@@ -135,6 +136,8 @@ class _Outcome:
         self._holding = True
         self.question: Question | None = None
         self.said = Said()
+        self._content = b""
+        """What goes with the question, and is emitted when that is asked."""
 
     def feed(self, data: bytes) -> None:
         """Take what it printed."""
@@ -161,11 +164,11 @@ class _Outcome:
                 failure = ToolFailed(outcome.message, outcome.trace, transient=outcome.transient)
                 self.said = Said(failure=failure)
             case NeedsInput(question=question, content=content):
-                if content:
-                    self._child.emit(content.encode())
+                self._content = content.encode()
                 if self._may_ask:
                     self.question = question
                     return None
+                self.emit_content()
                 failure = ToolFailed(
                     f"The tool has asked {_MOST_RUNS} times and was not run again; it last asked "
                     f"{question.id!r}."
@@ -180,6 +183,10 @@ class _Outcome:
             case Raw():
                 self._let_out()
         return self.said
+
+    def emit_content(self) -> None:
+        """Emit what goes with the question."""
+        self._child.emit(self._content)
 
     def give_up(self) -> Said:
         self._let_out()

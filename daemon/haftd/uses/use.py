@@ -24,13 +24,14 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.core.sealed import Ending
-from haftd.inquiry.asking import Asking, NoAnswer, Router, Void
+from haftd.inquiry.asking import Asked, Asking, NoAnswer, Router, Void
 from haftd.runtimes.base import (
     Call,
     Ended,
     Grip,
     Input,
     InputRefused,
+    PendingAnswer,
     Runtime,
     ScreenShot,
     ToolFailed,
@@ -234,15 +235,9 @@ class Use:
             self.reviewing.complete()
         self.handle.complete(trio.current_time())
 
-    async def ask(self, question: Question) -> Any:
+    def ask(self, question: Question) -> PendingAnswer:
         """See `runtimes.base.Port`."""
-        try:
-            return await self.asking.ask(question)
-        except Void:
-            # The runtime has said so itself; it ends what it does for this question.
-            return await trio.sleep_forever()
-        except NoAnswer as none:
-            raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
+        return _PendingAnswer(self.asking.put(question))
 
     # -- what the verbs do to it
 
@@ -340,6 +335,27 @@ class Use:
         )
         self.asking.end()
         self.begin()
+
+
+class _PendingAnswer:
+    """A question as the runtime that has put it sees it; see `runtimes.base.PendingAnswer`."""
+
+    __slots__ = ("_asked",)
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+
+    async def wait(self) -> Any:
+        try:
+            return await self._asked.wait()
+        except Void:
+            # The runtime has said so itself; it ends what it does for this question.
+            return await trio.sleep_forever()
+        except NoAnswer as none:
+            raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
+
+    def withdraw(self) -> None:
+        self._asked.withdraw()
 
 
 def changes(before: Screen, now: Screen) -> Screen:
