@@ -7,6 +7,7 @@ escaped; no environment value, token or traceback ever enters one. Section 9.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "tool_not_found",
     "trust_refused",
     "unsupported_runtime",
+    "unsupported_source",
     "untrusted_tool",
 ]
 
@@ -73,6 +75,8 @@ _LONGEST = 512
 
 _MOST_PROBLEMS = 100
 _MOST_NAMED = 8
+_MOST_TOOLS = 12
+_LONGEST_NAME = 64
 
 
 def _cut(text: str, limit: int = _LONGEST) -> str:
@@ -256,11 +260,28 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
     )
 
 
-def tool_not_found(tool: str, known: Sequence[str]) -> RpcError:
-    """No such tool; the message shows those there are."""
-    names = ", ".join(sorted(known)[:12]) or "none"
+def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
+    """No such tool; the message names those there are, the nearest first where they are many. `refused`
+    is a clause about a definition of that name which is not used ("its definition was refused …")."""
+    why = f": {_cut(_end(refused), _LONGEST // 2)}" if refused else ""
     return RpcError(
-        "tool_not_found", f"There is no tool {shown(tool)}; the tools are: {names}.", tool=tool
+        "tool_not_found",
+        f"There is no tool {shown(tool, 80)}{why}{_nearest(tool, known)}.",
+        tool=tool,
+    )
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The tools there are, as the end of a sentence."""
+    if not known:
+        return "; there are none"
+    if len(known) <= _MOST_TOOLS:
+        return f"; the tools are: {', '.join(sorted(known))}"
+    near = get_close_matches(name[:_LONGEST_NAME], known, n=_MOST_TOOLS, cutoff=0.5)
+    named = near or sorted(known)[:_MOST_TOOLS]
+    more = len(known) - len(named)
+    return f"; {'the nearest' if near else 'some'} of {len(known)} tools: {', '.join(named)}" + (
+        f", and {more} more in `tools/list`" if more else ""
     )
 
 
@@ -385,6 +406,16 @@ def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcErro
 def trust_refused(root: str, why: str) -> RpcError:
     """What is to be trusted cannot be; nothing has changed."""
     return RpcError("untrusted_root", f"Nothing was trusted: {_end(why)}.", root=root)
+
+
+def unsupported_source(tool: str, source: str, why: str) -> RpcError:
+    """The tool's definition names a source that this daemon does not serve."""
+    return RpcError(
+        "unsupported_runtime",
+        f"Tool {shown(tool)} has the source {shown(source)}, which cannot be used here: {_end(why)}.",
+        tool=tool,
+        source=source,
+    )
 
 
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:

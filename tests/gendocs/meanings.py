@@ -333,7 +333,7 @@ WHEN: dict[str, str] = {
     "invalid_answer": "the answer does not fit the question, which stays",
     "spawn_failed": "the tool could not be started; nothing of it runs, the id is free",
     "shutting_down": "the daemon is stopping and starts nothing new",
-    "unsupported_runtime": "the tool names a runtime that this daemon does not have",
+    "unsupported_runtime": "the tool names a runtime, or a source, that this daemon does not have",
 }
 """When an error is given, by kind."""
 
@@ -350,5 +350,5 @@ DATA: dict[str, str] = {
     "limit_exceeded": "`limit`, `value`",
     "untrusted_root": "`root`, and `file` where one is meant",
     "spawn_failed": "`reason`: `program`, `interpreter`, `folder`, `permission`, `format`, `size`, `resources`, `record`, `aborted` or `internal`",
-    "unsupported_runtime": "`tool`, `runtime`",
+    "unsupported_runtime": "`tool`, and `runtime` or `source`",
 }

@@ -49,6 +49,7 @@ def every_error(text: str) -> list[RpcError]:
         errors.handle_not_found(text, text, expired=True),
         errors.handle_exists(text, text, "running"),
         errors.tool_not_found(text, [text, text]),
+        errors.tool_not_found(text, [text] * 20, text),
         errors.action_not_supported(text, text, text),
         errors.invalid_arguments(text, [{"path": text, "message": text}] * 3),
         errors.not_authorized(text),
@@ -58,6 +59,7 @@ def every_error(text: str) -> list[RpcError]:
         errors.spawn_failed(text, reason=text),
         errors.shutting_down(),
         errors.unsupported_runtime(text, text, text),
+        errors.unsupported_source(text, text, text),
     ]
 
 
@@ -113,3 +115,29 @@ def test_a_message_ends_in_one_mark() -> None:
     assert asks.message.endswith("did you mean `rows`?")
     says = errors.invalid_arguments("t", [{"path": "row", "message": "it is not known."}])
     assert says.message.endswith("it is not known.")
+
+
+def test_an_unknown_tool_is_told_all_tools_where_they_are_few() -> None:
+    few = [f"tool_{at}" for at in range(12)]
+    assert errors.tool_not_found("x", few).message == (
+        f"There is no tool 'x'; the tools are: {', '.join(sorted(few))}."
+    )
+    assert errors.tool_not_found("x", []).message == "There is no tool 'x'; there are none."
+
+
+def test_an_unknown_tool_is_told_the_nearest_and_how_many_more() -> None:
+    many = [*(f"other_{at:02}" for at in range(49)), "cargo_check", "cargo_test"]
+    assert errors.tool_not_found("cargo_chek", many).message == (
+        "There is no tool 'cargo_chek'; the nearest of 51 tools: cargo_check, cargo_test, and 49 "
+        "more in `tools/list`."
+    )
+    named = ", ".join(sorted(many)[:12])
+    assert errors.tool_not_found("zzz", many).message == (
+        f"There is no tool 'zzz'; some of 51 tools: {named}, and 39 more in `tools/list`."
+    )
+
+
+def test_an_unknown_tool_is_told_why_its_definition_is_not_used() -> None:
+    assert errors.tool_not_found("x", ["y"], "its definition was refused (f:3)").message == (
+        "There is no tool 'x': its definition was refused (f:3); the tools are: y."
+    )

@@ -236,3 +236,30 @@ def test_changing_what_was_listed_changes_no_tool() -> None:
     own = tool('[tools.x]\ncommand = "a"\nparameters.v = { type = "string" }\n')
     info(own).parameters["properties"].clear()
     assert "v" in own.parameters["properties"]
+
+
+def test_a_tool_that_is_not_used_is_refused_with_the_fault_of_its_definition(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        '[tools.deploy]\ncommand = "deploy"\nlimits.wall = 3\n'
+        '[conversation.tools.older]\nsource = "local"\n'
+        '[tools.away]\ncommand = "true"\nenable = false\n'
+    )
+    catalogue = Catalogue((tmp_path,), ("run",))
+
+    def refusal(name: str) -> str:
+        with pytest.raises(RpcError) as caught:
+            catalogue.find(name)
+        assert (caught.value.kind, caught.value.data["tool"]) == ("tool_not_found", name)
+        return caught.value.message
+
+    at = f"There is no tool 'deploy': its definition was refused ({file}:3, `tools.deploy.limits.wall`: "
+    assert refusal("deploy").startswith(at)
+    assert "`conversation.tools.older.command`: a local tool needs a `command`" in refusal("older")
+    assert f"its definition in {file}:6 turns it off (`enable`)" in refusal("away")
+    assert refusal("nothing") == "There is no tool 'nothing'; the tools are: await, run."
+    file.write_text("[tools.deploy\n")
+    catalogue.reload()
+    assert f"no definition in {file} is used (it is not TOML" in refusal("deploy")

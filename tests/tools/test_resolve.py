@@ -313,3 +313,15 @@ def test_a_command_text_that_no_process_could_get_is_refused_with_size_and_limit
     assert error.code == -32005
     assert "2097153 bytes" in error.message
     assert "the limit is 2097152" in error.message
+
+
+def test_a_tool_of_a_server_is_refused_by_its_source_and_not_by_a_runtime() -> None:
+    tools, _ = read('[tools.x]\nsource = "mcp.github.create_issue"')
+    error = refused(tools["x"], {})
+    assert error.kind == "unsupported_runtime"
+    assert error.message == (
+        "Tool 'x' has the source 'mcp.github.create_issue', which cannot be used here: tools of "
+        "servers are not served by this version."
+    )
+    assert error.data["source"] == "mcp.github.create_issue"
+    assert "runtime" not in error.data

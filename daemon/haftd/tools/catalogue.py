@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import UnsetType
+
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, ToolDescription, ToolInfo
 
@@ -20,7 +22,7 @@ from .definition import Tool
 from .describing import describe, describe_await
 from .document import Document, Unreadable, parse, problem, read
 from .listing import AWAIT
-from .load import Layer, layers_of, tools_of
+from .load import FORMS, Layer, layers_of, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
 from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
@@ -139,15 +141,19 @@ class Catalogue:
 
     def _defined(self, name: str, root: str | None) -> Tool:
         tool = self.own.offer.get(name)
-        offer = self.own.offer
+        offer, problems = self.own.offer, self.problems
         if tool is None and (rooted := self._rooted(root)) is not None:
-            offer = rooted.offer
+            offer, problems = rooted.offer, (*problems, *rooted.offer.problems)
             tool = offer.get(name)
             if tool is None and (waits := rooted.speaks_of(name)) is not None:
                 file, state = waits
                 raise untrusted_tool(name, rooted.root, file, changed=state == "changed")
-        if tool is None or tool.enable == "off":
-            raise tool_not_found(name, offer.callable())
+        if tool is None:
+            raise tool_not_found(name, offer.callable(), _refused(name, problems))
+        if tool.enable == "off":
+            raise tool_not_found(
+                name, offer.callable(), f"its definition in {_place(tool)} turns it off (`enable`)"
+            )
         return tool
 
     def known(self, name: str, root: str | None = None) -> Tool:
@@ -287,3 +293,20 @@ class Catalogue:
                 except Unreadable as error:
                     problems.append(problem(str(path), "", error.message, error.line))
         return documents
+
+
+def _refused(name: str, problems: Iterable[Problem]) -> str:
+    """Why a definition of that name is not used, as a clause; empty where no file is known to have one."""
+    keys = [".".join((*form, name)) for form in FORMS]
+    for one in problems:
+        if any(one.key == key or one.key.startswith(f"{key}.") for key in keys):
+            at = one.file if isinstance(one.line, UnsetType) else f"{one.file}:{one.line}"
+            return f"its definition was refused ({at}, `{one.key}`: {one.message})"
+    for one in problems:
+        if not one.key:
+            return f"no definition in {one.file} is used ({one.message})"
+    return ""
+
+
+def _place(tool: Tool) -> str:
+    return tool.file if tool.line is None else f"{tool.file}:{tool.line}"

@@ -151,8 +151,10 @@ class Tool:
         """Why this daemon cannot run the tool; empty when it can."""
         if self.is_builtin and self.name in BUILTIN:
             return ""
+        if self.is_builtin:
+            return f"haftd has no tool of that name; its own are {', '.join(sorted(BUILTIN))}"
         if self.source != "local":
-            return f"tools whose source is {self.source!r} are not served by this version"
+            return "tools of servers are not served by this version"
         if self.runtime in ("vfs", "wasm"):
             return "this version runs `stdio` and `pty` only"
         return ""

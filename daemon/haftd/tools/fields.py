@@ -120,7 +120,9 @@ def _read_source(value: object) -> str:
         or (kind == "mcp" and rest)
     ):
         return "local" if kind == "local" else text
-    raise _wrong(f"it is {shown(text)}; it must be builtin, local or mcp.<server>[.<tool>]")
+    raise _wrong(
+        f"it is {shown(text)}; it must be builtin, local[.<name>] or mcp.<server>[.<tool>]"
+    )
 
 
 def _read_runtime(value: object) -> str:

@@ -24,9 +24,9 @@ from .document import Document
 from .merging import merge
 from .selfdescribed import marked
 
-__all__ = ["Layer", "layers_of", "merged", "tables", "tools_of"]
+__all__ = ["FORMS", "Layer", "layers_of", "merged", "tables", "tools_of"]
 
-_FORMS = (("tools",), ("conversation", "tools"))
+FORMS = (("tools",), ("conversation", "tools"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def layers_of(
     document: Document, problems: list[Problem], *, packed: bool = False
 ) -> Iterator[Layer]:
     """The definitions of a file; what is wrong goes to `problems`."""
-    for form in _FORMS:
+    for form in FORMS:
         table = _table(document, form)
         if table is None:
             problems.append(document.problem(form, "it must be a table of tools"))
@@ -73,7 +73,7 @@ def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
 
 def tables(document: Document) -> Iterator[dict[str, Any]]:
     """The tables of a file in which its definitions are, unread."""
-    for form in _FORMS:
+    for form in FORMS:
         yield _table(document, form) or {}
 
 

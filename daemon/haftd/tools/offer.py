@@ -27,7 +27,7 @@ class Offer:
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
         self.self_describing = [tool for tool in listed(tools.values()) if tool.is_asked]
-        self._problems = problems
+        self.problems = problems
         self._revision = 0
         self._listed: dict[tuple[Provider, Style | None], _Listed] = {}
 
@@ -44,7 +44,9 @@ class Offer:
 
     def callable(self) -> list[str]:
         """The names of those that can be called."""
-        return [tool.name for tool in self.tools.values() if tool.enable != "off"]
+        known = [tool for tool in self.tools.values() if tool.enable != "off" and not tool.unserved]
+        names = [tool.name for tool in known]
+        return [*names, AWAIT.name] if any(tool.stateful for tool in known) else names
 
     def listing(
         self, provider: Provider, style: Style | None, descriptions: Descriptions
@@ -72,7 +74,7 @@ class Offer:
 
         def make() -> _Listed:
             tools, problems = listing(described, provider, style)
-            found = kept[provider, style] = tools, (*self._problems, *problems)
+            found = kept[provider, style] = tools, (*self.problems, *problems)
             return found
 
         return make

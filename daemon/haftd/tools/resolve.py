@@ -22,6 +22,7 @@ from haft_protocol.errors import (
     shown,
     spawn_failed,
     unsupported_runtime,
+    unsupported_source,
 )
 
 from . import shelltext, template
@@ -65,9 +66,10 @@ class Invocation:
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
     """Fill the tool's templates in. `args` come from `arguments.check`; raises `RpcError`."""
+    if tool.unserved and tool.source != "local":
+        raise unsupported_source(tool.name, tool.source, tool.unserved)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
-        runtime = tool.runtime if tool.source == "local" else tool.source
-        raise unsupported_runtime(tool.name, runtime, tool.unserved or "it has no command")
+        raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
     call: dict[str, dict[str, Any]] = {
         "tool": {
             "name": tool.entry or tool.name,
