@@ -75,6 +75,22 @@ class Framer:
             return self._headers(data)
         return []
 
+    def finish(self) -> list[bytes]:
+        """Take the end of the stream; returns the last line where no newline ended it.
+
+        Sets `fault` where the stream ends within a `Content-Length` block.
+        """
+        if self.fault is not None or not self.partial:
+            return []
+        if self.kind == "headers":
+            self._buffer.clear()
+            self._missing = -1
+            self.fault = parse_error("the stream ends within a `Content-Length` block")
+            return []
+        line = bytes(self._buffer)
+        self._buffer.clear()
+        return [] if line.isspace() else [line]
+
     def _detect(self, first: int) -> None:
         if first in b"{[":
             self.kind = "lines"

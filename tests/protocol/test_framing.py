@@ -152,6 +152,27 @@ def test_partial_says_whether_a_message_was_begun() -> None:
     assert not framer.partial
 
 
+@pytest.mark.parametrize("last", [b"{}", b'{"a":', b"[]\r"])
+def test_a_last_line_without_a_newline_is_a_message(last: bytes) -> None:
+    got, framer = fed(b'{"a":1}\n' + last, [])
+    assert got == [b'{"a":1}']
+    assert framer.finish() == [last] and framer.fault is None
+    assert framer.finish() == [] and not framer.partial
+
+
+@pytest.mark.parametrize("stream", [b"", b" \n", b"{}\n", b"{}\n \r", encode_headers(b"{}")])
+def test_a_stream_that_ends_between_messages_has_no_more(stream: bytes) -> None:
+    _, framer = fed(stream, [])
+    assert framer.finish() == [] and framer.fault is None
+
+
+@given(st.integers(min_value=1, max_value=len(encode_headers(b"{}")) - 1))
+def test_a_stream_that_ends_within_a_block_is_a_parse_error(size: int) -> None:
+    got, framer = fed(encode_headers(b"{}")[:size], [])
+    assert got == [] and framer.finish() == []
+    assert framer.fault is not None and "ends within" in framer.fault.message
+
+
 @pytest.mark.parametrize(
     "first", [b"x", b"GET / HTTP/1.1\r\n", b"\xef\xbb\xbf{}", b"\0", b'"a"\n', b"1\n"]
 )

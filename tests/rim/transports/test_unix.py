@@ -126,6 +126,28 @@ async def test_a_stream_that_begins_with_anything_else_gets_one_error(served: Se
     assert await read(client) is None
 
 
+async def test_a_last_line_without_a_newline_is_answered(served: Served) -> None:
+    client = await line(served)
+    await client.stream.send_all(request("ping", 1) + b"\n" + request("echo", 2, text="last"))
+    await client.stream.send_eof()
+    assert [(await read(client))["id"], ok(await read(client))] == [1, "last"]
+    assert await read(client) is None
+
+
+@pytest.mark.parametrize("cut", [b'{"jsonrpc":"2.0","id":', b"Content-Length: 20\r\n\r\n{}"])
+async def test_a_stream_that_ends_within_a_message_gets_one_parse_error(
+    served: Served, cut: bytes
+) -> None:
+    stream = await trio.open_unix_socket(served.path)
+    client = StreamClient(stream, "lines" if cut.startswith(b"{") else "headers")
+    served.clients.append(client)
+    await stream.send_all(cut)
+    await stream.send_eof()
+    reply = await read(client)
+    assert (reply["id"], code(reply)) == (None, -32700)
+    assert await read(client) is None
+
+
 async def test_U05_a_message_that_does_not_get_whole_is_not_waited_for(served: Served) -> None:
     client = await line(served)
     quiet = await line(served)

@@ -73,7 +73,10 @@ class UnixWire:
                 raise Gone(error.strerror) from None
             self._eager -= 1
             if not data:
-                return None
+                # A client that only shuts down its side of the connection still reads replies.
+                messages = self._framer.finish()
+                self._begun = None
+                return messages if messages or self._framer.fault else None
             messages = self._framer.feed(data)
             if not self._framer.partial:
                 self._begun = None
