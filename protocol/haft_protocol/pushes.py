@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
-from .params import Id, Params
+from .params import Id, Offset, Params
 from .states import Screen
 
 __all__ = [
@@ -36,13 +36,15 @@ NOTIFICATION = "session/notification"
 
 
 class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """New output as text, `cursor` the offset after it. Where some was left out before it, for a
-    reader that is behind, `omitted` counts the bytes and `omitted_from` is the cursor that re-reads
-    them."""
+    """New output as text: the bytes from offset `start` to offset `cursor` of the handle's output.
+
+    `start` is the `cursor` of the push before it. Where a reader is too far behind, `omitted` bytes
+    between the two are left out, and a fetch from the cursor `omitted_from` returns them."""
 
     subscription: str
     id: str
     generation: int
+    start: int
     cursor: int
     data: str
     omitted: int = 0
@@ -60,11 +62,18 @@ class PushedScreen(msgspec.Struct, frozen=True):
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
-    """Be told what happens, by notifications. Without `handles`, ids in the session, it is of all that
-    live and all that are started later."""
+    """Receive notifications about the handles named in `handles`, by default about all handles of the
+    session that live now and all that are started later.
+
+    `from` maps ids to offsets: the output of these handles is sent from there on, also of those that
+    have stopped. A client that reconnects passes the last `cursor` that it received for each handle,
+    and misses nothing."""
 
     events: Annotated[tuple[PushEvent, ...], Meta(min_length=1, max_length=16)]
     handles: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=4096)] | UnsetType = UNSET
+    from_: Annotated[dict[Id, Offset], Meta(max_length=4096)] = field(
+        name="from", default_factory=dict
+    )
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):

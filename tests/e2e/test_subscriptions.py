@@ -123,6 +123,82 @@ def test_what_is_pushed_joins_to_the_output_and_the_last_state_comes_last(
     assert whole["result"].endswith("end é")
 
 
+def test_a_reader_that_reconnects_resumes_where_it_was_cut_off(
+    connect: Connect, told_daemon: RunningDaemon, session: str
+) -> None:
+    """Three connections in turn, the last after the end: every byte once, each push where the last ended."""
+    pieces: list[dict[str, Any]] = []
+
+    def read(peer: Wire | ByHand, enough: Callable[[], bool]) -> None:
+        for message in told(peer):
+            if message["method"] == "handle/output":
+                pieces.append(message["params"])
+            if enough() or message["params"].get("state") == "stopped":
+                return
+
+    with told_daemon.connect() as wire:
+        run(wire, session, "a", "sh", "-c", "seq 20000; read x; seq 20000; printf 'end é'")
+        first = connect()
+        first.call("subscribe", session=session, events=["output"], **{"from": {"a": 0}})
+        read(first, lambda: pieces[-1]["cursor"] > 40_000)
+        first.sock.close()
+        wire.call("apply", session=session, id="a", input={"line": ""}, wait="none")
+        second = connect()
+        at = {"a": pieces[-1]["cursor"]}
+        second.call("subscribe", session=session, events=["output"], **{"from": at})
+        read(second, lambda: pieces[-1]["cursor"] > 120_000)
+        second.sock.close()
+        whole = wire.call(
+            "fetch", session=session, id="a", view="all", max_bytes=1 << 20, wait="stopped"
+        )
+        third = connect()
+        at = {"a": pieces[-1]["cursor"]}
+        third.call("subscribe", session=session, events=["state", "output"], **{"from": at})
+        read(third, lambda: False)
+    assert "".join(piece["data"] for piece in pieces) == whole["result"]
+    assert [piece["start"] for piece in pieces] == [0, *(one["cursor"] for one in pieces[:-1])]
+    assert pieces[-1]["cursor"] == whole["cursor"]
+
+
+def test_pushes_without_text_leave_no_gap_between_offsets(
+    told_daemon: RunningDaemon, session: str
+) -> None:
+    """A piece of nothing but control sequences is not pushed; the next push begins before it."""
+    with told_daemon.connect() as peer, told_daemon.connect() as wire:
+        peer.call("subscribe", session=session, events=["state", "output"])
+        script = "echo one; read x; printf '\\033[31m'; read x; echo two"
+        run(wire, session, "a", "sh", "-c", script)
+        for _ in range(2):
+            wire.call("apply", session=session, id="a", input={"line": ""}, wait="none")
+            wire.call("fetch", session=session, id="a", wait="input")
+        output = of(until_stopped(peer, "a"), "handle/output")
+    assert [(one["start"], one["cursor"], one["data"]) for one in output] == [
+        (0, 4, "one\n"),
+        (4, 13, "two\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "words"),
+    [
+        ({"from": {"a": 5}}, -32602, "ends at 4"),
+        ({"from": {"b": 0}}, -32001, "no handle 'b'"),
+        ({"from": {"a": 0}, "handles": ["other"]}, -32602, "`handles` does not"),
+        ({"from": {"a": -1}}, -32602, "from"),
+        ({"from": 3}, -32602, "from"),
+    ],
+)
+def test_resuming_where_there_is_nothing_to_resume_is_refused(
+    told_daemon: RunningDaemon, session: str, params: dict[str, Any], code: int, words: str
+) -> None:
+    with told_daemon.connect() as wire:
+        run(wire, session, "a", "echo", "one", wait="stopped")
+        run(wire, session, "other", "true", wait="stopped")
+        with pytest.raises(Refused) as refused:
+            wire.call("subscribe", session=session, events=["output"], **params)
+    assert refused.value.code == code and words in refused.value.message
+
+
 def test_a_push_moves_no_mark_and_uses_up_no_notice(
     told_daemon: RunningDaemon, session: str
 ) -> None:

@@ -94,7 +94,7 @@ def unused() -> set[str]:
     """Meanings of fields that are no more."""
     used: set[str] = set()
     for struct in _structs():
-        used |= {_key(struct, field.name) for field in _fields(struct)}
+        used |= {_key(struct, field.encode_name) for field in _fields(struct)}
     return set(MEANINGS) - used
 
 
@@ -170,7 +170,7 @@ def _method(method: methods.Method) -> Iterator[str]:
     shared: tuple[str, ...] = () if method.params in OWN_SESSION else SHARED
     if issubclass(method.params, methods.ReadingParams):
         shared += READING
-    own = [field.name for field in _fields(method.params) if field.name not in shared]
+    own = [field.encode_name for field in _fields(method.params) if field.encode_name not in shared]
     if own:
         yield from _table(method.params, own, defaults=True)
     else:
@@ -216,7 +216,7 @@ def _rows(
 ) -> Iterator[str]:
     # On the wire a listed handle is its state object; these stand beside it.
     fields = {
-        field.name: field
+        field.encode_name: field
         for field in _fields(struct)
         if field.name != "state" or struct is not methods.HandleInfo
     }

@@ -8,17 +8,18 @@ from haft_protocol.pushes import PushedOutput
 
 
 def test_output_with_nothing_left_out_says_nothing_of_it() -> None:
-    pushed = PushedOutput(subscription="s", id="h", generation=1, cursor=3, data="abc")
+    pushed = PushedOutput(subscription="s", id="h", generation=1, start=0, cursor=3, data="abc")
     assert msgspec.to_builtins(pushed) == {
         "subscription": "s",
         "id": "h",
         "generation": 1,
+        "start": 0,
         "cursor": 3,
         "data": "abc",
     }
 
 
 def test_a_reader_may_rely_on_zero_where_nothing_was_left_out() -> None:
-    text = b'{"subscription":"s","id":"h","generation":1,"cursor":3,"data":"abc"}'
+    text = b'{"subscription":"s","id":"h","generation":1,"start":0,"cursor":3,"data":"abc"}'
     pushed = msgspec.json.decode(text, type=PushedOutput)
     assert (pushed.omitted, pushed.omitted_from) == (0, 0)

@@ -12,8 +12,9 @@ each handle of that. Section 7, "Push".
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import structlog
 import trio
@@ -72,9 +73,11 @@ class Subscriptions:
         events: Iterable[PushEvent],
         *,
         only: bool,
+        offsets: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
         """Tell the peer of these handles, and with `only` of none but later uses of their ids;
-        else of all that are started in the session. Returns the subscription's name."""
+        else of all that are started in the session. `offsets` says by id from where on output is
+        sent. Returns the subscription's name."""
         known = tuple(handles)
         told = self._told.get(link.caller)
         if told is None:
@@ -91,7 +94,7 @@ class Subscriptions:
         told.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None
         for one in known:
-            subscription.follow(one)
+            subscription.follow(one, offsets.get(one.id))
         return subscription.id
 
     def close(self, caller: Caller, id: str) -> bool:

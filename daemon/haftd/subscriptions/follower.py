@@ -41,6 +41,7 @@ class Follower:
         "_reader",
         "_said",
         "_seen",
+        "_sent",
         "_shown",
         "_subscription",
         "_tail",
@@ -56,8 +57,10 @@ class Follower:
         reader: Reader,
         use_of: Callable[[Handle], Use | None],
         over: Callable[[Handle], None],
+        offset: int | None = None,
     ) -> None:
-        """`over` is called when all has been told."""
+        """Send the output from `offset` on, by default from where it ends now. `over` is called when
+        all has been told."""
         self.is_due = False
         self._handle = handle
         self._subscription = subscription
@@ -65,7 +68,9 @@ class Follower:
         self._reader = reader
         self._use_of = use_of
         self._over = over
-        self._tail = Tail(handle, handle.readable_end()) if "output" in events else None
+        self._sent = handle.readable_end() if offset is None else offset
+        """The offset up to which output was sent."""
+        self._tail = Tail(handle, self._sent) if "output" in events else None
         self._said: tuple[State, int] | None = None
         """The state that was sent last, with how many questions were asked by then."""
         self._seen: tuple[State, int] | None = None
@@ -100,11 +105,13 @@ class Follower:
                 self._subscription,
                 handle.id,
                 handle.generation,
+                self._sent + piece.omitted,
                 piece.cursor,
                 piece.text,
                 piece.omitted,
                 piece.omitted_from,
             )
+            self._sent = piece.cursor
             self._reader.say(OUTPUT, said)
             return True
         if must_say:

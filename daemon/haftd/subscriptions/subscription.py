@@ -52,13 +52,13 @@ class Subscription:
         self._lost = 0
         self._lost_at = 0.0
 
-    def follow(self, handle: Handle) -> None:
-        """Tell of this handle, if that is asked for."""
+    def follow(self, handle: Handle, offset: int | None = None) -> None:
+        """Tell of this handle, if that is asked for; of its output from `offset` on."""
         if self._handles is not None and handle.id not in self._handles:
             return
         if self._events != {"notification"} and handle not in self._followers:
             self._followers[handle] = Follower(
-                handle, self.id, self._events, self._reader, self._use_of, self.drop
+                handle, self.id, self._events, self._reader, self._use_of, self.drop, offset
             )
 
     def drop(self, handle: Handle) -> None:

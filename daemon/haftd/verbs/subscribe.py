@@ -5,12 +5,15 @@ Rules: decided at once; what is to be told follows as notifications. It ends wit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import trio
 from msgspec import UnsetType
 
 from haft_protocol.errors import invalid_params, limit_exceeded
 from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeParams
 from haftd.caller import Caller
+from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.subscriptions import MOST
 
@@ -25,22 +28,36 @@ def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> Subscr
     if link is None:
         raise AssertionError("who is read has a link")
     only = not isinstance(params.handles, UnsetType)
-    if isinstance(params.handles, UnsetType):
-        handles = [
-            one
-            for one in daemon.registry.list(session)
-            if not (one.stopped and one.output_complete)
-        ]
-    else:
-        now = trio.current_time()
-        handles = [daemon.registry.find(session, one, now) for one in dict.fromkeys(params.handles)]
+    named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
+    now = trio.current_time()
+    found = {id: daemon.registry.find(session, id, now) for id in named}
+    _check_offsets(params, found)
+    if not only:
+        for one in daemon.registry.list(session):
+            if not (one.stopped and one.output_complete):
+                found.setdefault(one.id, one)
     if daemon.subscriptions.count(caller) >= MOST:
         raise limit_exceeded(
             "max_subscriptions", MOST, "This connection has as many subscriptions as it may have"
         )
     return SubscribeResult(
-        daemon.subscriptions.open(link, session, handles, params.events, only=only)
+        daemon.subscriptions.open(
+            link, session, found.values(), params.events, only=only, offsets=params.from_
+        )
     )
+
+
+def _check_offsets(params: SubscribeParams, found: Mapping[str, Handle]) -> None:
+    for id, offset in params.from_.items():
+        if not isinstance(params.handles, UnsetType) and id not in params.handles:
+            raise invalid_params(f"`from` names `{id}`, which `handles` does not", field="from")
+        end = found[id].spool.end
+        if offset > end:
+            raise invalid_params(
+                f"`from` says {offset} for `{id}`, but the output of its generation "
+                f"{found[id].generation} ends at {end}",
+                field="from",
+            )
 
 
 def unsubscribe(daemon: Daemon, caller: Caller, params: UnsubscribeParams) -> dict[str, object]:
