@@ -15,6 +15,7 @@ from haft_protocol.methods import METHODS
 from tests.gendocs.dialogues import PAGES as DIALOGUES
 from tests.gendocs.dialogues import dialogues, filled
 from tests.gendocs.page import PAGE, page, unused
+from tests.gendocs.typescript import DECLARATIONS, declarations
 from tests.running import RunningDaemon
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +25,19 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 def test_the_reference_is_what_the_types_say() -> None:
     text = PAGE.read_text()
     assert page(text) == text, "docs/protocol.md is stale: run `python -m tests.gendocs`"
+
+
+def test_the_typescript_declarations_are_what_the_types_say() -> None:
+    text = DECLARATIONS.read_text()
+    assert declarations() == text, "docs/haft.d.ts is stale: run `python -m tests.gendocs`"
+
+
+def test_every_type_that_a_declaration_names_is_declared() -> None:
+    text = re.sub(r"/\*\*.*?\*/|//[^\n]*|\"[^\"]*\"", "", DECLARATIONS.read_text(), flags=re.DOTALL)
+    declared = re.findall(r"^export (?:interface|type) (\w+)", text, re.MULTILINE)
+    named = set(re.findall(r"(?<![.\w?])[A-Z]\w+", text))
+    assert len(declared) == len(set(declared))
+    assert named == set(declared) and {"HandleState", "Methods", "Notifications"} <= named
 
 
 def test_every_meaning_is_of_a_field_that_exists() -> None:

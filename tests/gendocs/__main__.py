@@ -1,12 +1,14 @@
-"""`python -m tests.gendocs`: make the reference part of docs/protocol.md and the dialogues anew."""
+"""`python -m tests.gendocs`: make the reference part of docs/protocol.md, docs/haft.d.ts and the dialogues anew."""
 
 import tempfile
 from pathlib import Path
 
 from .dialogues import PAGES, dialogues, filled
 from .page import PAGE, page
+from .typescript import DECLARATIONS, declarations
 
 PAGE.write_text(page(PAGE.read_text()))
+DECLARATIONS.write_text(declarations())
 with tempfile.TemporaryDirectory(prefix="haft-") as folder:
     made = dialogues(Path(folder))
 for one in PAGES:

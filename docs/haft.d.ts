@@ -1,0 +1,1497 @@
+// The wire of haftd, protocol 1. Made by `python -m tests.gendocs` from the types that the daemon decodes
+// with; docs/protocol.md says what the methods do. A field that is not said is absent, never null.
+
+export type Scalar = boolean | number | string | null;
+export type Answer = Scalar | { [name: string]: Scalar };
+
+/** What `apply` takes for a running handle; a text is written as it is. */
+export type Input = string | { text: string; secret?: boolean } | { line: string; secret?: boolean } | { keys: string[]; secret?: boolean } | { paste: string; secret?: boolean } | { mouse: Mouse; secret?: boolean } | { eof: true; secret?: boolean } | { signal: string; secret?: boolean } | { resize: { rows: number; cols: number }; secret?: boolean };
+
+/** A handle, in one of its four states. */
+export type HandleState = Pending | Running | Waiting | Stopped;
+
+/** End a handle: TERM, the grace, KILL; answered when nothing of it is left. */
+export interface AbortParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** the handle */
+  id: string;
+  /** how long what was asked to end has before it is killed; `abort_grace_ms` of the configuration by default */
+  grace_ms?: number;
+}
+
+/** Give a handle input, or the answer it waits for; then read as fetch does. */
+export interface ApplyParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** when the call may answer, see Waiting */
+  wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
+  /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
+  timeout_ms?: number;
+  /** how long nothing is printed before `quiet` holds */
+  quiet_ms?: number;
+  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  pattern?: string;
+  /** which part of the output is returned, see Reading output */
+  view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
+  /** the most bytes of text in the reply; the middle is left out and counted */
+  max_bytes?: number;
+  /** the handle */
+  id: string;
+  /** re-reads from this offset and leaves the read mark where it is */
+  cursor?: number;
+  /** the `revision` of a screen that the client has */
+  since_revision?: number;
+  /** what to type, or the answer to the question, see Input */
+  input: Input | Answer;
+  /** the id of the question that the input answers: given only while that one is asked */
+  question?: string;
+}
+
+/** An action that waits for a person's word. `rendered` is for the person's eyes. With the `mode` `edit` the person is to be given the arguments to change. `refused` is there when the same client has decided before in a way that cannot be. The action `result` is to hand out what the tool came to: its one argument is `text`, and `failed`, `bytes` and `omitted` are there. */
+export interface Approval {
+  /** given once; nobody can guess it */
+  approval_id: string;
+  /** whose handle it is */
+  session: string;
+  /** the tool */
+  tool: string;
+  /** `spawn`, `call` (a run to the end), what is to be done to a handle, or `result`: to hand out what the tool came to */
+  action: "abort" | "apply" | "call" | "fetch" | "result" | "spawn";
+  /** the handle */
+  id: string;
+  /** of the tool, with its defaults; for an action on a handle the params that were given; of a `result` its `text`: 16 KiB of it, of a longer one the beginning and the end */
+  arguments: { [name: string]: unknown };
+  /** the arguments for a person to read, as the tool's `style.parameters` says, or the result; nothing hides in it */
+  rendered: string;
+  /** `edit`: the definition wants the arguments to be looked over */
+  mode: "ask" | "edit";
+  /** why this client's decision before could not be taken */
+  refused?: string;
+  /** for a `result`: whether the tool has failed; the text is then that of its error */
+  failed?: boolean;
+  /** for a `result`: the bytes of the whole text */
+  bytes?: number;
+  /** for a `result`: how many of them are not shown here */
+  omitted?: number;
+}
+
+/** Decide what waits for approval, for a person. With `edit` it goes on with these `arguments`. */
+export interface ApprovalsDecideParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** given once; nobody can guess it */
+  approval_id: string;
+  /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, and that is no failure), or `edit` */
+  decision: "allow" | "deny" | "edit" | "skip";
+  /** with `edit`, and only then: all arguments to go on with */
+  arguments?: { [name: string]: unknown };
+  /** the same for this tool and action from now on, in the session, or until its turn ends */
+  remember?: "session" | "turn";
+  /** told to the caller, and recorded */
+  reason?: string;
+}
+
+/** List what waits for approval in one session, or in all with `*`. */
+export interface ApprovalsListParams {
+  /** one session, or `*` for all */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+}
+
+/** Each is what a client with the capability `approval` is asked. */
+export interface ApprovalsListResult {
+  /** what waits, the longest first */
+  approvals: Approval[];
+}
+
+/** Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it. */
+export interface AskpassParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** the value of HAFT_HANDLE in the environment of who asks */
+  mark: string;
+  /** what is asked; shown without control characters, 4 KiB of it */
+  prompt: string;
+  /** `confirm`: yes or no; `none`: it only informs */
+  hint?: "confirm" | "none";
+}
+
+/** What was answered; `null` where nothing was asked. */
+export interface AskpassResult {
+  /** the answer; `null` where nothing was asked */
+  answer: string | boolean | null;
+}
+
+/** Wait until all of `all` and one of `any` have stopped. */
+export interface AwaitParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** one of these has to stop */
+  any?: string[];
+  /** all of these have to stop */
+  all?: string[];
+  /** the longest wait, in seconds; none by default */
+  timeout_secs?: number;
+}
+
+/** The states of those that have stopped, and of those that have not. */
+export interface AwaitResult {
+  /** those that have stopped, each with its result */
+  completed: HandleState[];
+  /** those that have not */
+  pending: HandleState[];
+  /** the bound came first */
+  timed_out?: boolean;
+}
+
+/** Yes or no. */
+export interface Boolean {
+  type: "boolean";
+}
+
+/** What `await` gives, called as a tool. */
+export interface CalledAwait {
+  /** those that have stopped, each with its result */
+  completed: HandleState[];
+  /** those that have not */
+  pending: HandleState[];
+  /** the bound came first */
+  timed_out?: boolean;
+  /** the call's name: the caller's, or the one that was made up */
+  call_id: string;
+  /** what the session has not seen, oldest first; each is handed out once */
+  notifications: Notice[];
+}
+
+/** A handle state with what rides on it. */
+export interface CalledPending {
+  state: "pending";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+  call_id: string;
+  notifications: Notice[];
+}
+
+/** The same. */
+export interface CalledRunning {
+  state: "running";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+  /** what the program reads now, where that is known; `null`: nothing */
+  input_wanted?: InputWanted | null;
+  call_id: string;
+  notifications: Notice[];
+}
+
+/** The same. */
+export interface CalledStopped {
+  state: "stopped";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** who ended it */
+  ended_by: EndedBy;
+  /** success: the tool's result, or for a raw program the output that was not read yet */
+  result?: string;
+  /** failure: why; never beside a `result` */
+  error?: ToolError;
+  /** beside an `error`: the output that was not read yet */
+  content?: string;
+  /** how the process ended */
+  exit?: Exit;
+  /** `false` while something that it left behind still holds its output; then that is read for half a second more */
+  output_complete?: boolean;
+  /** what lives on after the process that was started; it stays the handle's, `abort` ends it */
+  left_behind?: LeftBehind[];
+  /** process ids that could not be ended */
+  unconfirmed?: number[];
+  /** the result was cut, or the output beside an `error` */
+  truncated?: Truncated;
+  call_id: string;
+  notifications: Notice[];
+}
+
+/** The same. */
+export interface CalledWaiting {
+  state: "waiting";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+  /** what the tool wants to know; `apply` answers it */
+  question: Question;
+  call_id: string;
+  notifications: Notice[];
+}
+
+/** One of the options for one thing; `text` says what it is about. */
+export interface Choice {
+  /** one of these */
+  options: (boolean | number | string | null)[];
+  /** what it is about */
+  text?: string;
+}
+
+/** Who connects, as it calls itself. */
+export interface Client {
+  /** as it calls itself */
+  name: string;
+  /** of the client */
+  version?: string;
+}
+
+/** What a client can be asked; what this daemon does not know is passed over. */
+export interface ClientCapabilities {
+  /** it answers the request `inquiry/ask`, see Questions */
+  inquiry: boolean;
+  /** it answers the request `approval/ask`, see Approvals */
+  approval: boolean;
+}
+
+/** A decision. `arguments` are those to go on with, all of them; they go with `edit` only. */
+export interface Decided {
+  /** as for `approvals/decide` */
+  decision: "allow" | "deny" | "edit" | "skip";
+  /** with `edit`, and only then: all arguments to go on with */
+  arguments?: { [name: string]: unknown };
+  /** the same for this tool and action from now on, in the session, or until its turn ends */
+  remember?: "session" | "turn";
+  /** told to the caller, and recorded */
+  reason?: string;
+}
+
+/** A tool that a file of a root defines. */
+export interface DefinedTool {
+  /** of the tool */
+  name: string;
+  /** the words of the command, with their templates */
+  runs?: string[];
+  /** the shell that the words are a script for */
+  shell?: string;
+  /** what happens before an action, for those that are not unattended: `ask`, `edit` or `skip` */
+  asks?: { [name: string]: string };
+  /** whether the command is run to describe the tool, too, when it is first listed or called; nobody is asked for that */
+  describes_itself?: boolean;
+  /** the whole definition, as it is written */
+  says?: { [name: string]: unknown };
+  /** why there will be no such tool */
+  unused?: string;
+}
+
+/** A file in a root's `.haft/tools/`. One that is `refused` cannot be trusted as it is. */
+export interface DefinitionFile {
+  /** its path */
+  file: string;
+  /** whether it is trusted as it is */
+  state: "changed" | "new" | "refused" | "trusted";
+  /** why it is refused */
+  why?: string;
+  /** SHA-256 of its content */
+  digest?: string;
+  /** its content */
+  text?: string;
+  /** its content when it was trusted last, where it has changed */
+  was?: string;
+  /** what it defines */
+  tools?: DefinedTool[];
+  /** what is wrong with it */
+  problems?: Problem[];
+}
+
+/** Take the notices of the session, with `markdown` also as a text. */
+export interface DrainParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** `markdown` adds `text` */
+  format?: "json" | "markdown";
+}
+
+/** A method without params of its own. */
+export interface Empty {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+}
+
+/** Who ended a handle; `client` where a client did it. */
+export interface EndedBy {
+  /** what ended it; with `limit`, `error` says which one */
+  by: "abort" | "disconnect" | "exit" | "limit" | "lost" | "shutdown" | "turn_end";
+  /** the client that asked for it */
+  client?: string;
+}
+
+/** How a process ended: `code` or `signal` (its name without SIG), never both. */
+export interface Exit {
+  /** its exit code */
+  code?: number;
+  /** or the signal that ended it, without SIG */
+  signal?: string;
+}
+
+/** Read a handle; `cursor` re-reads from an offset and leaves the read mark alone. */
+export interface FetchParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** when the call may answer, see Waiting */
+  wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
+  /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
+  timeout_ms?: number;
+  /** how long nothing is printed before `quiet` holds */
+  quiet_ms?: number;
+  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  pattern?: string;
+  /** which part of the output is returned, see Reading output */
+  view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
+  /** the most bytes of text in the reply; the middle is left out and counted */
+  max_bytes?: number;
+  /** the handle */
+  id: string;
+  /** re-reads from this offset and leaves the read mark where it is */
+  cursor?: number;
+  /** the `revision` of a screen that the client has */
+  since_revision?: number;
+}
+
+/** A choice for each of several things, all in one answer: an object with these names. */
+export interface Form {
+  type: "form";
+  /** by name; the answer is an object with a choice for each */
+  fields: { [name: string]: Choice };
+}
+
+/** A line that matches; `cursor` is the byte offset at which it begins. */
+export interface FoundLine {
+  /** the handle */
+  id: string;
+  /** of the handle */
+  generation: number;
+  /** the offset at which the line begins, for `fetch` */
+  cursor: number;
+  /** its text */
+  line: string;
+}
+
+/** A handle's state with what an assistant needs to find it again. Times are seconds since the epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) of all its processes. */
+export interface HandleInfo {
+  /** what runs */
+  command: string;
+  /** the working folder of the call, an absolute path */
+  root: string;
+  /** seconds since the epoch */
+  started_at: number;
+  /** seconds since spawn */
+  age_s: number;
+  /** of output so far */
+  bytes: number;
+  /** when it last printed something, seconds since the epoch */
+  last_output_at?: number;
+  /** the process that was started */
+  pid?: number;
+  /** processor seconds of all its processes */
+  cpu_s?: number;
+  /** resident bytes of all its processes */
+  memory?: number;
+}
+
+/** List the handles of one session, or of all with `*`. */
+export interface HandlesListParams {
+  /** one session, or `*` for all */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+}
+
+/** Each handle is its state object with the fields of `HandleInfo` beside it. */
+export interface HandlesListResult {
+  /** each the handle state without its text, with the fields of HandleInfo beside */
+  handles: (HandleState & HandleInfo)[];
+}
+
+/** Say who connects; optional on a Unix socket, required first on a WebSocket. */
+export interface InitializeParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** who connects; its name appears in `ended_by` of what it ends */
+  client: Client;
+  /** the version of the protocol, 1 */
+  protocol: 1;
+  /** what the client can be asked */
+  capabilities?: ClientCapabilities;
+}
+
+/** `started_at` is seconds since the epoch. */
+export interface InitializeResult {
+  /** what answers */
+  server: ServerInfo;
+  /** the version of the protocol, 1 */
+  protocol: number;
+  /** the session of later calls that name none */
+  session: string;
+  /** the limits as this daemon has them */
+  limits: LimitsResult;
+  /** a process id */
+  pid: number;
+  /** seconds since the epoch */
+  started_at: number;
+}
+
+/** What a program reads: a line, a key or a secret, with the last line it showed. */
+export interface InputWanted {
+  /** a line, a single key, or something that is not shown */
+  kind: "key" | "line" | "secret";
+  /** the last line that it printed */
+  prompt: string;
+  /** the kernel said so; else it was concluded */
+  certain?: boolean;
+}
+
+/** What was decided of a handle that was asked about; `stopped` where it has stopped before. `why` is there where nobody has decided. */
+export interface Inquired {
+  /** the handle */
+  id: string;
+  /** `stopped` where it has stopped before anybody decided */
+  decided: "abort" | "keep" | "stopped" | "wait";
+  /** where nobody has decided: why */
+  why?: string;
+}
+
+/** Answer what is asked, for a person. With `question` it is given only while that one is asked: a tool asks all of its questions under one `inquiry_id`. With `remember` it is given again to the same tool that asks the same. */
+export interface InquiriesAnswerParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** as `inquiries/list` has it */
+  inquiry_id: string;
+  /** checked against the question; one that does not fit changes nothing */
+  answer: unknown;
+  /** the id of the question that is answered: given only while that one is asked */
+  question?: string;
+  /** the same question of the same tool is answered like this from now on, in the session, or until its turn ends; not for a secret, nor for what a model is asked */
+  remember?: "session" | "turn";
+}
+
+/** List what is asked in one session, or in all with `*`, and not answered. */
+export interface InquiriesListParams {
+  /** one session, or `*` for all */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+}
+
+/** Each is what a client with the capability `inquiry` is asked. */
+export interface InquiriesListResult {
+  /** what is asked and not answered, the oldest handle first */
+  inquiries: Inquiry[];
+}
+
+/** A question on its way. `target` is `caller` where the definition says nothing, `assistant`, `user` (a person, and nobody else), or the definition's own table. `schema` is that of the answer. `context` is what the caller gave with its `tools/call`. What the daemon itself asks, at the end of a turn, has no `handle` and no `call_id`. `refused` is there when the same one has answered before in a way that cannot be. */
+export interface Inquiry {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session: string;
+  /** `tool_call.<tool>.<call_id>`: one for all questions of a call; `turn_end.<session>.<number>` */
+  inquiry_id: string;
+  /** what is asked */
+  question: Question;
+  /** of the answer: an object with `inquiry_id` and `answer` */
+  schema: { [name: string]: unknown };
+  /** who is meant: `caller`, `assistant`, `user` (a person only), or the definition's own table */
+  target: "assistant" | "caller" | "user" | { [name: string]: unknown };
+  /** the handle that waits; none at the end of a turn */
+  handle?: string;
+  /** that of the call; none at the end of a turn; made of handle and generation where it had none */
+  call_id?: string;
+  /** what `tools/call` was given as `context` */
+  context?: unknown;
+  /** why the answer before, of the one who is asked, could not be taken */
+  refused?: string;
+}
+
+/** A process of the handle that outlived the one that was started. */
+export interface LeftBehind {
+  /** a process id */
+  pid: number;
+  /** its command line */
+  command: string;
+}
+
+/** The limits of section 1 as this daemon has them. */
+export interface LimitsResult {
+  /** bytes of one message */
+  max_message: number;
+  /** levels of objects and lists in one message */
+  max_nesting: number;
+  /** names and values in one message */
+  max_values: number;
+  /** requests in one batch */
+  max_batch: number;
+  /** connections at a time */
+  max_connections: number;
+  /** unanswered requests of one connection */
+  max_in_flight: number;
+  /** live handles of one session */
+  max_handles_session: number;
+  /** live handles in all */
+  max_handles: number;
+  /** bytes that wait for a client that does not read; past it, it is disconnected */
+  max_queued: number;
+}
+
+/** One use of the mouse; rows and columns count from 0. A `click` is a press and a release; a `move` with a `button` drags. */
+export interface Mouse {
+  row: number;
+  col: number;
+  action: "click" | "move" | "press" | "release" | "scroll_down" | "scroll_up";
+  button?: "left" | "middle" | "right" | null;
+  mods?: ("ctrl" | "meta" | "shift")[];
+}
+
+/** Something that a session has not seen yet; `at` is in seconds since the epoch, `id` names the handle that it is about. Of output: the `pattern` that has matched, how many lines (`count`), and the first of them. Section 7. */
+export interface Notice {
+  /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed */
+  kind: string;
+  /** `info`, `warning`, `error` or `critical` */
+  level: "critical" | "error" | "info" | "warning";
+  /** one sentence for a person or a model */
+  message: string;
+  /** when it happened, seconds since the epoch */
+  at: number;
+  /** the handle that it is about */
+  id?: string;
+  /** of the definition's `notify`, that lines of the output have matched */
+  pattern?: string;
+  /** the first of them, eight at most; without `pattern` the last line of what was printed */
+  lines?: string[];
+  /** how many lines have matched and were not read, the first of them in `lines` */
+  count?: number;
+}
+
+/** What the session has not seen, oldest first; it is handed out once. `text` is the same as Markdown. */
+export interface NoticesResult {
+  /** what the session has not seen, oldest first; handed out once */
+  notifications: Notice[];
+  /** the same as Markdown, where that was asked for; empty where there is nothing */
+  text?: string;
+}
+
+/** One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`. */
+export interface ParameterInfo {
+  /** its name, or its path */
+  name: string;
+  /** its JSON types, in words */
+  type: string;
+  /** a call has to give it */
+  required?: boolean;
+  /** what the definition says of it, and what is checked */
+  description?: string;
+  /** what is taken when it is not given */
+  default?: unknown;
+}
+
+/** The id is taken; nothing runs yet. */
+export interface Pending {
+  state: "pending";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+}
+
+/** The daemon is there. */
+export interface PingResult {
+  /** always true */
+  pong: boolean;
+}
+
+/** A file or definition that was left out, and why. */
+export interface Problem {
+  /** in which file */
+  file: string;
+  /** at which key */
+  key: string;
+  /** what is wrong */
+  message: string;
+  /** on which line */
+  line?: number;
+  /** what to do, where that is not to mend the file and to reload */
+  advice?: string;
+}
+
+/** New output as text: the bytes from offset `start` to offset `cursor` of the handle's output. */
+export interface PushedOutput {
+  /** its name */
+  subscription: string;
+  /** the handle */
+  id: string;
+  /** which use of the id it is */
+  generation: number;
+  /** the byte offset at which `data` begins: the `cursor` of the push before it, plus `omitted` */
+  start: number;
+  /** the byte offset in the handle's output after `data` */
+  cursor: number;
+  /** text, as `delta` gives it */
+  data: string;
+  /** bytes before `data` that this reader was not sent */
+  omitted?: number;
+  /** the `cursor` from which `fetch` gives them */
+  omitted_from?: number;
+}
+
+/** A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since this subscription was last sent it. */
+export interface PushedScreen {
+  /** its name */
+  subscription: string;
+  /** the handle */
+  id: string;
+  /** which use of the id it is */
+  generation: number;
+  /** with `lines`, or only with what has `changed` */
+  screen: Screen;
+}
+
+/** What a tool wants to know before it goes on. `default` is offered, never applied unasked. */
+export interface Question {
+  /** of the question */
+  id: string;
+  /** the question */
+  text: string;
+  /** what answers fit */
+  answer_type: Boolean | Text | Secret | Select | Form;
+  /** what to show before it */
+  pre_amble?: string | null;
+  /** an answer to offer; never applied unasked */
+  default?: unknown;
+}
+
+/** What is there after reading everything again. */
+export interface ReloadResult {
+  /** how many tools there are now */
+  tools: number;
+  /** what was left out of the configuration, and why */
+  problems: Problem[];
+}
+
+/** The tool runs. */
+export interface Running {
+  state: "running";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+  /** what the program reads now, where that is known; `null`: nothing */
+  input_wanted?: InputWanted | null;
+}
+
+/** A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text; `scrollback` counts the lines above it. */
+export interface Screen {
+  /** height */
+  rows: number;
+  /** width */
+  cols: number;
+  /** row and column of the cursor, from 0 */
+  cursor: [number, number];
+  /** the alternate screen is shown, as full-screen programs do */
+  alt: boolean;
+  /** that the program has set */
+  title: string;
+  /** grows with each change */
+  revision: number;
+  /** lines that are kept above the screen */
+  scrollback: number;
+  /** all rows, from the top */
+  lines?: string[];
+  /** instead of `lines`: the rows that differ from `since_revision`, by number */
+  changed?: { [name: string]: string };
+}
+
+/** Find lines in the kept output of handles, running or stopped. */
+export interface SearchParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** a regular expression (RE2) */
+  pattern: string;
+  /** only in these handles; in all of the session by default */
+  ids?: string[];
+  /** the most lines to return */
+  max_matches?: number;
+}
+
+/** `more`: the limit was met, there may be others. */
+export interface SearchResult {
+  /** the lines, oldest first in each handle */
+  matches: FoundLine[];
+  /** there may be others */
+  more: boolean;
+}
+
+/** A text asked of a person only; never stored, logged or shown to an assistant. */
+export interface Secret {
+  type: "secret";
+}
+
+/** One of the options, which are scalars and compared as JSON values (1 is not true). */
+export interface Select {
+  type: "select";
+  /** one of these */
+  options: (boolean | number | string | null)[];
+}
+
+/** The daemon's name and version. */
+export interface ServerInfo {
+  /** `haftd` */
+  name: string;
+  /** of the daemon */
+  version: string;
+}
+
+/** Close a session; its live handles are aborted. */
+export interface SessionCloseParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** what becomes of live handles */
+  policy?: "abort";
+}
+
+/** The last states of the session's handles. */
+export interface SessionCloseResult {
+  /** the last state of each */
+  handles: HandleState[];
+}
+
+/** A session and how many handles it has. */
+export interface SessionInfo {
+  /** its name */
+  session: string;
+  /** handles that have not stopped */
+  live: number;
+  /** stopped handles that can still be read */
+  stopped: number;
+  /** clients that use it now */
+  connections: number;
+}
+
+/** All sessions that are known. */
+export interface SessionListResult {
+  /** the sessions */
+  sessions: SessionInfo[];
+}
+
+/** Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one lives. */
+export interface ShutdownParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** `abort` ends every handle within its grace, `refuse` fails when one lives */
+  policy?: "abort" | "refuse";
+}
+
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` leaves a name out. */
+export interface SpawnParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** when the call may answer, see Waiting */
+  wait?: "input" | "none" | "output" | "pattern" | "quiet" | "stopped";
+  /** the longest wait; at the bound the state is returned with `waited: "deadline"` */
+  timeout_ms?: number;
+  /** how long nothing is printed before `quiet` holds */
+  quiet_ms?: number;
+  /** a regular expression (RE2) for new output; given without `wait`, it is waited for */
+  pattern?: string;
+  /** which part of the output is returned, see Reading output */
+  view?: "all" | "answer" | "delta" | "paint" | "raw" | "screen" | "tail";
+  /** the most bytes of text in the reply; the middle is left out and counted */
+  max_bytes?: number;
+  /** the name of a tool that `tools/list` shows */
+  tool: string;
+  /** the name that the handle gets; free unless a live handle of the session has it */
+  id: string;
+  /** the tool's arguments, checked against its schema */
+  args?: { [name: string]: unknown };
+  /** the same `call_id`, tool and arguments again give the handle of the first call, under the id that it has, whatever `id` says now: a retry starts nothing twice */
+  call_id?: string;
+  /** the environment of the tool instead of the daemon's; `null` leaves a name out */
+  env?: { [name: string]: string | null };
+}
+
+/** The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil. */
+export interface StatusResult {
+  /** of the daemon */
+  version: string;
+  /** a process id */
+  pid: number;
+  /** seconds since the epoch */
+  started_at: number;
+  /** seconds since the start */
+  uptime_s: number;
+  /** its Unix socket */
+  socket: string;
+  /** whether it is on its way out */
+  state: "running" | "stopping";
+  /** how the processes of a handle are kept together */
+  containment: "cgroup" | "processes";
+  /** open now */
+  connections: number;
+  /** with handles or connections */
+  sessions: number;
+  /** how many by state */
+  handles: { [name: string]: number };
+  /** resident bytes of the daemon */
+  memory: number;
+  /** processor seconds of the daemon */
+  cpu_s: number;
+  /** open file descriptors */
+  descriptors: number;
+  /** of the daemon */
+  threads: number;
+  /** bytes of output on disk */
+  spooled: number;
+  /** what was left out of the configuration, and why */
+  problems: Problem[];
+  /** where the WebSocket listens, if it does */
+  websocket?: WebSocketInfo;
+  /** process ids of an earlier run that could not be ended */
+  unconfirmed?: number[];
+  /** what the last start found and ended */
+  recovered?: { [name: string]: number };
+  /** connections that were turned away, by reason */
+  refused?: { [name: string]: number };
+}
+
+/** Terminal. `result` or `error`, never both; `content` beside an error of a raw process. */
+export interface Stopped {
+  state: "stopped";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** who ended it */
+  ended_by: EndedBy;
+  /** success: the tool's result, or for a raw program the output that was not read yet */
+  result?: string;
+  /** failure: why; never beside a `result` */
+  error?: ToolError;
+  /** beside an `error`: the output that was not read yet */
+  content?: string;
+  /** how the process ended */
+  exit?: Exit;
+  /** `false` while something that it left behind still holds its output; then that is read for half a second more */
+  output_complete?: boolean;
+  /** what lives on after the process that was started; it stays the handle's, `abort` ends it */
+  left_behind?: LeftBehind[];
+  /** process ids that could not be ended */
+  unconfirmed?: number[];
+  /** the result was cut, or the output beside an `error` */
+  truncated?: Truncated;
+}
+
+/** Receive notifications about the handles named in `handles`, by default about all handles of the session that live now and all that are started later. */
+export interface SubscribeParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** `state`, `output`, `screen`, `notification`: see Being told */
+  events: ("notification" | "output" | "screen" | "state")[];
+  /** ids of these only, and later uses of them; without it all of the session */
+  handles?: string[];
+  /** by id, the offset from which output is sent; the last `cursor` that was received */
+  from?: { [name: string]: number };
+}
+
+/** The subscription's name; every notification that is for it carries it. */
+export interface SubscribeResult {
+  /** its name */
+  subscription: string;
+}
+
+/** One free text. */
+export interface Text {
+  type: "text";
+}
+
+/** All that a tool's definition says to whoever calls it. */
+export interface ToolDescription {
+  /** its own name */
+  name: string;
+  /** one line */
+  summary: string;
+  /** all of it, never cut */
+  description: string;
+  /** as the definition has them */
+  examples: string;
+  /** it is held across calls */
+  stateful: boolean;
+  /** what can be done with it */
+  actions: string[];
+  /** the tool's own, for a stateful one those of spawn */
+  parameters: ParameterInfo[];
+}
+
+/** A tool's own failure. `transient`: the same call may succeed later. */
+export interface ToolError {
+  /** one sentence */
+  message: string;
+  /** what the tool said about it besides */
+  trace: string[];
+  /** the same call may succeed later */
+  transient: boolean;
+}
+
+/** A tool as a client sees it; `parameters` is a JSON Schema, in the words of the provider asked for. */
+export interface ToolInfo {
+  /** its name, one that the provider takes */
+  name: string;
+  /** for whoever chooses a tool */
+  description: string;
+  /** a JSON Schema */
+  parameters: { [name: string]: unknown };
+  /** it is held across calls */
+  stateful: boolean;
+  /** what can be done with it */
+  actions: string[];
+  /** where its definition comes from */
+  source: string;
+  /** how it runs */
+  runtime: string;
+  /** its own name, where that is another */
+  tool?: string;
+}
+
+/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; `env` is as for spawn. */
+export interface ToolsCallParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** the name of a tool, as `tools/list` shows it to the caller's provider */
+  tool: string;
+  /** what the model gave; with `action` the call is that verb on a handle, see Calling tools */
+  arguments?: { [name: string]: unknown };
+  /** the caller's name for this call; made up when not given. A retry with the same one starts nothing twice */
+  call_id?: string;
+  /** whatever helps to answer a question of the tool; it is handed on, never looked into */
+  context?: unknown;
+  /** as for `spawn` */
+  env?: { [name: string]: string | null };
+}
+
+/** Describe tools in full. */
+export interface ToolsDescribeParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** their names */
+  tools: string[];
+}
+
+/** The descriptions, in the order in which they were asked for. */
+export interface ToolsDescribeResult {
+  /** the tools */
+  tools: ToolDescription[];
+}
+
+/** List the tools with their schemas, in the words of a provider. */
+export interface ToolsListParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** in whose words the schemas are */
+  provider?: "anthropic" | "generic" | "google" | "mcp" | "ollama" | "openai";
+  /** how a stateful tool's actions are put into one schema: a `oneOf` variant each, or one object; by default as the provider likes it */
+  style?: "flat" | "oneof";
+}
+
+/** The tools, by name, and those that the provider cannot be given. */
+export interface ToolsListResult {
+  /** the tools */
+  tools: ToolInfo[];
+  /** tools that cannot be put into the provider's words, and why */
+  problems?: Problem[];
+}
+
+/** A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one, but for the `omitted` bytes of the output that nobody has any more. */
+export interface Truncated {
+  /** of the whole */
+  bytes: number;
+  /** of them returned */
+  kept: number;
+  /** a file that holds all that the handle printed, or the result that a tool made of it; it is there for as long as the handle is. `null`: there was no room for it, or more output is on its way */
+  path: string | null;
+  /** so many bytes are not in that file either: they were dropped, oldest first, when there were too many */
+  omitted?: number;
+}
+
+/** Trust the files of a root as `trust/show` has shown them. `root` has to be given. Over the Unix socket only, and not from what a tool runs. */
+export interface TrustGrantParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root: string;
+  /** of what was shown; what is not so any more is not trusted */
+  digest: string;
+}
+
+/** The roots by path. */
+export interface TrustListResult {
+  /** those of which something is trusted */
+  roots: TrustedRoot[];
+}
+
+/** What is trusted now. */
+export interface TrustResult {
+  /** its one path, without links */
+  root: string;
+  /** the names of the files that are trusted */
+  files: string[];
+}
+
+/** Trust nothing of a root any more. `root` has to be given. */
+export interface TrustRevokeParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root: string;
+}
+
+/** Whether anything of it was trusted. */
+export interface TrustRevokeResult {
+  /** the path under which it was trusted */
+  root: string;
+  /** whether it was */
+  was: boolean;
+}
+
+/** Show what the files in a root's `.haft/tools/` would run. `root` has to be given. */
+export interface TrustShowParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root: string;
+}
+
+/** What would be trusted, and what of it is. */
+export interface TrustShowResult {
+  /** its one path, without links */
+  root: string;
+  /** stands for all files that can be trusted, as they are now */
+  digest: string;
+  /** by name */
+  files: DefinitionFile[];
+  /** names of files that were trusted and are not there */
+  gone?: string[];
+  /** when it was trusted last, seconds since the epoch */
+  at?: number;
+}
+
+/** A root with files that are trusted. */
+export interface TrustedRoot {
+  /** its one path */
+  root: string;
+  /** when it was trusted, seconds since the epoch */
+  at: number;
+  /** the names of its trusted files */
+  files: string[];
+}
+
+/** End a turn: what still runs in the session is aborted, awaited, kept or asked about, as each tool says. `target` is who is meant to answer, `context` is handed to whoever does. */
+export interface TurnEndParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** for all of them, instead of what their tools say */
+  policy?: "abort" | "await" | "inquire" | "keep";
+  /** how long those that are awaited have; what runs on then is kept. What is asked about has as long to be answered, and what is to be waited for then as long again */
+  timeout_ms?: number;
+  /** who is meant to answer what is asked: `caller`, `assistant`, `user` (a person) */
+  target?: "assistant" | "caller" | "user";
+  /** handed to whoever answers what is asked */
+  context?: unknown;
+}
+
+/** The states of those that ran when the turn ended; that they are here does not count as read. */
+export interface TurnEndResult {
+  /** which turn of the session it is */
+  turn: number;
+  /** in the order of their starts */
+  handles: HandleState[];
+  /** what was decided of those that were asked about */
+  inquired?: Inquired[];
+}
+
+/** Turns of a session are counted from 1. */
+export interface TurnResult {
+  /** which turn of the session it is */
+  turn: number;
+}
+
+/** End a subscription of this connection. */
+export interface UnsubscribeParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** as `subscribe` has named it */
+  subscription: string;
+}
+
+/** The tool asked one question and goes on when it is answered. */
+export interface Waiting {
+  state: "waiting";
+  /** the name that the caller gave */
+  id: string;
+  /** which tool it is a use of */
+  tool: string;
+  /** whose it is */
+  session: string;
+  /** the byte offset in the handle's output after what is returned here */
+  cursor: number;
+  /** counts the uses of this id in its session, from 1 */
+  generation: number;
+  /** since spawn; frozen at the stop */
+  elapsed_ms: number;
+  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  omitted?: number;
+  /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
+  echoed?: number;
+  /** how a wait ended */
+  waited?: "deadline" | "immediate" | "input" | "matched" | "output" | "quiet" | "stopped";
+  /** with the view `screen`, for a terminal */
+  screen?: Screen;
+  /** that the action was not done, and why, see Approvals */
+  skipped?: string;
+  /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
+  review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
+  /** text that `view` asks for */
+  content: string;
+  /** what the tool wants to know; `apply` answers it */
+  question: Question;
+}
+
+/** Where the WebSocket listens. */
+export interface WebSocketInfo {
+  /** its address */
+  host: string;
+  /** its port */
+  port: number;
+}
+
+/** Every method: its params and its result. */
+export interface Methods {
+  /** Say who connects; answers with the daemon's limits. */
+  "initialize": { params: InitializeParams; result: InitializeResult };
+  /** Ask whether the daemon is there. */
+  "ping": { params: Empty | undefined; result: PingResult };
+  /** Start a tool under an id of the caller's choice. */
+  "spawn": { params: SpawnParams; result: HandleState };
+  /** Read a handle's state and output. */
+  "fetch": { params: FetchParams; result: HandleState };
+  /** Give a handle input, or an answer to its question. */
+  "apply": { params: ApplyParams; result: HandleState };
+  /** End a handle and everything it started. */
+  "abort": { params: AbortParams; result: HandleState };
+  /** Wait for handles to stop. */
+  "await": { params: AwaitParams | undefined; result: AwaitResult };
+  /** List handles with their processes. */
+  "handles/list": { params: HandlesListParams | undefined; result: HandlesListResult };
+  /** Find lines in the output of handles. */
+  "output/search": { params: SearchParams; result: SearchResult };
+  /** List the sessions. */
+  "session/list": { params: Empty | undefined; result: SessionListResult };
+  /** Close a session and abort its handles. */
+  "session/close": { params: SessionCloseParams | undefined; result: SessionCloseResult };
+  /** Begin a turn of the session. */
+  "turn/begin": { params: Empty | undefined; result: TurnResult };
+  /** End a turn, and what is not to outlast it. */
+  "turn/end": { params: TurnEndParams | undefined; result: TurnEndResult };
+  /** Call a tool as an assistant does: a verb by `action`, else a run to the end. */
+  "tools/call": { params: ToolsCallParams; result: CalledPending | CalledRunning | CalledWaiting | CalledStopped | CalledAwait };
+  /** Take the notices that ride on the next tools/call otherwise. */
+  "notifications/drain": { params: DrainParams | undefined; result: NoticesResult };
+  /** Be told of states, output, screens or notices as they come. */
+  "subscribe": { params: SubscribeParams; result: SubscribeResult };
+  /** End a subscription. */
+  "unsubscribe": { params: UnsubscribeParams; result: Empty };
+  /** List the tools with their schemas. */
+  "tools/list": { params: ToolsListParams | undefined; result: ToolsListResult };
+  /** Describe tools in full, with examples and each parameter. */
+  "tools/describe": { params: ToolsDescribeParams; result: ToolsDescribeResult };
+  /** Read the tool definitions again. */
+  "tools/reload": { params: Empty | undefined; result: ReloadResult };
+  /** Show what the definitions of a root would run. */
+  "trust/show": { params: TrustShowParams; result: TrustShowResult };
+  /** Trust the definitions of a root as shown. */
+  "trust/grant": { params: TrustGrantParams; result: TrustResult };
+  /** Trust nothing of a root any more. */
+  "trust/revoke": { params: TrustRevokeParams; result: TrustRevokeResult };
+  /** List the roots whose definitions are trusted. */
+  "trust/list": { params: Empty | undefined; result: TrustListResult };
+  /** List what tools ask and nobody has answered. */
+  "inquiries/list": { params: InquiriesListParams | undefined; result: InquiriesListResult };
+  /** Answer what a tool asks. */
+  "inquiries/answer": { params: InquiriesAnswerParams; result: Empty };
+  /** List what waits for a person's word. */
+  "approvals/list": { params: ApprovalsListParams | undefined; result: ApprovalsListResult };
+  /** Allow, deny, skip or edit what waits for a person's word. */
+  "approvals/decide": { params: ApprovalsDecideParams; result: Empty };
+  /** Ask a secret of whoever drives the handle; called by the helper `haft-askpass` only. */
+  "askpass": { params: AskpassParams; result: AskpassResult };
+  /** The daemon's own figures and problems. */
+  "daemon/status": { params: Empty | undefined; result: StatusResult };
+  /** Read configuration and definitions again. */
+  "daemon/reload": { params: Empty | undefined; result: ReloadResult };
+  /** Stop the daemon and everything it holds. */
+  "daemon/shutdown": { params: ShutdownParams | undefined; result: Empty };
+  /** This protocol as an OpenRPC document. */
+  "rpc.discover": { params: Empty | undefined; result: { [name: string]: unknown } };
+}
+
+/** Requests of the daemon to a client that said so in `capabilities`. */
+export interface DaemonRequests {
+  "inquiry/ask": { params: Inquiry; result: InquiryReply };
+  "approval/ask": { params: Approval; result: Decided };
+}
+
+/** Notifications of the daemon to a client that subscribed, by method. */
+export interface Notifications {
+  "handle/state": HandleState & Subscribed;
+  "handle/output": PushedOutput;
+  "handle/screen": PushedScreen;
+  "session/notification": Notice & Subscribed & { session: string };
+}
+
+/** The kind that each of the daemon's errors names in `data`, and its code. */
+export interface ErrorCodes {
+  parse_error: -32700;
+  invalid_request: -32600;
+  method_not_found: -32601;
+  invalid_params: -32602;
+  internal_error: -32603;
+  request_cancelled: -32800;
+  handle_not_found: -32001;
+  handle_exists: -32002;
+  tool_not_found: -32003;
+  action_not_supported: -32004;
+  invalid_arguments: -32005;
+  not_authorized: -32006;
+  not_approved: -32007;
+  handle_stopped: -32008;
+  limit_exceeded: -32009;
+  untrusted_root: -32010;
+  invalid_answer: -32011;
+  spawn_failed: -32012;
+  shutting_down: -32013;
+  unsupported_runtime: -32014;
+}
+
+export interface RpcError {
+  code: number;
+  message: string;
+  data?: { kind: keyof ErrorCodes; [name: string]: unknown };
+}
+
+/** What a client answers to `inquiry/ask`. */
+export interface InquiryReply {
+  answer: Answer;
+  remember?: "turn" | "session";
+}
+
+/** Beside the fields of a pushed state or notice. */
+export interface Subscribed {
+  subscription: string;
+}
+
+export interface Request<M extends keyof Methods = keyof Methods> {
+  jsonrpc: "2.0";
+  id?: number | string | null;
+  method: M;
+  params?: Methods[M]["params"];
+}
+
+export type Reply<M extends keyof Methods = keyof Methods> =
+  | { jsonrpc: "2.0"; id: number | string | null; result: Methods[M]["result"] }
+  | { jsonrpc: "2.0"; id: number | string | null; error: RpcError };
