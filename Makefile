@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 4
-UNITS  ?= $(or $(XDG_CONFIG_HOME),$(HOME)/.config)/systemd/user
 
 .PHONY: help demo run test check lint types contracts bench soak install-service clean
 help:
@@ -51,12 +50,7 @@ bench: $(VENV)/.made
 	@$(BIN)/python -m tests.bench
 
 install-service: $(VENV)/.made
-	@mkdir -p "$(UNITS)"
-	@sed 's|^ExecStart=.*|ExecStart="$(abspath $(BIN)/haftd)"|' systemd/haftd.service > "$(UNITS)/haftd.service"
-	@cp systemd/haftd.socket "$(UNITS)/haftd.socket"
-	@systemctl --user daemon-reload
-	@systemctl --user enable --now haftd.socket
-	@echo "haftd listens by socket activation; 'haft status' asks it"
+	@$(BIN)/haft setup service
 
 clean:
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis .import_linter_cache

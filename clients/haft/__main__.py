@@ -99,12 +99,14 @@ def _report(name: str, fault: Exception, as_json: bool) -> int:
     from .cli import show
     from .cli.options import UsageError
     from .cli.words import in_our_words
-    from .errors import Misplaced, ProtocolFault, RemoteError, ReplyTimeout
+    from .errors import Misplaced, ProtocolFault, RemoteError, ReplyTimeout, SetupFailed
 
     error: dict[str, object] = {"kind": "unreachable", "message": str(fault)}
     status = NO_DAEMON
     if isinstance(fault, UsageError | Misplaced):
         error["kind"], status = "usage", USAGE
+    elif isinstance(fault, SetupFailed):
+        error["kind"], status = "setup", FAILED
     elif isinstance(fault, RemoteError):
         error = {
             "code": fault.code,

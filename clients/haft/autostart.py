@@ -26,7 +26,13 @@ from haft_protocol.places import PlaceError, state_folder
 from .connecting import open_socket
 from .errors import HaftError, NotRunning, StartFailed
 
-__all__ = ["daemon_command", "daemon_environment", "log_file", "start_and_connect"]
+__all__ = [
+    "daemon_command",
+    "daemon_environment",
+    "log_file",
+    "start_and_connect",
+    "starts_barred",
+]
 
 _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
@@ -77,6 +83,19 @@ def start_and_connect(path: str, *, timeout: float = 5.0) -> socket.socket:
                 return connected
             time.sleep(_STEP_S)
     raise StartFailed(f"haftd is being started but does not answer at {path}; see {log_file()}")
+
+
+@contextmanager
+def starts_barred(timeout: float = 10.0) -> Iterator[None]:
+    """Keep clients from starting a daemon while the block runs. One that wants to waits, and connects
+    to whatever answers in the meantime. Raises `StartFailed` while another client starts one."""
+    deadline = time.monotonic() + timeout
+    with _log() as log:
+        while not _first(log):
+            if time.monotonic() > deadline:
+                raise StartFailed("a client is starting haftd just now; try again when it answers")
+            time.sleep(_STEP_S)
+        yield
 
 
 def log_file() -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "ProtocolFault",
     "RemoteError",
     "ReplyTimeout",
+    "SetupFailed",
     "StartFailed",
 ]
 
@@ -60,6 +61,10 @@ class ReplyTimeout(HaftError, TimeoutError):
 
 class ProtocolFault(HaftError):
     """The other side broke the protocol, or is another program, or another user's."""
+
+
+class SetupFailed(HaftError):
+    """The service could not be set up or removed."""
 
 
 class Declined(HaftError):

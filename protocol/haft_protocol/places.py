@@ -19,6 +19,8 @@ __all__ = [
     "Runtime",
     "audit_log",
     "config_file",
+    "config_home",
+    "data_folder",
     "runtime_places",
     "socket_path",
     "state_folder",
@@ -90,7 +92,12 @@ def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
         if not config.startswith("/") or "\0" in config:
             raise PlaceError(f"--config must be an absolute path, not {config!r}")
         return config
-    return f"{_home(env, 'XDG_CONFIG_HOME', '.config')}/haft/config.toml"
+    return f"{config_home(env)}/haft/config.toml"
+
+
+def config_home(env: Mapping[str, str]) -> str:
+    """The user's folder of configuration, of every program: `XDG_CONFIG_HOME`, else `~/.config`."""
+    return _home(env, "XDG_CONFIG_HOME", ".config")
 
 
 def tools_folder(config: str) -> str:
@@ -101,6 +108,11 @@ def tools_folder(config: str) -> str:
 def state_folder(env: Mapping[str, str]) -> str:
     """The folder of spools, trust and the audit log."""
     return f"{_home(env, 'XDG_STATE_HOME', '.local/state')}/haft"
+
+
+def data_folder(env: Mapping[str, str]) -> str:
+    """The folder of the Python environment that the service runs from."""
+    return f"{_home(env, 'XDG_DATA_HOME', '.local/share')}/haft"
 
 
 def audit_log(env: Mapping[str, str]) -> str:

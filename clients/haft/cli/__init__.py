@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "status": "show the daemon's own figures",
     "stop": "stop the daemon and everything it holds",
     "reload": "read configuration and tools again",
+    "setup": "have systemd run the daemon as a user service",
     "doctor": "look for what is wrong, and say what to do",
     "version": "show the versions",
 }

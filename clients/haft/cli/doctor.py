@@ -30,7 +30,8 @@ from haft_protocol.places import (
 
 from .. import __version__
 from ..client import Haft
-from ..errors import HaftError, Misplaced, NotRunning
+from ..errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ..usermanager import UserManager
 from . import show
 from .options import chosen_socket, connect
 from .status import problem_line
@@ -68,13 +69,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         with connect(options, start=False) as haft:
             findings += _daemon(haft)
+            findings += _service(haft.server.pid)
     except NotRunning as fault:
         answers = False
-        findings.append(
-            Finding(
-                "daemon", "note", str(fault), "`haft spawn`, `haft tools` and `haft trust` start it"
-            )
-        )
+        service = [*_service(None)]
+        broken = any(finding.level == "problem" for finding in service)
+        advice = "" if broken else "`haft spawn`, `haft tools` and `haft trust` start it"
+        findings.append(Finding("daemon", "note", str(fault), advice))
+        findings += service
         findings += _files()
     except Misplaced:
         # The places have said so.
@@ -197,7 +199,7 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
             "note",
             "handles are held by process records and their mark: a process that clears its "
             "environment and leaves its session can outlive a crash of the daemon",
-            "run haftd as a systemd user service (`make install-service`), which delegates a cgroup",
+            "run haftd as a systemd user service (`haft setup service`), which delegates a cgroup",
         )
     for pid in status.unconfirmed:
         yield Finding(
@@ -207,6 +209,50 @@ def _daemon(haft: Haft) -> Iterator[Finding]:
         advice = problem.advice or "mend it, then `haft reload`"
         yield Finding("definitions", "problem", problem_line(problem), advice)
     yield from _path(status)
+
+
+def _service(pid: int | None) -> Iterator[Finding]:
+    """Whether the units of the service, where there are any, lead to the daemon that answers (`pid`)."""
+    try:
+        manager = UserManager.connect()
+        socket = manager.properties("haftd.socket", "LoadState", "ActiveState", "Listen", "Result")
+        service = manager.properties("haftd.service", "ActiveState", "MainPID", "Result")
+    except SetupFailed:
+        return  # Without a user manager there is no service.
+    if socket.get("LoadState") != "loaded":
+        return
+    path = socket.get("Listen", "").removesuffix(" (Stream)")
+    if socket["ActiveState"] != "active":
+        failed = f" ({socket['Result']})" if socket["ActiveState"] == "failed" else ""
+        yield Finding(
+            "service",
+            "problem",
+            f"haftd.socket is installed, and {socket['ActiveState']}{failed}: nobody listens for it",
+            "`systemctl --user reset-failed haftd.service; systemctl --user start haftd.socket`",
+        )
+    elif not Path(path).is_socket():
+        yield Finding(
+            "service",
+            "problem",
+            f"haftd.socket is active, and its file {path} is gone: no client can connect",
+            "`systemctl --user restart haftd.socket`",
+        )
+    elif pid is not None and str(pid) != service["MainPID"]:
+        yield Finding(
+            "service",
+            "problem",
+            f"the daemon that answers (pid {pid}) is not that of haftd.service",
+            "`haft setup service`, which names what would end",
+        )
+    elif service["ActiveState"] == "failed":
+        yield Finding(
+            "service",
+            "problem",
+            f"haftd.service has failed ({service['Result']})",
+            "`journalctl --user -u haftd.service` has its log; mend it, then `haft setup service`",
+        )
+    else:
+        yield Finding("service", "ok", f"haftd.socket listens at {path}")
 
 
 def _path(status: StatusResult) -> Iterator[Finding]:
@@ -222,11 +268,15 @@ def _path(status: StatusResult) -> Iterator[Finding]:
     if not missing:
         yield Finding("PATH", "ok", "the daemon started with every folder of this shell's PATH")
         return
+    # systemd gives each service one.
+    managed = any(entry.startswith(b"INVOCATION_ID=") for entry in environment)
+    again = "`systemctl --user import-environment PATH; haft stop`"
     yield Finding(
         "PATH",
         "note",
         f"the daemon did not start with these folders of this shell's PATH: {':'.join(missing)}",
-        "`haft spawn` sends this shell's PATH along; for other clients, `haft stop` and start it here",
+        "`haft spawn` sends this shell's PATH along; for other clients, "
+        + (again if managed else "`haft stop` and start it here"),
     )
 
 

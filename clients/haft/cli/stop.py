@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import select
+from typing import Literal
 
 from ..client import Haft
 from ..errors import ConnectionLost, RemoteError, ReplyTimeout
 from . import show
 from .options import connect
 
-__all__ = ["EPILOG", "configure", "run"]
+__all__ = ["EPILOG", "configure", "run", "shut_down"]
 
 EPILOG = """\
 examples:
@@ -29,29 +30,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask it to stop and wait for its end."""
-    policy = "refuse" if getattr(options, "if_idle", False) else "abort"
+    policy: Literal["abort", "refuse"] = "refuse" if getattr(options, "if_idle", False) else "abort"
     with connect(options) as haft:
-        pid = haft.server.pid
-        ending = _watch(pid)
         try:
-            haft.shutdown(policy)
-        except ConnectionLost:
-            # It was quicker than its reply.
-            pass
+            pid = shut_down(haft, policy)
         except RemoteError as refused:
             if policy != "refuse" or refused.kind != "limit_exceeded":
                 raise
             raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
-    # Outside, with the connection closed: a daemon lets its clients finish before it goes.
-    if not _ended(ending, _LONGEST_S):
-        raise ReplyTimeout(
-            f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
-        )
     if options.json:
         show.document(b'{"stopped":true,"pid":%d}' % pid)
     else:
         show.line(f"haftd: stopped (pid {pid})")
     return 0
+
+
+def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
+    """Ask the daemon to stop, wait until its process has ended, and return its pid. The connection is
+    closed then. Raises `RemoteError` when it refuses, `ReplyTimeout` when it still runs."""
+    pid = haft.server.pid
+    ending = _watch(pid)
+    try:
+        haft.shutdown(policy)
+    except ConnectionLost:
+        # It was quicker than its reply.
+        pass
+    except BaseException:
+        if ending is not None:
+            os.close(ending)
+        raise
+    # A daemon lets its clients finish before it goes.
+    haft.close()
+    if not _ended(ending, _LONGEST_S):
+        raise ReplyTimeout(
+            f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
+        )
+    return pid
 
 
 def _busy(haft: Haft) -> str:

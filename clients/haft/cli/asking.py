@@ -1,0 +1,48 @@
+"""Questions that a command asks the person at its terminal before it does something.
+
+Rules: shown on stderr, answered on stdin. Only a clear yes is one; the end of the input is a no.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from haft_protocol.methods import HandleInfo
+from haft_protocol.states import Stopped
+
+from ..client import Haft
+from . import show
+
+__all__ = ["ask", "can_ask", "handle_names", "live_handles"]
+
+_MAX_NAMED = 20
+
+
+def can_ask() -> bool:
+    """Return whether a person can answer: stdin is a terminal, and so is what the question is shown on."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def ask(question: str) -> bool:
+    """Show the question, read a line from stdin, and return whether it is a yes."""
+    show.line(f"{question} [y/N]", "bold")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def live_handles(haft: Haft) -> list[HandleInfo]:
+    """Return the handles of every session that have not stopped, the oldest first."""
+    live = [one for one in haft.handles("*") if not isinstance(one.state, Stopped)]
+    return sorted(live, key=lambda one: -one.age_s)
+
+
+def handle_names(handles: Sequence[HandleInfo]) -> str:
+    """Name handles in one line: `2 handles: work (shell), agent/build (run)`."""
+    names = [
+        f"{'' if one.state.session == 'default' else f'{one.state.session}/'}{one.state.id} "
+        f"({one.state.tool})"
+        for one in handles
+    ]
+    if len(names) > _MAX_NAMED:
+        names[_MAX_NAMED:] = [f"and {len(names) - _MAX_NAMED} more"]
+    return f"{len(handles)} handle{'' if len(handles) == 1 else 's'}: {', '.join(names)}"

@@ -1,0 +1,392 @@
+"""`haft setup service`: have the systemd user manager run haftd.
+
+Rules: nothing is written where there is no user manager, nor before the person has agreed to the end of
+what runs. Everything that can fail without harm is done first: the copy of the installation, then the
+stop of the running daemon, then the change of units. Clients are kept from starting a daemon meanwhile.
+A service that does not answer in the end is taken back: then a client can start a daemon as before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from haft_protocol.methods import HandleInfo
+from haft_protocol.places import PlaceError, config_home, data_folder, state_folder
+
+from ..autostart import starts_barred
+from ..client import Haft
+from ..connecting import find_socket
+from ..errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ..installation import Environment, is_installed, unit_templates
+from ..usermanager import ManagerFailed, UserManager
+from . import show
+from .asking import ask, can_ask, handle_names, live_handles
+from .options import UsageError, chosen_socket, connect
+from .stop import shut_down
+
+__all__ = ["EPILOG", "USAGE", "configure", "run"]
+
+USAGE = "haft setup service [--dry-run | --undo] [--yes]"
+EPILOG = """\
+haftd then starts when the first client connects, is restarted when it fails, and keeps each handle in a
+cgroup of its own. A daemon that a command has started gives way to it, and its handles end: they are
+named first, and you are asked (without a terminal: --yes). From a source tree, the service runs from an
+environment of its own in $XDG_DATA_HOME/haft; run this again after an update. --undo stops the service
+and removes what this has written.
+
+examples:
+  haft setup service --dry-run                      only show what would be done
+  haft setup service
+  haft setup service --undo
+"""
+
+_SOCKET, _SERVICE = UNITS = ("haftd.socket", "haftd.service")
+_START_S = 60.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("what", choices=["service"], metavar="service", help="what to set up")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="show what would be done, do nothing")
+    how.add_argument("--undo", action="store_true", help="stop the service and remove it")
+    parser.add_argument("-y", "--yes", action="store_true", help="end what runs without asking")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Set it up, or undo it; returns when the service answers."""
+    manager = UserManager.connect()
+    path = _socket_path(manager, options)
+    undo = getattr(options, "undo", False)
+    change: _Change = _Undo(manager) if undo else _Setup(manager, path)
+    with ExitStack() as stack:
+        running = _Running.find(options, manager, stack)
+        ends = running.is_the_service or running.is_unreachable or not undo
+        steps: list[str] = []
+        if change.is_needed(running):
+            steps = [*change.steps(), *(running.steps() if ends else ())]
+        if not steps or getattr(options, "dry_run", False):
+            _show(options, steps, done=False)
+            return 0
+        if ends and running.ends_something and not _agreed(options, running):
+            show.line("haft setup: nothing was changed")
+            return 1
+        change.prepare()
+        with starts_barred():
+            if ends:
+                running.stop()
+            change.make()
+        change.clean()
+    _show(options, steps, done=True)
+    if not options.json:
+        show.line(f"haft setup: {change.done}", "green")
+    return 0
+
+
+def _agreed(options: argparse.Namespace, running: _Running) -> bool:
+    if getattr(options, "yes", False):
+        return True
+    end = "; ".join(running.steps())
+    if options.json or not can_ask():
+        raise UsageError(f"nothing was changed: it would {end}. To let it: --yes")
+    return ask(f"This will {end}. Go on?")
+
+
+def _show(options: argparse.Namespace, steps: list[str], *, done: bool) -> None:
+    """Show the steps; where there are none, that it is set up or removed already."""
+    if options.json:
+        show.document(msgspec.json.encode({"steps": steps, "done": done or not steps}))
+    elif not steps:
+        undo = getattr(options, "undo", False)
+        show.line(
+            f"haft setup: {'there is no service to remove' if undo else 'the service is set up already'}"
+        )
+    elif not done:
+        show.write("haft setup service would:\n" + "".join(f"  {step}\n" for step in steps))
+
+
+def _socket_path(manager: UserManager, options: argparse.Namespace) -> str:
+    """Return the path that the service listens at; clients must look there."""
+    path = f"{manager.environment.get('XDG_RUNTIME_DIR', '')}/haft/haftd.sock"
+    looked_at = find_socket(chosen_socket(options))
+    if looked_at != path:
+        raise UsageError(
+            f"the service listens at {path}, and the clients of this shell look at {looked_at}; "
+            "unset HAFT_SOCKET, and set XDG_RUNTIME_DIR as a login does"
+        )
+    return path
+
+
+class _Running:
+    """The daemon that answers now, or the service's that nobody can reach, and what it holds."""
+
+    def __init__(self, haft: Haft | None, main_pid: int) -> None:
+        self._haft = haft
+        self._main_pid = main_pid
+        self.pid = main_pid if haft is None else haft.server.pid
+        self.handles: list[HandleInfo] = [] if haft is None else live_handles(haft)
+
+    @classmethod
+    def find(cls, options: argparse.Namespace, manager: UserManager, stack: ExitStack) -> _Running:
+        """Connect to the daemon that answers, for as long as `stack` is open."""
+        main_pid = int(manager.properties(_SERVICE, "MainPID").get("MainPID", "0"))
+        try:
+            return cls(stack.enter_context(connect(options)), main_pid)
+        except NotRunning:
+            return cls(None, main_pid)
+
+    @property
+    def is_the_service(self) -> bool:
+        """Whether the daemon that answers is the service's."""
+        return self._haft is not None and self.pid == self._main_pid
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether the service runs and its socket leads nowhere: it cannot say what it holds."""
+        return self._haft is None and self._main_pid != 0
+
+    @property
+    def ends_something(self) -> bool:
+        """Whether a person has to agree to its end."""
+        return bool(self.handles) or self.is_unreachable
+
+    def steps(self) -> Iterator[str]:
+        """Say what ends with it."""
+        if self.is_unreachable:
+            yield (
+                f"end the service's daemon (pid {self.pid}), whose socket file is gone, and whatever "
+                "it holds: it cannot be asked"
+            )
+        elif self.handles:
+            yield f"end the daemon (pid {self.pid}) and {handle_names(self.handles)}"
+        elif self._haft is not None:
+            yield f"end the daemon (pid {self.pid}), which holds no running handle"
+
+    def stop(self) -> None:
+        """End the daemon that answers; one that nobody reaches ends with its unit."""
+        if self._haft is not None:
+            shut_down(self._haft, "abort")
+
+
+class _Change(Protocol):
+    """A change of the service, in steps."""
+
+    done: str
+    """A sentence for the end."""
+
+    def is_needed(self, running: _Running) -> bool:
+        """Return whether there is anything to do."""
+
+    def steps(self) -> Iterator[str]:
+        """Say what will be done, in its order but for the end of the daemon."""
+
+    def prepare(self) -> None:
+        """Do what changes nothing that runs."""
+
+    def make(self) -> None:
+        """Make the change; nothing runs any more that stands in its way."""
+
+    def clean(self) -> None:
+        """Remove what is not needed any more."""
+
+
+class _Setup:
+    """Writing the units and having the manager listen."""
+
+    done = "haftd starts when a client connects; `haft status` asks it, `haft setup service --undo` removes it"
+
+    def __init__(self, manager: UserManager, path: str) -> None:
+        self._manager = manager
+        self._path = path
+        self._folder = manager.unit_folder
+        self._environment = None if is_installed() else Environment(_data_folder())
+        self._units = {name: self._unit(name) for name in UNITS}
+        self._before = {name: _read(self._folder / name) for name in UNITS}
+
+    def is_needed(self, running: _Running) -> bool:
+        """Return false where exactly this service is set up and works."""
+        copied = self._environment is None or self._environment.is_complete
+        listens = self._manager.properties(_SOCKET, "ActiveState")["ActiveState"] == "active"
+        return not (
+            copied
+            and listens
+            and self._units == self._before
+            and Path(self._path).is_socket()
+            and (running.is_the_service or running.pid == 0)
+        )
+
+    def steps(self) -> Iterator[str]:
+        """Say what will be done, in its order but for the end of the daemon."""
+        if self._environment is not None and not self._environment.is_complete:
+            yield f"copy this installation to {self._environment.path}"
+        yield f"write {' and '.join(UNITS)} to {self._folder}"
+        yield f"have the user manager listen at {self._path}"
+
+    def prepare(self) -> None:
+        """Make the copy, which changes nothing that runs."""
+        if self._environment is not None:
+            self._environment.create()
+
+    def make(self) -> None:
+        """Write the units and see the service answer, or put back what was there and raise."""
+        try:
+            self._install(self._units)
+            self._check()
+        except (HaftError, OSError) as fault:
+            why = f"{fault}{self._result()}"
+            self._put_back()
+            was = "the one before is back" if all(self._before.values()) else "it was removed again"
+            raise SetupFailed(f"the service does not work, and {was}: {why}") from fault
+        except BaseException:
+            self._put_back()
+            raise
+
+    def clean(self) -> None:
+        """Remove the copies that no unit names any more."""
+        if self._environment is not None:
+            for old in self._environment.others():
+                shutil.rmtree(old, ignore_errors=True)
+
+    def _unit(self, name: str) -> str:
+        """Return the text of a unit: the template with the command, and with the folders where this
+        shell's are not the manager's."""
+        text = (unit_templates() / name).read_text(encoding="utf-8")
+        lines = [f"ExecStart={self._command()}"]
+        for variable, folder in (
+            ("XDG_CONFIG_HOME", config_home),
+            ("XDG_STATE_HOME", lambda env: state_folder(env).removesuffix("/haft")),
+        ):
+            if (ours := folder(os.environ)) != folder(self._manager.environment):
+                lines.append(f"Environment={_quoted(f'{variable}={ours}')}")
+        return "".join(
+            "\n".join(lines) + "\n" if line.startswith("ExecStart=") else line
+            for line in text.splitlines(keepends=True)
+        )
+
+    def _command(self) -> str:
+        python = sys.executable if self._environment is None else str(self._environment.python)
+        # -P: no module from the folder that it is started in.
+        return f"{_quoted(python, exec_start=True)} -P -m haftd"
+
+    def _install(self, units: dict[str, str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name, text in units.items():
+            _write(self._folder / name, text)
+        self._manager.call("daemon-reload")
+        with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
+            self._manager.call("reset-failed", *UNITS)
+        self._manager.call("enable", _SOCKET)
+        # The service requires its socket: one that runs is restarted with it.
+        self._manager.call("restart", _SOCKET)
+
+    def _check(self) -> None:
+        """Start the service and see that it is what answers."""
+        self._manager.call("start", _SERVICE)
+        with Haft.connect(self._path, name="haft setup", timeout=_START_S) as haft:
+            pid = haft.server.pid
+        main_pid = int(self._manager.properties(_SERVICE, "MainPID").get("MainPID", "0"))
+        if pid != main_pid:
+            raise SetupFailed(f"another daemon (pid {pid}) answers at {self._path}")
+
+    def _result(self) -> str:
+        """What the manager knows of the end of the service."""
+        known = self._manager.properties(_SERVICE, "ActiveState", "Result", "ExecMainStatus")
+        if known.get("ActiveState") == "active":
+            return ""
+        status = known.get("ExecMainStatus", "?")
+        return (
+            f" (service: {known.get('Result')}, exit status {status}; "
+            f"`journalctl --user -u {_SERVICE}` has its log)"
+        )
+
+    def _put_back(self) -> None:
+        with suppress(ManagerFailed):
+            if all(self._before.values()):
+                self._install({name: str(text) for name, text in self._before.items()})
+            else:
+                _remove_units(self._manager)
+
+
+class _Undo:
+    """Stopping the service and removing what `_Setup` has written."""
+
+    done = "the service is removed; the first `haft spawn` starts a daemon itself"
+
+    def __init__(self, manager: UserManager) -> None:
+        self._manager = manager
+        self._folder = manager.unit_folder
+        self._data = Path(_data_folder())
+
+    def is_needed(self, running: _Running) -> bool:
+        """Return whether there is anything to remove."""
+        return any((self._folder / name).exists() for name in UNITS) or bool(self._copies())
+
+    def steps(self) -> Iterator[str]:
+        """Say what will be done."""
+        yield f"stop and disable {' and '.join(UNITS)}, and remove them from {self._folder}"
+        for copy in self._copies():
+            yield f"remove {copy}"
+
+    def prepare(self) -> None:
+        """Nothing has to be made first."""
+
+    def make(self) -> None:
+        """Stop and remove the units."""
+        _remove_units(self._manager)
+
+    def clean(self) -> None:
+        """Remove the copies of installations."""
+        for copy in self._copies():
+            shutil.rmtree(copy, ignore_errors=True)
+        with suppress(OSError):  # It may hold more, or be missing.
+            self._data.rmdir()
+
+    def _copies(self) -> list[Path]:
+        return sorted(self._data.glob("env-*"))
+
+
+def _remove_units(manager: UserManager) -> None:
+    """Stop, disable and remove the units; those that are not there are no failure."""
+    with suppress(ManagerFailed):
+        manager.call("disable", "--now", *UNITS)
+    with suppress(ManagerFailed):  # It is only loaded when it has failed or runs.
+        manager.call("reset-failed", *UNITS)
+    for name in UNITS:
+        (manager.unit_folder / name).unlink(missing_ok=True)
+    manager.call("daemon-reload")
+
+
+def _data_folder() -> str:
+    try:
+        return data_folder(os.environ)
+    except PlaceError as fault:
+        raise Misplaced(str(fault)) from fault
+
+
+def _quoted(text: str, *, exec_start: bool = False) -> str:
+    """Quote a word for a unit; only a command line replaces variables. See systemd.syntax(7)."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text.replace("$", "$$") if exec_start else text}"'
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _write(file: Path, text: str) -> None:
+    """Write a file that is never seen half written."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)

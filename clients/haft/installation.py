@@ -1,0 +1,176 @@
+"""The installed distribution that this process runs from, and copies of it.
+
+Rules: a copy holds the distribution and what it requires, in the very versions that are installed here,
+and needs no network. It is named by a digest of its content: the same content is never copied twice. A
+folder without the file `complete` is what an interrupted copy left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+from .errors import SetupFailed
+
+__all__ = ["CopyFailed", "Environment", "is_installed", "unit_templates"]
+
+_DISTRIBUTION = "haftd"
+_PACKAGES = ("haft", "haft_protocol", "haftd")
+_REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_METADATA = ("METADATA", "entry_points.txt")
+
+# A first line cannot name an interpreter with a blank in its path, or one of more than 127 bytes; to
+# `sh` this is a command, to Python a text.
+_SCRIPT = """\
+#!/bin/sh
+'''exec' "{python}" "$0" "$@"
+' '''
+import sys
+
+from {module} import {function}
+
+sys.exit({function}())
+"""
+
+
+class CopyFailed(SetupFailed):
+    """The installation cannot be copied; the message says why."""
+
+
+def is_installed() -> bool:
+    """Return whether the code stands in the interpreter's site-packages, not in a source tree."""
+    return Path(__file__).is_relative_to(sysconfig.get_path("purelib"))
+
+
+def unit_templates() -> Path:
+    """Return the folder of the systemd units: part of the package, or of the source tree."""
+    packaged = Path(__file__).with_name("systemd")
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "systemd"
+
+
+class Environment:
+    """A virtual environment below `folder` that holds a copy of this installation."""
+
+    def __init__(self, folder: str) -> None:
+        """Read what is installed and name the copy; nothing is written. Raises `CopyFailed`."""
+        self._required = [*_closure(_DISTRIBUTION)]
+        self._folder = Path(folder)
+        self.path = self._folder / f"env-{_digest(self._required)}"
+        self.python = self.path / "bin" / "python"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the copy is there."""
+        return (self.path / "complete").exists()
+
+    def create(self) -> None:
+        """Make the copy, unless it is complete; another process that makes one is waited for. Raises
+        `CopyFailed`."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            turn = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(turn, fcntl.LOCK_EX)
+                if not self.is_complete:
+                    self._copy()
+            finally:
+                os.close(turn)
+        except OSError as fault:
+            raise CopyFailed(f"{self.path} cannot be made: {fault}") from fault
+
+    def _copy(self) -> None:
+        try:
+            venv.EnvBuilder(clear=True, symlinks=True, with_pip=False).create(self.path)
+            site = Path(sysconfig.get_path("purelib", "venv", {"base": str(self.path)}))
+            for package in _PACKAGES:
+                shutil.copytree(_source(package), site / package, ignore=_IGNORED)
+            shutil.copytree(unit_templates(), site / "haft" / "systemd", dirs_exist_ok=True)
+            for one in self._required:
+                _copy_distribution(one, site)
+            self._write_scripts()
+            (self.path / "complete").touch()
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def others(self) -> list[Path]:
+        """Return the copies of other content in the same folder."""
+        return [found for found in self._folder.glob("env-*") if found != self.path]
+
+    def _write_scripts(self) -> None:
+        for point in distribution(_DISTRIBUTION).entry_points.select(group="console_scripts"):
+            script = self.path / "bin" / point.name
+            python = re.sub(r'([\\"$`])', r"\\\1", str(self.python))
+            text = _SCRIPT.format(python=python, module=point.module, function=point.attr)
+            script.write_text(text, encoding="utf-8")
+            script.chmod(0o755)
+
+
+_IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+def _closure(name: str, known: set[str] | None = None) -> Iterator[Distribution]:
+    """Yield the distribution and what it requires. A requirement that is not installed is one that its
+    marker rules out: what is installed here runs."""
+    known = set() if known is None else known
+    try:
+        found = distribution(name)
+    except PackageNotFoundError:
+        if name == _DISTRIBUTION:
+            raise CopyFailed(
+                f"the package {name} is not installed, so it cannot be copied; install it with "
+                "`pip install` first"
+            ) from None
+        return
+    if found.name.lower() in known:
+        return
+    known.add(found.name.lower())
+    yield found
+    for line in found.requires or ():
+        requirement, _, marker = line.partition(";")
+        needed = _REQUIRED_NAME.match(requirement)
+        if needed is not None and "extra ==" not in marker:
+            yield from _closure(needed[0], known)
+
+
+def _source(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise CopyFailed(f"the package {package} is not installed beside this one")
+    return Path(spec.submodule_search_locations[0])
+
+
+def _digest(required: list[Distribution]) -> str:
+    """A digest of the interpreter, the versions, and the content of our own packages."""
+    digest = hashlib.sha256(f"{sys.version}\n{os.path.realpath(sys.executable)}\n".encode())
+    for one in required:
+        digest.update(f"{one.name} {one.version}\n".encode())
+    for folder in (*map(_source, _PACKAGES), unit_templates()):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                name = os.fsencode(file.relative_to(folder))
+                digest.update(b"%b\0%b\0" % (name, file.read_bytes()))
+    return digest.hexdigest()[:16]
+
+
+def _copy_distribution(one: Distribution, site: Path) -> None:
+    if one.files is None:
+        raise CopyFailed(f"the package {one.name} does not say which files it has installed")
+    for file in one.files:
+        ours = one.name == _DISTRIBUTION and file.name not in _METADATA
+        if ours or file.is_absolute() or ".." in file.parts or "__pycache__" in file.parts:
+            continue  # Our own files were copied from where they are; scripts are written anew.
+        source = Path(str(file.locate()))
+        target = site / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)

@@ -1,0 +1,87 @@
+"""The systemd user manager, asked and told through `systemctl --user`.
+
+Rules: each method starts one `systemctl` and blocks until it has ended. Only `call` changes something.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from haft_protocol.places import config_home
+
+from .errors import SetupFailed
+
+__all__ = ["ManagerFailed", "NoUserManager", "UserManager"]
+
+_CALL_S = 90.0
+"""`systemctl` waits for its jobs: a start or a stop takes as long as the unit's timeouts at most."""
+
+
+class NoUserManager(SetupFailed):
+    """No systemd user manager runs for this user, or it cannot be reached from here."""
+
+
+class ManagerFailed(SetupFailed):
+    """The user manager refused a command; the message holds what `systemctl` printed."""
+
+
+class UserManager:
+    """The running user manager; `connect` returns one."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.environment = environment
+        """The variables that its services start with."""
+
+    @classmethod
+    def connect(cls) -> UserManager:
+        """Return the manager of this user. Raises `NoUserManager`."""
+        if shutil.which("systemctl") is None:
+            raise NoUserManager("there is no systemd here: the command `systemctl` is not in PATH")
+        try:
+            printed = _systemctl("show-environment")
+        except ManagerFailed as fault:
+            raise NoUserManager(f"no systemd user manager can be reached: {fault}") from None
+        lines = (line.partition("=") for line in printed.splitlines())
+        return cls({name: value for name, found, value in lines if found})
+
+    def call(self, *words: str) -> None:
+        """Run a `systemctl --user` command and wait for its job. Raises `ManagerFailed`."""
+        _systemctl(*words)
+
+    def properties(self, unit: str, *names: str) -> dict[str, str]:
+        """Return the properties of a unit; one that is not loaded has them, too."""
+        printed = _systemctl("show", unit, *(f"--property={name}" for name in names))
+        lines = (line.partition("=") for line in printed.splitlines())
+        return {name: value for name, found, value in lines if found}
+
+    @property
+    def unit_folder(self) -> Path:
+        """The folder where this manager looks for a user's own units."""
+        return Path(config_home(self.environment), "systemd", "user")
+
+
+def _systemctl(*words: str) -> str:
+    env = {**os.environ, "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": "", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            ["systemctl", "--user", "--no-ask-password", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=env,
+            timeout=_CALL_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ManagerFailed(
+            f"`systemctl --user {' '.join(words)}` did not return within {_CALL_S:.0f} s"
+        ) from None
+    except OSError as fault:
+        raise ManagerFailed(f"systemctl cannot be run: {fault.strerror}") from None
+    if done.returncode:
+        printed = done.stderr.decode(errors="replace").split("\n")
+        message = next((line.strip() for line in printed if line.strip()), "no message")
+        raise ManagerFailed(f"`systemctl --user {words[0]}` failed: {message}")
+    return done.stdout.decode(errors="replace")

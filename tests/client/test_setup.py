@@ -1,0 +1,49 @@
+"""`haft setup service` where there is no user manager, and the words that it writes into units."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from haft.__main__ import main
+from haft.cli.setup import _quoted
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def home(short_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which no user manager runs."""
+    monkeypatch.setenv("HOME", str(short_tmp))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_tmp / "run"))
+    for name in ("HAFT_SOCKET", "DBUS_SESSION_BUS_ADDRESS", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    return short_tmp
+
+
+@pytest.mark.parametrize("words", [[], ["--yes"], ["--dry-run"], ["--undo"], ["--undo", "--yes"]])
+def test_nothing_is_left_behind_where_there_is_no_user_manager(
+    home: Path, capsys: Capture, words: list[str]
+) -> None:
+    assert main(["setup", "service", *words]) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and "systemd" in err and err.count("\n") == 1
+    assert list(home.iterdir()) == []
+
+
+def test_it_is_told_when_systemctl_is_missing(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(home))
+    assert main(["setup", "service", "--json"]) == 1
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["kind"] == "setup" and "`systemctl` is not in PATH" in error["message"]
+
+
+def test_a_word_in_a_unit_means_itself() -> None:
+    """See systemd.syntax(7): `%` is a specifier everywhere, `$` a variable in a command line."""
+    assert _quoted('/a b/"c"\\d%h$e') == '"/a b/\\"c\\"\\\\d%%h$e"'
+    assert _quoted("/a$b", exec_start=True) == '"/a$$b"'

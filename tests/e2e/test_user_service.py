@@ -1,0 +1,154 @@
+"""`haft setup service` under a real user manager: what it ends, writes, mends and takes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.usermanager import UserManager, needs_user_manager
+
+pytestmark = [*needs_user_manager]
+
+_SPAWN = ("haft", "spawn", "run", "--id", "server", "--wait", "none", "--", "sleep", "1000")
+
+
+@pytest.fixture(scope="module")
+def data() -> Iterator[Path]:
+    """A data folder for all: the copy of the installation is made once."""
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def manager(short_tmp: Path, data: Path) -> Iterator[UserManager]:
+    one = UserManager(short_tmp, data)
+    yield one
+    one.close()
+
+
+def units(manager: UserManager) -> list[str]:
+    return sorted(p.name for p in (manager.home / ".config" / "systemd" / "user").glob("haftd*"))
+
+
+def answering(manager: UserManager) -> int:
+    """The pid of the daemon that answers."""
+    done = manager.run("haft", "status", "--json")
+    assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["pid"])
+
+
+def test_handles_of_a_daemon_that_a_command_started_are_named_and_kept_without_a_yes(
+    manager: UserManager,
+) -> None:
+    assert manager.run(*_SPAWN).returncode == 0
+    pid = answering(manager)
+    refused = manager.run("haft", "setup", "service")
+    assert refused.returncode == 2
+    assert "1 handle: server (run)" in refused.stderr and "--yes" in refused.stderr
+    shown = manager.run("haft", "setup", "service", "--dry-run")
+    assert (shown.returncode, "server (run)" in shown.stdout) == (0, True)
+    elsewhere = manager.run("haft", "setup", "service", "--yes", env={"HAFT_SOCKET": "/tmp/s"})
+    assert (elsewhere.returncode, "/tmp/s" in elsewhere.stderr) == (2, True)
+    assert units(manager) == []
+    assert answering(manager) == pid
+    assert "running" in manager.run("haft", "ps").stdout
+
+
+def test_the_service_answers_after_a_daemon_that_a_command_started(manager: UserManager) -> None:
+    assert manager.run(*_SPAWN).returncode == 0
+    done = manager.run("haft", "setup", "service", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
+    assert manager.properties("haftd.socket")["ActiveState"] == "active"
+    started = manager.run(*_SPAWN)
+    assert started.returncode == 0, started.stderr
+    again = manager.run("haft", "setup", "service")
+    assert (again.returncode, "set up already" in again.stderr) == (0, True)
+    assert "server" in manager.run("haft", "ps").stdout
+
+
+def test_undoing_names_what_ends_and_leaves_nothing(manager: UserManager, short_tmp: Path) -> None:
+    own = {name: str(short_tmp / name) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
+    assert manager.run("haft", "setup", "service", env=own).returncode == 0
+    assert (short_tmp / "XDG_STATE_HOME" / "haft" / "spool").is_dir(), "this shell's, not its own"
+    assert manager.run(*_SPAWN).returncode == 0
+    refused = manager.run("haft", "setup", "service", "--undo", env=own)
+    assert (refused.returncode, "server (run)" in refused.stderr) == (2, True)
+    assert manager.run("haft", "setup", "service", "--undo", "--yes", env=own).returncode == 0
+    assert units(manager) == [] and not (short_tmp / "XDG_DATA_HOME" / "haft").exists()
+    assert manager.properties("haftd.socket")["LoadState"] == "not-found"
+    assert manager.run("haft", "ps").returncode == 3
+
+
+def test_the_service_runs_from_an_environment_of_its_own(manager: UserManager, data: Path) -> None:
+    """The environment of the source tree may be removed, as by `make clean`."""
+    assert manager.run("haft", "setup", "service").returncode == 0
+    (copy,) = (data / "haft").glob("env-*")
+    command = Path(f"/proc/{outer_pid(copy)}/cmdline").read_bytes().split(b"\0")
+    assert command[0] == os.fsencode(copy / "bin" / "python")
+    here = Path(__file__).parents[2]
+    modules = Path(f"/proc/{outer_pid(copy)}/maps").read_text()
+    assert str(copy) in modules and str(here) not in modules
+    state = manager.run("haft", "spawn", "run", "--id", "x", "--wait", "stopped", "--", "echo", "1")
+    assert (state.returncode, state.stdout) == (0, "1\n")
+
+
+def outer_pid(copy: Path) -> int:
+    """The daemon's number outside of the manager's namespace."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                command = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if command.startswith(os.fsencode(copy)) and b"haftd" in command:
+                return int(folder.name)
+    raise AssertionError(f"no daemon runs from {copy}")
+
+
+def test_the_doctor_tells_a_socket_unit_whose_file_is_gone_and_what_mends_it(
+    manager: UserManager,
+) -> None:
+    assert manager.run("haft", "setup", "service").returncode == 0
+    answering(manager)
+    socket = f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
+    assert manager.run("rm", socket).returncode == 0
+    found = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    (finding,) = [one for one in found if one["check"] == "service"]
+    assert finding["level"] == "problem" and socket in finding["message"]
+    assert finding["advice"] == "`systemctl --user restart haftd.socket`"
+    assert manager.run("systemctl", "--user", "restart", "haftd.socket").returncode == 0
+    assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
+    found = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
+    (finding,) = [one for one in found if one["check"] == "service"]
+    assert finding["level"] == "ok"
+
+
+def test_a_service_that_does_not_start_is_taken_back(manager: UserManager) -> None:
+    state = manager.home / ".local" / "state" / "haft"
+    state.mkdir(parents=True)
+    os.chown(state, 1, 1)
+    failed = manager.run("haft", "setup", "service")
+    assert failed.returncode == 1
+    assert "removed again" in failed.stderr and "journalctl" in failed.stderr
+    assert units(manager) == []
+    assert manager.properties("haftd.socket")["LoadState"] == "not-found"
+    os.chown(state, 0, 0)
+    assert manager.run(*_SPAWN).returncode == 0
+
+
+def test_a_service_whose_socket_file_is_gone_is_mended(manager: UserManager) -> None:
+    assert manager.run("haft", "setup", "service").returncode == 0
+    assert manager.run(*_SPAWN).returncode == 0
+    assert manager.run("rm", f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock").returncode == 0
+    refused = manager.run("haft", "setup", "service")
+    assert (refused.returncode, "cannot be asked" in refused.stderr) == (2, True)
+    assert manager.run("haft", "setup", "service", "--yes").returncode == 0
+    assert str(answering(manager)) == manager.properties("haftd.service")["MainPID"]
