@@ -237,7 +237,7 @@ export interface CalledRunning {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now, where that is known; `null`: nothing */
+  /** what the program reads now; `null`: nothing; absent where that is not known */
   input_wanted?: InputWanted | null;
   call_id: string;
   notifications: Notice[];
@@ -833,7 +833,7 @@ export interface Running {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now, where that is known; `null`: nothing */
+  /** what the program reads now; `null`: nothing; absent where that is not known */
   input_wanted?: InputWanted | null;
 }
 

@@ -186,7 +186,7 @@ MEANINGS: dict[str, str] = {
     "Pending.content": "text that `view` asks for",
     "Running.content": "text that `view` asks for",
     "Waiting.content": "text that `view` asks for",
-    "Running.input_wanted": "what the program reads now, where that is known; `null`: nothing",
+    "Running.input_wanted": "what the program reads now; `null`: nothing; absent where that is not known",
     "Waiting.question": "what the tool wants to know; `apply` answers it",
     "Stopped.ended_by": "who ended it",
     "Stopped.result": "success: the tool's result, or for a raw program the output that was not read yet",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host import reads, tty
+from haftd.host import pump, reads, tty
 from haftd.host.reads import ReadState, reading
 from tests.host.launching import status_of
 from tests.host.readings import needs, python, stage, syscall_of
@@ -267,6 +267,34 @@ async def test_who_leaves_its_wait_during_the_look_is_busy(monkeypatch: pytest.M
 
         monkeypatch.setattr(reads, "_kind", late)
         assert on.look().state == "busy"
+
+
+async def test_who_came_back_to_the_very_same_wait_during_the_look_is_busy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An event loop has done something in between, as when a child has ended and it has started the next."""
+    os.mkfifo(tmp_path / "fifo")
+    lines = (
+        "import os, select",
+        "fifo = os.open('fifo', os.O_RDWR); loop = select.epoll()",
+        "loop.register(0, 1); loop.register(fifo, 1)",
+        "while True:",
+        "  if loop.poll()[0][0] == fifo: os.read(fifo, 1); os.write(1, b'round')",
+    )
+    async with stage(*python(*lines), cwd=tmp_path) as on:
+        await on.until()
+        seen, kind = syscall_of(on.it.pid), reads._kind
+
+        def late(master: int) -> tuple[reads.Kind, int | None]:
+            (tmp_path / "fifo").write_bytes(b".")
+            while not pump.is_readable(on.master) or syscall_of(on.it.pid) != seen:
+                pass
+            return kind(master)
+
+        monkeypatch.setattr(reads, "_kind", late)
+        assert on.look().state == "busy"
+        monkeypatch.setattr(reads, "_kind", kind)
+        await on.until(says="round")
 
 
 async def test_who_is_stopped_during_the_look_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:

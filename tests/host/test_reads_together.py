@@ -10,7 +10,8 @@ import tty
 import pytest
 
 from haftd.host import reads
-from haftd.host.looks import Look, Wait
+from haftd.host.identity import Stat
+from haftd.host.looks import Look, Wait, related
 from haftd.host.waits import Blocked
 
 
@@ -35,10 +36,29 @@ def test_who_only_reads_decides_that_nothing_is_passed_on_and_no_loop_waits() ->
     assert not told(Blocked("watches", loops=True), Blocked("reads")).loops
 
 
+def processes(*those: tuple[int, int, int]) -> dict[int, Stat]:
+    """Processes by pid, parent and group."""
+    return {
+        pid: Stat(pid, "S", parent, group, session=1, flags=0, reaped=0, ticks=pid)
+        for pid, parent, group in those
+    }
+
+
 def test_a_grandchild_in_the_foreground_is_work_of_who_waits_too() -> None:
-    look = Look(members=[1, 3], parents={1: 0, 2: 1, 3: 2})
+    look = Look(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
     assert told(Blocked("reads"), look=look).at_work
-    assert not told(Blocked("reads"), look=Look(members=[1, 3], parents={3: 2})).at_work
+    look = Look(members=[1, 3], processes=processes((3, 2, 1)))
+    assert not told(Blocked("reads"), look=look).at_work
+
+
+def test_what_other_jobs_do_is_not_related_to_the_foreground() -> None:
+    """A shell (2) below another program (1), its job (3) with what that carries (4), and what runs in
+    the background (5, 6)."""
+    known = processes((1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 2, 5), (6, 5, 5))
+    front = related(Look(processes=known), 3)
+    assert sorted(one.pid for one in front) == [1, 2, 3, 4]
+    assert len(related(Look(processes=known), None)) == 6
+    assert related(Look(processes=known), 7) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import signal
 import struct
 import subprocess
 from collections.abc import Callable
@@ -216,6 +217,41 @@ async def test_who_is_in_the_foreground_and_is_not_found_is_unknown() -> None:
     async with stage(*PYTHON, "\n".join(FOREGROUND) % (1, 1)) as on:
         now = await on.until(lambda now: now.state == "unknown", "up")
         assert now == ReadState("unknown", "line")
+
+
+JOBS = (
+    "import os, signal",
+    "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})",
+    "signal.signal(signal.SIGTTOU, signal.SIG_IGN)",
+    "for n in range(3):",
+    "  job = os.fork()",
+    "  if not job: os.setpgid(0, 0); os.tcsetpgrp(0, os.getpid()); os._exit(0)",
+    "  os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)",
+    "  print(f'job {n}', flush=True); signal.sigwait({signal.SIGUSR1})",
+    "  os.waitpid(job, 0)",
+)
+
+
+async def test_while_a_job_that_has_ended_is_not_reaped_it_is_unknown_and_each_job_shows() -> None:
+    """Its shell is about to take the terminal back."""
+    async with stage(*python(*JOBS)) as on:
+        seen = []
+        for n in range(2):
+            now = await on.until(says=f"job {n}", wanted=lambda now: now.state == "unknown")
+            assert (now.kind, now.pids, now.is_settled) == ("line", (), False)
+            assert on.look().processes == now.processes
+            seen.append(now.processes)
+            os.kill(on.it.pid, signal.SIGUSR1)
+        assert seen[0] != seen[1]
+
+
+async def test_what_has_run_for_a_while_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage(*python(*RING, "c.syscall(426, ring, 0, 1, 1, None, 0)")) as on:
+        await has_ring(on)
+        monkeypatch.setattr(reads, "_SETTLED_S", 1e6)
+        assert not (await on.until(lambda now: now.state == "unknown")).is_settled
+        monkeypatch.setattr(reads, "_SETTLED_S", 0.2)
+        await on.until(lambda now: now.state == "unknown" and now.is_settled)
 
 
 # -- it leaves nothing, and changes nothing ---------------------------------------------------

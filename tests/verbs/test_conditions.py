@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from haft_protocol.states import Waited
 from haftd.core.lifecycle import State
 from haftd.runtimes.base import Wanted
+from haftd.uses.silence import Silence
 from haftd.verbs.conditions import Condition, Reading, condition_of
 
 WORKS = Wanted("reads", "key", 1000, at_work=True)
@@ -51,6 +52,7 @@ class Script:
         self.steps, self.over = steps, over
         self.began = self.last_activity = trio.current_time()
         self.looks: list[float] = []
+        self.silence = Silence()
 
     def readable_end(self) -> int:
         return self.printed
@@ -69,7 +71,9 @@ class Script:
 
     def wanted(self) -> Wanted:
         self.looks.append(trio.current_time())
-        return self.steps[self.now()[0]].wanted
+        wanted = self.steps[self.now()[0]].wanted
+        self.silence.see(wanted, trio.current_time())
+        return wanted
 
 
 async def answered(script: Script, within_s: float = 60.0, quiet_s: float = 0.5) -> Waited | None:
@@ -123,9 +127,50 @@ def test_what_prints_on_and_on_is_looked_at_less() -> None:
 
 def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:
     reason, after, _ = play(Step(99, UNKNOWN))
-    assert reason == "quiet" and after == pytest.approx(0.5)
+    assert reason == "quiet" and after == pytest.approx(0.5 + 0.00015)
     reason, after, _ = play(Step(0.2, UNKNOWN, True), Step(99, UNKNOWN), quiet_s=3.0)
     assert reason == "quiet" and after == pytest.approx(3.2)
+
+
+def test_silence_counts_only_while_nobody_can_tell() -> None:
+    """Between two commands of a shell nobody is in the foreground for a moment."""
+    reason, after, _ = play(Step(5, BUSY), Step(99, UNKNOWN), quiet_s=1.0)
+    assert reason == "quiet" and 6 <= after < 6.3
+    reason, after, _ = play(
+        Step(0.4, UNKNOWN), Step(0.3, BUSY), Step(0.4, UNKNOWN), Step(0.3, READS), Step(99, BUSY)
+    )
+    assert reason == "input" and 1.1 <= after < 1.4
+    assert play(Step(0.4, UNKNOWN), Step(0.3, BUSY), over=True)[0] is None
+
+
+def test_who_begins_or_ends_something_between_two_looks_is_not_silent() -> None:
+    commands = [
+        Step(0.1, Wanted("unknown", "line", processes=frozenset({(number, 0, 0)})))
+        for number in range(100)
+    ]
+    reason, after, _ = play(*commands, Step(99, UNKNOWN))
+    assert reason == "quiet" and 10.5 <= after < 10.8
+
+
+async def test_silence_that_an_earlier_call_has_seen_counts(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, UNKNOWN))
+    assert await answered(script) == "quiet"
+    began = trio.current_time()
+    assert await answered(script) == "quiet" and trio.current_time() == began
+
+
+async def test_what_was_concluded_from_silence_is_said_to_be_settled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, UNKNOWN))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    while condition.check() is None:
+        await trio.sleep_until(condition.look_again())
+    found = condition.found()
+    assert found is not None and found.state == "unknown" and found.is_settled
 
 
 def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:

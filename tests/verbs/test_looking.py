@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from haft_protocol.methods import FetchParams
-from haft_protocol.states import EndedBy, Exit, Screen, Stopped
+from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
 from haftd.core.echo import Typed
 from haftd.core.handles import Handle
 from haftd.runtimes.base import Wanted
@@ -77,6 +77,17 @@ async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
 async def test_who_is_busy_wants_nothing_whatever_a_read_would_get() -> None:
     handle, use = running(b"", terminal=True), screen("")
     assert reading._input_wanted(place(use), handle, UNSET, Wanted("busy", "line")) is None
+
+
+async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits() -> None:
+    handle, use = running(b"password: ", terminal=True), screen("")
+
+    def said(is_settled: bool) -> object:
+        wanted = Wanted("unknown", "secret", is_settled=is_settled)
+        return reading._input_wanted(place(use), handle, UNSET, wanted)
+
+    assert said(True) == InputWanted("secret", "password: ", False)
+    assert said(False) is UNSET
 
 
 @pytest.mark.parametrize(("revision", "new"), [(4, -1), (5, 7), (None, 7)])

@@ -62,6 +62,8 @@ class Stat:
     group: int
     session: int
     flags: int
+    reaped: int
+    """Minor faults of the children that it has waited for: grows with each of them."""
     ticks: int
 
 
@@ -153,6 +155,7 @@ def read_stat(pid: int) -> Stat | None:
         group=int(fields[2]),
         session=int(fields[3]),
         flags=int(fields[6]),
+        reaped=int(fields[8]),
         ticks=int(fields[19]),
     )
 

@@ -19,7 +19,7 @@ from haftd.host.family import hidden, lister, lives
 from haftd.host.identity import Stat, read_stat
 from haftd.host.waits import Blocked, Sought, blocked, still
 
-__all__ = ["Look", "Wait", "confirm", "look_at", "look_at_strangers"]
+__all__ = ["Look", "Wait", "confirm", "look_at", "look_at_strangers", "related"]
 
 _MOST_PROCESSES = 256
 _MOST_THREADS = 512
@@ -38,8 +38,8 @@ class Look:
     """What was seen of some processes. `unsure` are those that cannot be told."""
 
     members: list[int] = field(default_factory=list)
-    parents: dict[int, int] = field(default_factory=dict)
-    """Of all that were come by, also of those that are no members."""
+    processes: dict[int, Stat] = field(default_factory=dict)
+    """All that were come by, also those that are no members."""
     session: int = 0
     strangers: list[Stat] = field(default_factory=list)
     """Those that are not of the group."""
@@ -69,13 +69,14 @@ def look_at(pids: Iterable[int], group: int | None, sought: Sought) -> Look:
             if hidden(pid) and group in (None, _group_of(pid)):
                 look.unsure.add(pid)
             continue
-        queue += below(pid)
-        look.parents[pid] = who.parent
+        look.processes[pid] = who
         if group is not None and who.group != group:
             look.strangers.append(who)
         elif lives(who):
             look.session = who.session
             threads += _look_at_one(who, sought, look, _MOST_THREADS - threads)
+        # Listed after its threads were looked at: a thread that has not run since has started no other.
+        queue += below(pid)
     look.members.sort()
     return look
 
@@ -114,6 +115,25 @@ def look_at_strangers(look: Look, itself: Sought) -> None:
         seen = blocked(pid, pid, itself)
         if seen.state in ("reads", "watches"):
             look.waits.append(Wait(pid, pid, seen))
+
+
+def related(look: Look, group: int | None) -> list[Stat]:
+    """The processes of the group, what they descend from, and what descends from them; those of
+    other jobs are left out. Zombies are among them."""
+    known = look.processes
+    of_group = {pid for pid, who in known.items() if group in (None, who.group)}
+    found = set(of_group)
+    for pid in known:
+        line = []
+        at: int | None = pid
+        while at is not None and at in known and at not in line:
+            line.append(at)
+            at = known[at].parent
+        if pid in of_group:
+            found.update(line)
+        elif not of_group.isdisjoint(line):
+            found.add(pid)
+    return [known[pid] for pid in found]
 
 
 def confirm(look: Look) -> list[Wait]:

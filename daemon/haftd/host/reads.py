@@ -25,14 +25,15 @@ import os
 import select
 import stat
 import termios
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, NamedTuple
 
 from haftd.host import tty
 from haftd.host.family import children
-from haftd.host.looks import Look, Wait, confirm, look_at, look_at_strangers
+from haftd.host.looks import Look, Wait, confirm, look_at, look_at_strangers, related
 from haftd.host.peers import is_readable, writes_to
 
 __all__ = ["Kind", "ReadState", "reading", "reading_pipe"]
@@ -44,6 +45,8 @@ _THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
 _DEEPEST = 3
+_SETTLED_S = 0.5
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,12 @@ class ReadState:
     at_work: bool = False
     """A program that waits does something else at the same time, in another thread or in a
     program that it has started in the foreground."""
+    processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
+    """Of what is not certain: the foreground group, and the pid, start time and reaped faults of each
+    process that has to do with it. Between two looks with the same ones nothing of it was started and
+    nothing has ended."""
+    is_settled: bool = field(default=False, compare=False)
+    """And whether somebody is in the foreground, of whom nothing has begun within `_SETTLED_S`."""
 
 
 class _Terminal(NamedTuple):
@@ -103,7 +112,8 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
         if now == group:
             return told
         group = now
-    return ReadState("unknown")
+    seen = frozenset[tuple[int, int, int]]() if group is None else frozenset({(group, 0, 0)})
+    return ReadState("unknown", processes=seen)
 
 
 def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
@@ -122,10 +132,28 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     look = look_at(pids, None, sought)
     found = confirm(look)
     if found:
-        return _reads(look, found, "line")
-    if look.unsure or not look.members:
-        return ReadState("unknown", "line", pids=tuple(sorted(look.unsure)))
-    return ReadState("busy", None, True, tuple(look.members))
+        told = _reads(look, found, "line")
+    elif look.unsure or not look.members:
+        told = ReadState("unknown", "line", pids=tuple(sorted(look.unsure)))
+    else:
+        told = ReadState("busy", None, True, tuple(look.members))
+    return _with_processes(told, look, None)
+
+
+def _with_processes(told: ReadState, look: Look, group: int | None) -> ReadState:
+    """Add what speaks for its silence, where that may have to decide."""
+    if told.certain and not (told.relays or told.loops):
+        return told
+    who = related(look, group)
+    newest_s = max((one.ticks for one in who), default=0) / _TICKS_A_SECOND
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
+    return replace(
+        told,
+        processes=frozenset(
+            {(group or 0, 0, 0), *((one.pid, one.ticks, one.reaped) for one in who)}
+        ),
+        is_settled=bool(look.members or look.unsure) and age_s >= _SETTLED_S,
+    )
 
 
 def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
@@ -158,11 +186,13 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
     found = confirm(look)
     if found:
-        return _reads(look, found, kind, patience_ms) if within is None else within
-    if look.unsure or (not look.members and not _is_empty(group)):
-        return ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
-    doubtful = kind == "key" and (look.timed or bool(look.outward))
-    return ReadState("busy", None, not doubtful, tuple(look.members))
+        told = _reads(look, found, kind, patience_ms) if within is None else within
+    elif look.unsure or (not look.members and not _is_empty(group)):
+        told = ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
+    else:
+        doubtful = kind == "key" and (look.timed or bool(look.outward))
+        told = ReadState("busy", None, not doubtful, tuple(look.members))
+    return _with_processes(told, look, group)
 
 
 def _carried(look: Look) -> int | None:
@@ -237,11 +267,11 @@ def _has_started(who: set[int], look: Look) -> bool:
     """Say whether another member descends from one of these."""
     for member in look.members:
         if member not in who:
-            ancestor = look.parents.get(member)
+            ancestor = look.processes.get(member)
             while ancestor is not None:
-                if ancestor in who:
+                if ancestor.parent in who:
                     return True
-                ancestor = look.parents.get(ancestor)
+                ancestor = look.processes.get(ancestor.parent)
     return False
 
 

@@ -7,7 +7,8 @@ Rules:
   watches (fdinfo), what a descriptor is (fd). No name of a program, no text, no lapse of time.
 - What may not be read, or is not understood (another machine's numbers, a set too large, a ring
   of io_uring, whose reads no call shows), is `hidden`. It is never taken for anything else.
-- Every answer is of one moment. `still` tells whether a thread never left its wait since.
+- Every answer is of one moment. `still` tells whether a thread never left its wait since: an event
+  loop comes back to the very same call, so that the scheduler's count of its runs is compared, too.
 - What a program has both ends of (the pair of sockets with which an event loop wakes itself) is
   its own affair.
 """
@@ -19,7 +20,7 @@ import re
 import stat
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from haftd.host.peers import has_both_ends, listens, terminal_of
@@ -56,6 +57,8 @@ class Blocked:
     """The inodes of the pipes that it waits for beside what is sought."""
     line: bytes = b""
     """The kernel's own words."""
+    ran: bytes = b""
+    """How long the thread has run in all, and how often, as of the wait (schedstat)."""
 
 
 _AWAY: Final = Blocked("away")
@@ -106,13 +109,14 @@ def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
         return _AWAY if words[:1] == [b"-1"] else _HIDDEN
     number = int(words[0])
     args = [int(word, 16) for word in words[1:7]]
+    ran = _run_count(pid, tid)
     try:
         if not _OURS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
             return _HIDDEN
         call = _OURS.get(number)
         if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
             return _AWAY
-        return _judge(pid, call, args, sought, line)
+        return replace(_judge(pid, call, args, sought, line), ran=ran)
     except _Unclear:
         return _HIDDEN
     except (FileNotFoundError, ProcessLookupError):
@@ -127,7 +131,15 @@ def still(pid: int, tid: int, seen: Blocked) -> bool:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except OSError:
         return False
-    return line == seen.line and _sleeps(pid, tid)
+    return line == seen.line and _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
+
+
+def _run_count(pid: int, tid: int) -> bytes:
+    """Read how long and how often a thread has run; empty on a kernel without CONFIG_SCHED_INFO."""
+    try:
+        return _read(f"/proc/{pid}/task/{tid}/schedstat")
+    except OSError:
+        return b""
 
 
 def _sleeps(pid: int, tid: int) -> bool:

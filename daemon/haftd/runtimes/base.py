@@ -252,6 +252,10 @@ class Wanted:
     None where it waits for nothing but input."""
     at_work: bool = False
     """Of such a one: it does something else meanwhile, of which its earlier waits say nothing."""
+    processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
+    """Of an `unknown`: equal in two looks if no process of it has begun or ended in between."""
+    is_settled: bool = field(default=False, compare=False)
+    """Of an `unknown`: it runs nothing that has only just begun, so that it may well wait."""
 
 
 @dataclass(frozen=True, slots=True)

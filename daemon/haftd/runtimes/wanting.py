@@ -25,13 +25,13 @@ _PATIENT_MS = 1500
 
 def wanted(told: ReadState) -> Wanted:
     """Translate it."""
+    unknown = Wanted("unknown", told.kind, processes=told.processes, is_settled=told.is_settled)
     if told.state != "reads":
-        certain = told.state == "busy" and told.certain
-        return Wanted("busy" if certain else "unknown", told.kind)
+        return Wanted("busy", told.kind) if told.state == "busy" and told.certain else unknown
     passes = told.within_ms is not None and told.within_ms < _PATIENT_MS
     lingers = told.within_ms is not None and not passes and told.kind != "key"
     if told.relays or (told.loops and (told.at_work or lingers)):
-        return Wanted("unknown", told.kind)
+        return unknown
     if not passes:
         return Wanted("reads", told.kind)
     return Wanted("reads", told.kind, told.within_ms, told.at_work)

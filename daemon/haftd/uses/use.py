@@ -39,6 +39,7 @@ from haftd.runtimes.base import (
 )
 
 from .reviewing import Reviewing
+from .silence import Silence
 
 __all__ = ["Entry", "Skipped", "Use", "changes"]
 
@@ -80,6 +81,7 @@ class Use:
         "reviewing",
         "routine_ms",
         "scope",
+        "silence",
         "written_to",
     )
 
@@ -107,6 +109,8 @@ class Use:
         self.written_to = 0
         self.routine_ms = 0
         """The longest wait that was seen to end with nothing coming of it, at a prompt."""
+        self.silence = Silence()
+        """What the looks at it came to that could not tell whether it waits."""
         self.callers: int | None = None
         """The calls that it is for, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []
@@ -288,7 +292,9 @@ class Use:
 
     def wanted(self) -> Wanted:
         """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
-        return Wanted("busy") if self.grip is None else self.grip.wanted()
+        wanted = Wanted("busy") if self.grip is None else self.grip.wanted()
+        self.silence.see(wanted, trio.current_time())
+        return wanted
 
     def hides_input(self) -> bool:
         """Whether a line that is typed now is not shown, as a password is not."""

@@ -7,7 +7,7 @@ Section 4 of the protocol.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import trio
@@ -77,15 +77,16 @@ class Condition:
         return self.quiet_at() if self.reading.wait == "quiet" else inf
 
     def found(self) -> Wanted | None:
-        """What the program was found to wait for, if the call may answer for that and nothing has
-        happened since."""
+        """What the program was found to wait for, or is concluded to from its silence, if the call may
+        answer for that and nothing has happened since."""
         return None
 
 
 @dataclass(slots=True)
 class _InputCondition(Condition):
     """The program waits for input. Asked of the kernel once its output has settled, and again in
-    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides."""
+    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides: nothing
+    was printed, and all the looks could not tell and saw nothing begin or end."""
 
     use: Use | None
     _pause: float = _PRINTED_S
@@ -119,6 +120,7 @@ class _InputCondition(Condition):
         self._stillness = None
         self._doubt_renewal(now)
         if wanted.state == "unknown" and self.is_quiet():
+            self._found = replace(wanted, is_settled=True)
             return "quiet"
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
         self._due = now + self._pause
@@ -157,6 +159,11 @@ class _InputCondition(Condition):
         pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
         self._due = min(now + pause, enough_at)
         return None
+
+    def quiet_at(self) -> float:
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
+        return max(self.handle.last_activity, self.use.silence.since) + self.reading.quiet_s
 
     @staticmethod
     def _learn(use: Use, stillness: Stillness) -> None:

@@ -34,6 +34,8 @@ __all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
 
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
+_FOUND = ("input", "quiet")
+"""Ends of a wait that a look at the program has brought about."""
 
 
 def plan(
@@ -147,6 +149,8 @@ def _input_wanted(
     wanted = wanted or use.wanted()
     if wanted.kind is None or wanted.state == "busy":
         return None
+    if wanted.state == "unknown" and not wanted.is_settled:
+        return UNSET  # It has just begun or ended something: it is not known, nor to be supposed.
     return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
 
 
@@ -197,12 +201,12 @@ def answer(
     if reason is None and reading.timeout_s == 0:
         reason = "deadline"
     if reason is not None:
-        found = condition.found() if reason == "input" else None
+        found = condition.found() if reason in _FOUND else None
         return look(daemon, params, handle, reason if reading.announced else UNSET, found, typed)
 
     async def wait_and_look() -> HandleState:
         reason = await _wait(condition, deadline)
-        found = condition.found() if reason == "input" else None
+        found = condition.found() if reason in _FOUND else None
         return look(daemon, params, handle, reason, found, typed)
 
     return Later(wait_and_look)
