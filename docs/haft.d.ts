@@ -967,8 +967,8 @@ export interface SpawnParams {
   tool: string;
   /** the name that the handle gets; free unless a live handle of the session has it */
   id: string;
-  /** the tool's arguments, checked against its schema */
-  args?: { [name: string]: unknown };
+  /** the tool's arguments, checked against its schema; `null` stands for none */
+  args?: { [name: string]: unknown } | null;
   /** the same `call_id`, tool and arguments again give the handle of the first call, under the id that it has, whatever `id` says now: a retry starts nothing twice */
   call_id?: string;
   /** the environment of the tool instead of the daemon's; `null` leaves a name out */
@@ -1147,8 +1147,8 @@ export interface ToolsCallParams {
   root?: string;
   /** the name of a tool, as `tools/list` shows it to the caller's provider */
   tool: string;
-  /** what the model gave; with `action` the call is that verb on a handle, see Calling tools */
-  arguments?: { [name: string]: unknown };
+  /** the model's arguments: an object, or the JSON text of one; `null` and an empty text stand for none. With `action` the call is that verb on a handle, see Calling tools */
+  arguments?: { [name: string]: unknown } | string | null;
   /** the caller's name for this call; made up when not given. A retry with the same one starts nothing twice */
   call_id?: string;
   /** whatever helps to answer a question of the tool; it is handed on, never looked into */

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from .params import Id, MaxBytes, Milliseconds, Offset, Params, Root, SessionOrAll
+from .params import Arguments, Id, MaxBytes, Milliseconds, Offset, Params, Root, SessionOrAll
 from .states import HandleState
 
 __all__ = [
@@ -55,9 +55,14 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
 
     tool: str
     id: Id
-    args: dict[str, Any] = msgspec.field(default_factory=dict)
+    args: Arguments = msgspec.field(default_factory=dict)
     call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
     env: dict[str, str | None] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        args: object = self.args
+        if args is None:
+            msgspec.structs.force_setattr(self, "args", {})
 
 
 class FetchParams(ReadingParams, frozen=True, kw_only=True):

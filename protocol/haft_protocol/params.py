@@ -6,13 +6,15 @@ clients build them. A bound stands in the type.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 __all__ = [
     "ID_FORM",
+    "Arguments",
+    "ArgumentsOrText",
     "Empty",
     "Id",
     "MaxBytes",
@@ -49,6 +51,15 @@ Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000)]
 MaxBytes = Annotated[int, Meta(ge=0, le=268_435_456)]
 
 Offset = Annotated[int, Meta(ge=0)]
+
+
+if TYPE_CHECKING:
+    Arguments = dict[str, Any]
+    ArgumentsOrText = dict[str, Any]
+else:
+    # On the wire. Decoded params hold an object in any case: `__post_init__` sees to that.
+    Arguments = dict[str, Any] | None
+    ArgumentsOrText = dict[str, Any] | str | None
 
 
 class Params(

@@ -26,6 +26,7 @@ __all__ = [
     "Text",
     "check_answer",
     "read_question",
+    "takes_null",
 ]
 
 Scalar = bool | int | float | str | None
@@ -144,6 +145,12 @@ def check_answer(question: Question, value: object) -> Answer:
             raise InvalidAnswer(f"question {question.id!r} takes one of {_listed(options)}")
         case Form(fields=fields):
             return _check_form(question.id, fields, value)
+
+
+def takes_null(question: Question) -> bool:
+    """Whether `null` is an answer to the question, and not the absence of one."""
+    kind = question.answer_type
+    return isinstance(kind, Select) and None in kind.options
 
 
 def _check_form(id: str, fields: dict[str, Choice], value: object) -> Answer:

@@ -9,6 +9,7 @@ Sections 1, 2 and 9 of the protocol.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -290,10 +291,14 @@ def _too_deep(max_nesting: int) -> RpcError:
 # ── params ───────────────────────────────────────────────────────────────────────────────────────
 
 _decoders: dict[Any, Any] = {}
+_ABSENT = re.compile(rb"null|\[[ \t\r\n]*\]")
+"""How clients write that there are no params, besides leaving them out."""
 
 
 def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
     """Decode params into `kind`; raises `RpcError` that names the field and what was expected.
+
+    `null` and an empty list are taken for no params.
 
     A number that no 64-bit float or 4,300-digit integer holds is a parse error, as it is
     elsewhere in a message. `method` only makes the sentences better.
@@ -305,6 +310,8 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
         return decode(b"{}" if raw is None else raw)
     except msgspec.ValidationError as fault:
         problem = str(fault)
+        if raw is not None and _ABSENT.fullmatch(bytes(raw)):
+            return read_params(None, kind, method)
     except msgspec.DecodeError as fault:
         raise _malformed(fault, b"" if raw is None else bytes(raw)) from None
     except (RecursionError, MemoryError):

@@ -59,6 +59,7 @@ INPUT: dict[str, Any] = {
     "anyOf": [
         {"type": "string"},
         {"type": "boolean"},
+        {"type": "number"},
         {
             "type": "object",
             "properties": {
@@ -112,7 +113,8 @@ INPUT: dict[str, Any] = {
     ],
     "description": (
         "A text is written as it is, without a line end. An object is one of `line`, `keys`, `paste`,"
-        " `text`, `eof`, `signal`, `resize`, `mouse`. While a question waits, the answer to it."
+        " `text`, `eof`, `signal`, `resize`, `mouse`. While a question waits, the answer to it: a text, true"
+        " or false, a number, or JSON text of what else the question takes."
     ),
 }
 """What apply gives."""

@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from .errors import invalid_arguments, limit_exceeded
 from .handles import AwaitResult
-from .params import Params
+from .jsontext import MAX_VALUES, TooManyValues, decode_text
+from .params import ArgumentsOrText, Params
 from .reports import Problem
 from .states import HandleState, Notice, Pending, Running, Stopped, Waiting
 
@@ -50,10 +52,38 @@ class ToolsCallParams(Params, frozen=True, kw_only=True):
     is as for spawn."""
 
     tool: str
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+    arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
     call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
     context: Any = None
     env: dict[str, str | None] | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        given: object = self.arguments
+        if not isinstance(given, dict):
+            arguments = _read_arguments(self.tool, given if isinstance(given, str) else "")
+            msgspec.structs.force_setattr(self, "arguments", arguments)
+
+
+def _read_arguments(tool: str, given: str) -> dict[str, Any]:
+    """Decode the JSON text of arguments; an empty text and `null` stand for none.
+
+    Raises `RpcError` (invalid_arguments, limit_exceeded)."""
+    if not given.strip():
+        return {}
+    try:
+        arguments = decode_text(given)
+    except TooManyValues:
+        what = "`arguments` has too many names and values; put them into a file"
+        raise limit_exceeded("max_values", MAX_VALUES, what) from None
+    except ValueError as error:
+        why = f"it is a text that is not JSON ({error}); give an object, or the JSON text of one"
+        raise invalid_arguments(tool, [{"path": "arguments", "message": why}]) from None
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, dict):
+        why = "it is the JSON text of something else; give an object, or the JSON text of one"
+        raise invalid_arguments(tool, [{"path": "arguments", "message": why}])
+    return arguments
 
 
 class DrainParams(Params, frozen=True, kw_only=True):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -194,3 +197,90 @@ def test_content_and_question_of_an_outcome_are_read_together(
         assert (state["content"], state["state"]) == ("look\n", "waiting")
         state = wire.call("apply", id="a", input="y", wait="stopped")
         assert state["result"] == "done"
+
+
+ASKING = r"""
+import json, sys
+def say(**state): print(json.dumps(state), flush=True)
+json.loads(sys.stdin.readline())
+kind = json.loads(sys.argv[1])
+say(type="waiting", content="", question={"id": "q", "text": "?", "answer_type": kind})
+answer = json.loads(sys.stdin.readline())["params"]["input"]
+say(type="stopped", result={"Ok": json.dumps(answer)})
+"""
+ASK = f"""
+[tools.asking]
+stateful = true
+output = "events"
+command = ["{sys.executable}", "-S", "-c", '''{ASKING}''', "{{{{ tool.arguments.kind }}}}"]
+parameters.kind = {{ required = true }}
+"""
+NUMBERS = {"type": "select", "options": [1, 2.5, "2"]}
+NULLABLE = {"type": "select", "options": [None, True]}
+FORM = {"type": "form", "fields": {"web": {"options": ["wait", 3]}}}
+
+
+@pytest.fixture
+def answers(shared_daemon: RunningDaemon) -> Iterator[Callable[[object, object], dict[str, Any]]]:
+    """Have a tool ask a question of a type, and answer it by a call as a model makes it."""
+    shared_daemon.tools(ASK)
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+        numbers = itertools.count()
+
+        def answer(kind: object, given: object) -> dict[str, Any]:
+            id = f"q{next(numbers)}"
+            spawn = {"action": "spawn", "id": id, "kind": kind}
+            wire.call("tools/call", tool="asking", arguments=spawn)
+            assert wire.call("fetch", id=id, wait="input")["state"] == "waiting"
+            apply = {"action": "apply", "id": id, "input": given, "wait": "stopped"}
+            try:
+                state: dict[str, Any] = wire.call("tools/call", tool="asking", arguments=apply)
+            except Refused:
+                assert wire.call("fetch", id=id)["state"] == "waiting"
+                raise
+            finally:
+                wire.call("session/close")
+            return state
+
+        yield answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "answer"),
+    [
+        (NUMBERS, 1, 1),
+        (NUMBERS, "1", 1),
+        (NUMBERS, "2.5", 2.5),
+        (NUMBERS, "2", "2"),
+        (NULLABLE, None, None),
+        (NULLABLE, "null", None),
+        (NULLABLE, "true", True),
+        ({"type": "boolean"}, "false", False),
+        ({"type": "text"}, "false", "false"),
+        ({"type": "text"}, '{"line": "x"}', '{"line": "x"}'),
+        (FORM, '{"web": "3"}', {"web": 3}),
+        (FORM, {"web": "wait"}, {"web": "wait"}),
+    ],
+)
+def test_a_model_can_answer_every_type_of_question(
+    answers: Callable[[object, object], dict[str, Any]], kind: object, given: object, answer: object
+) -> None:
+    """Also in a call that fits a strict schema, where `input` is a text, a boolean or a number."""
+    assert json.loads(answers(kind, given)["result"]) == answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "says"),
+    [
+        (NUMBERS, None, "input: it is required"),
+        (NUMBERS, "3", "takes one of"),
+        ({"type": "boolean"}, "yes", "true or false"),
+        ({"type": "boolean"}, None, "input: it is required"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
+    answers: Callable[[object, object], dict[str, Any]], kind: object, given: object, says: str
+) -> None:
+    with pytest.raises(Refused, match=says):
+        answers(kind, given)

@@ -90,8 +90,23 @@ def test_what_a_model_writes_as_text_is_taken_for_what_is_wanted(room: Room) -> 
         room, arguments={"action": "fetch", "id": "one", "wait": "output", "timeout_ms": "0"}
     )
     assert state["waited"] == "deadline"
-    sent = {"action": "apply", "id": "one", "input": '{"line": "x"}', "wait": "output"}
-    assert call(room, arguments=sent)["content"] == "x\n"
+    sent = {"action": "apply", "id": "one", "input": {"keys": '["C-d"]'}, "wait": "stopped"}
+    assert call(room, arguments=sent)["state"] == "stopped"
+
+
+@pytest.mark.parametrize("text", ['{"line":"x"}\n', '{"eof": true}', "true", "2", "[1]", '"a"'])
+def test_a_text_given_to_a_program_stays_that_text(room: Room, text: str) -> None:
+    call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
+    given = {"action": "apply", "id": "one", "input": text, "wait": "output"}
+    assert call(room, arguments=given)["content"] == text
+
+
+@pytest.mark.parametrize("given", [{"input": None}, {}])
+def test_an_input_that_is_null_or_missing_is_required(room: Room, given: dict[str, Any]) -> None:
+    call(room, arguments={"action": "spawn", "id": "one", "argv": ["cat"]})
+    with pytest.raises(Refused, match="input: it is required") as caught:
+        call(room, arguments={"action": "apply", "id": "one", **given})
+    assert caught.value.code == -32005
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 
 from haft_protocol.dialects.flattening import flatten
 from haft_protocol.dialects.reading import read
@@ -42,7 +41,7 @@ _SCHEMAS: dict[Action, dict[str, Any]] = {
     }
     for action, words in _WORDS.items()
 }
-_FORMS = INPUT["anyOf"][-1]["properties"].keys() - {"secret"}
+_FORM = INPUT["anyOf"][-1]
 _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SCHEMAS.items()}
 
 
@@ -73,27 +72,14 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
             raise invalid_arguments(tool.name, [*found, *more])
         return HandleCall(action, arguments["id"], args=own)
     given = _without_nulls(given, "input" if action == "apply" else None)
-    if "input" in given:
-        said = _form_of(given["input"])
-        given["input"] = fit({"v": said}, {"properties": {"v": INPUT}})["v"]
+    if isinstance(given.get("input"), dict):
+        given["input"] = fit(given["input"], _FORM)
     given = fit(given, _SCHEMAS[action])
     found += problems(_VALIDATORS[action], given, _SCHEMAS[action])
     if found:
         raise invalid_arguments(tool.name, found)
-    said = given.pop("input", None)
-    return HandleCall(action, arguments["id"], reading=given, input=said)
-
-
-def _form_of(said: Any) -> Any:
-    """The input that a model wrote as the JSON of one of its forms, and nothing else."""
-    if not isinstance(said, str) or not said.startswith("{"):
-        return said
-    try:
-        form = msgspec.json.decode(said)
-    except (msgspec.DecodeError, RecursionError):
-        return said
-    kinds = _FORMS & form.keys() if isinstance(form, dict) else set()
-    return form if len(kinds) == 1 and form.keys() <= {*kinds, "secret"} else said
+    value = given.pop("input", None)
+    return HandleCall(action, arguments["id"], reading=given, input=value)
 
 
 def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:

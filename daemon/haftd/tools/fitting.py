@@ -18,9 +18,8 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from haft_protocol.dialects.names import own_properties
+from haft_protocol.jsontext import decode_text
 
 __all__ = ["Steps", "fit"]
 
@@ -96,8 +95,8 @@ def _is(value: object, types: frozenset[str]) -> bool:
 def _decoded(text: str) -> Any:
     """What the text is as JSON; the text when it is none."""
     try:
-        return msgspec.json.decode(text.strip().encode())
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return decode_text(text)
+    except ValueError:
         return text
 
 

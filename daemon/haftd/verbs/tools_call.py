@@ -26,6 +26,7 @@ from haft_protocol.errors import (
     shown,
     shutting_down,
 )
+from haft_protocol.inquiries import schema as answer_schema
 from haft_protocol.methods import (
     AbortParams,
     ApplyParams,
@@ -36,6 +37,7 @@ from haft_protocol.methods import (
     ToolsCallParams,
     called,
 )
+from haft_protocol.questions import takes_null
 from haft_protocol.states import EndedBy, HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -43,6 +45,7 @@ from haftd.daemon import Daemon
 from haftd.tools.arguments import check_against
 from haftd.tools.calling import HandleCall, read_call
 from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.fitting import fit
 from haftd.tools.listing import AWAIT
 
 from .abort import abort
@@ -131,9 +134,25 @@ def _serve(
     if call.action == "apply":
         if not is_beside(call.input):
             _refuse_for_a_person(daemon, handle)
-        made = _made(ApplyParams, params.tool, id=call.id, input=call.input, **more)
+        value = _input_of(tool, handle, call.input)
+        made = _made(ApplyParams, params.tool, id=call.id, input=value, **more)
         return apply(daemon, caller, made)
     return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
+
+
+def _input_of(tool: Tool, handle: Handle, value: Any) -> Any:
+    """Read an input: while the handle asks, a text may be the JSON of an answer that fits; else a text
+    is never anything but that text. Raises `RpcError` (invalid_arguments) for `null`, unless the
+    question takes it."""
+    question = handle.question
+    if question is not None and not is_beside(value):
+        form = answer_schema("", question.answer_type)
+        value = fit({"answer": value}, form)["answer"]
+        if value is None and takes_null(question):
+            return None
+    if value is None:
+        raise invalid_arguments(tool.name, [{"path": "input", "message": "it is required"}])
+    return value
 
 
 def _refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
