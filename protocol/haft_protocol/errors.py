@@ -7,7 +7,6 @@ escaped; no environment value, token or traceback ever enters one. Section 9.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -277,6 +276,8 @@ def _nearest(name: str, known: Sequence[str]) -> str:
         return "; there are none"
     if len(known) <= _MOST_TOOLS:
         return f"; the tools are: {', '.join(sorted(known))}"
+    from difflib import get_close_matches  # not for those that never meet this error
+
     near = get_close_matches(name[:_LONGEST_NAME], known, n=_MOST_TOOLS, cutoff=0.5)
     named = near or sorted(known)[:_MOST_TOOLS]
     more = len(known) - len(named)
