@@ -37,6 +37,7 @@ format = "ask"
 options = { image = "i" }
 style = { inline_results = "off" }
 access = { fs = ["a"] }
+unsafe = true
 limits = { memory = "1 GiB", cpu_s = 1.5, wall_s = "{{ tool.arguments.t }}", processes = 5, output = 100 }
 env = { A = "{{ tool.name }}", B = 3, C = true, D = false }
 [tools.x.questions.sure]
@@ -344,3 +345,25 @@ def test_the_documentation_names_every_field() -> None:
     table = page.read_text().partition("## Fields")[2]
     named = set(re.findall(r"`([a-z_]+)`", table))
     assert set(fields.READERS) - {"command", "format", "cancellation_response"} <= named
+
+
+@pytest.mark.parametrize("access", ["access = { fs = ['a'] }", "access = {}"])
+def test_access_makes_a_definition_wrong_unless_it_says_unsafe(access: str) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "a"\n{access}\n')
+    assert tools == {}
+    assert [(one.key, one.line) for one in problems] == [("tools.x.access", 3)]
+    assert "not enforced" in problems[0].message and "unsafe = true" in problems[0].message
+    tools, problems = read(f'[tools.x]\ncommand = "a"\n{access}\nunsafe = true\n')
+    assert (list(tools), problems) == (["x"], [])
+
+
+def test_access_of_an_older_definition_is_a_problem_and_the_tool_is_used() -> None:
+    older = '[conversation.tools.x]\ncommand = "a"\naccess = { fs = [] }\n'
+    tools, problems = read(older)
+    assert tools["x"].access == {"fs": []}
+    assert [(one.key, one.line) for one in problems] == [("conversation.tools.x.access", 3)]
+    assert "not enforced" in problems[0].message
+    tools, problems = read(older, "[tools.x]\nunsafe = true\n")
+    assert (list(tools), problems) == (["x"], [])
+    tools, problems = read(older, "[tools.x]\naccess = { net = [] }\n")
+    assert tools == {}

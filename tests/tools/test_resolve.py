@@ -185,6 +185,7 @@ def test_the_call_is_handed_on_as_the_protocol_says() -> None:
 command = "a {{context}} {{tool}}"
 options = { image = "i" }
 access = { fs = [] }
+unsafe = true
 parameters.v = { type = "array" }
 """)
     context = CallContext(root="/r", session="s", handle="h", action="run", answers={"q": True})

@@ -2,7 +2,7 @@
 
 Rules: frozen; nothing here touches a file or a process. What other rooms act on is kept as it was
 written: `approving` reads `run`, `result` and `style`, the inquiries `questions`, calls
-`size_threshold`, turns `on_turn_end`; nobody acts on `options` and `access`. Sections 5, 6, 10 and 11.
+`size_threshold`, turns `on_turn_end`; `options` and `access` are only handed to the program. Sections 5, 6, 10 and 11.
 """
 
 from __future__ import annotations

@@ -277,16 +277,18 @@ READERS: dict[str, Callable[[object], Any]] = {
     "questions": _read_questions,
     "options": _table,
     "access": _table,
+    "unsafe": _flag,
     "style": _read_style,
     "format": _any,
     "cancellation_response": _any,
 }
 _KEPT = ("format", "cancellation_response")
+_NOT_THE_TOOLS = (*_KEPT, "unsafe")
 
 
 def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) -> Tool:
     """Make a tool of the fields that were read; raises `Wrong` where they do not go together."""
-    values = {key: value for key, value in read.items() if key not in _KEPT}
+    values = {key: value for key, value in read.items() if key not in _NOT_THE_TOOLS}
     source = values.get("source", "local")
     if source == "local" and "command" not in values:
         raise _wrong("a local tool needs a `command`", "command")

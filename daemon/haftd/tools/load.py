@@ -4,7 +4,9 @@ Rules: a later file's field wins over an earlier one's; tables are merged key by
 replaced whole. A definition with a wrong field is left out of the merge, and the layers below it
 go on working. `[conversation.tools.<name>]` belongs to another program's files: a field we do not
 know is named there and passed over, while in `[tools.<name>]` it makes the definition wrong (a
-misspelt limit must not be no limit). A definition that has a `command` replaces one that came with the daemon whole.
+misspelt limit must not be no limit). For the same reason `access`, which is not enforced, makes
+`[tools.<name>]` wrong unless it says `unsafe = true`; an older definition is used, with a problem.
+A definition that has a `command` replaces one that came with the daemon whole.
 `'*'` as a name holds defaults for the tools of its form.
 """
 
@@ -27,6 +29,10 @@ from .selfdescribed import marked
 __all__ = ["FORMS", "Layer", "layers_of", "merged", "tables", "tools_of"]
 
 FORMS = (("tools",), ("conversation", "tools"))
+_NOT_ENFORCED = "it is not enforced by this version"
+_UNSAFE = (
+    "so the tool is not used; take `access` out, or add `unsafe = true` to use the tool without it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +162,12 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(wrong.path, wrong.message))
         return None
+    if "access" in known and not known.get("unsafe", False):
+        layer = said_by["access"]
+        if layer.form == ("tools",):
+            problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}, {_UNSAFE}"))
+            return None
+        problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
     for path, message in fields.remarks(tool, known):
         problems.append(said_by.get(path[0], last).problem(path, message))
     return marked(tool, values, older=any(layer.form != ("tools",) for layer in own))
