@@ -28,6 +28,9 @@ OURS = "[tools.x]\n"
         OURS + 'command = { program = "a {{context}}", shell = true }',
         OLDER + 'command = { program = "a {{ context.action }}", shell = true }',
         OURS + 'source = "local"\ncommand = "a {{context}}"\nparameters.p.default = 5',
+        OURS + 'command = "a {{context}}"\nparameters.p.enum = ["b"]',
+        OURS + 'command = "a {{context}}"\nparameters.p.properties.q.maximum = 5',
+        OLDER + 'command = "a"\nparameters.p = { enum = ["b"], summary = "c" }',
     ],
 )
 def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_question(
@@ -44,6 +47,7 @@ def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_questio
         OURS + 'output = "outcome"\ncommand = "a"',
         OURS + 'output = "events"\nstateful = true\ncommand = "a"',
         OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.default = 5',
+        OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.const = 5',
     ],
 )
 def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(text: str) -> None:
@@ -67,7 +71,10 @@ def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(tex
         OURS + 'source = "local"\nruntime = "{{ tool.arguments.r }}"\ncommand = "a {{context}}"',
         OURS + 'source = "local"\ncommand = { program = "a {{tool}}", shell = true }',
         OLDER + 'source = "local"\ncommand = { program = "rm {{ context.root }}/x", shell = true }',
-        OLDER + 'source = "local"\ncommand = "a"\nparameters.p.enum = ["b"]',
+        OLDER + 'source = "local"\ncommand = "a"\nparameters.p = { type = "string", enum = ["b"] }',
+        OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.properties.q.type = "string"',
+        OURS
+        + 'output = "outcome"\ncommand = "a"\nparameters = { p.enum = ["b"], q.type = "string" }',
     ],
 )
 def test_any_other_is_not(text: str) -> None:
@@ -147,6 +154,36 @@ required = false
     }  # fmt: skip
     assert found.parameters["properties"]["package"] == package
     assert found.parameters["required"] == ["rest"]
+
+
+def test_a_narrowed_parameter_keeps_what_the_program_says_of_it_and_of_the_others() -> None:
+    own = """
+parameters.package.enum = ["a", "b"]
+parameters.times.maximum = 3
+parameters.span.properties.start.minimum = 0
+"""
+    span = {
+        "type": "object",
+        "properties": {"start": {"type": "integer"}, "end": {"type": "integer"}},
+    }
+    entry = {
+        "name": "x",
+        "parameters": {
+            "package": {"type": "string", "summary": "Which.", "enum": ["a", "b", "c"]},
+            "times": {"type": "integer", "default": 1},
+            "span": span,
+            "quiet": {"type": "boolean", "default": False},
+        },
+    }
+    found = read_description(asked(own), say(entry)).parameters
+    assert found["properties"]["package"] == {
+        "type": "string", "description": "Which.", "enum": ["a", "b"]
+    }  # fmt: skip
+    assert found["properties"]["times"] == {"type": "integer", "default": 1, "maximum": 3}
+    inner = found["properties"]["span"]["properties"]
+    assert inner == {"start": {"type": "integer", "minimum": 0}, "end": {"type": "integer"}}
+    assert found["properties"]["quiet"] == {"type": "boolean", "default": False}
+    assert found["required"] == ["package", "span"]
 
 
 def test_a_whole_schema_is_taken_as_it_is_and_changed_in_its_properties() -> None:

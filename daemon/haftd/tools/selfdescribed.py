@@ -36,9 +36,7 @@ _MOST_ROOTS = 32
 
 _MEMBER = re.compile(r"\b(tool|context)\s*\[")
 _NAMES = minijinja.Environment()
-_SAYS_WHAT_IT_TAKES = frozenset(
-    ["type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "properties", "items"]
-)
+_GIVES_A_TYPE = frozenset(["type", "anyOf", "oneOf", "allOf", "$ref"])
 
 
 class Undescribed(ValueError):
@@ -51,7 +49,7 @@ class Undescribed(ValueError):
 def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     """The tool of a definition with these fields, marked as one that describes itself if it is one.
 
-    It can be one if it is local and on pipes, and says nothing of what its parameters take. It is one
+    It can be one if it is local and on pipes, and gives no parameter a type. It is one
     if the definition shows that its program knows the question: it has the `older` form, or hands the
     whole `tool` or `context`, or the action, to its program; a shell script, only if it does that with
     `context`. It may be one if it writes a structured `output`, or `source = "local.<name>"`, which names
@@ -75,14 +73,23 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
 
 
 def _is_laid_over(given: object) -> bool:
-    """Whether these parameters only add to those of somebody else: none says what it takes."""
+    """Whether these parameters only add to those of the program, or narrow them: none gives a type."""
     return (
         isinstance(given, dict)
         and bool(given)
-        and all(
-            isinstance(one, dict) and not _SAYS_WHAT_IT_TAKES & set(one) for one in given.values()
-        )
+        and all(isinstance(one, dict) and not _gives_a_type(one) for one in given.values())
     )
+
+
+def _gives_a_type(form: dict[str, Any]) -> bool:
+    inner = [form.get("items"), *_values(form.get("properties"))]
+    return bool(_GIVES_A_TYPE & form.keys()) or any(
+        isinstance(one, dict) and _gives_a_type(one) for one in inner
+    )
+
+
+def _values(form: object) -> Iterable[object]:
+    return form.values() if isinstance(form, dict) else ()
 
 
 def _handed(command: Command) -> Iterable[str]:
