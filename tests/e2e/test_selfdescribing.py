@@ -296,6 +296,53 @@ def test_a_reload_and_a_changed_program_are_asked_again(serve: Serve, tmp_path: 
     assert len(binary.asked()) == 3
 
 
+def test_a_program_that_hangs_is_asked_once_until_its_file_changes(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """Not by a second list, nor in another root, nor by a call; a change of the file is seen."""
+    binary = Binary(tmp_path / "b", "time.sleep(1000)")
+    _, wire = serve(binary.defined("check", "limits.wall_s = 0.5"))
+    for root in ({}, {}, {"root": str(tmp_path)}):
+        assert "did not end within 0.5 s" in listed(wire, **root)[1]["check"]
+        with pytest.raises(Refused, match="did not end within"):
+            wire.call("tools/call", tool="check", arguments={"package": "p"}, **root)
+    assert len(binary.asked()) == 1
+    binary.plays(TWO)
+    os.utime(binary.path, ns=(1, 1))
+    assert "check" in listed(wire)[0]
+    assert len(binary.asked()) == 2
+
+
+@pytest.mark.parametrize("command", ["{}/later/tool", "./later/tool"])
+def test_a_program_that_was_missing_is_asked_when_it_is_there(
+    serve: Serve, tmp_path: Path, command: str
+) -> None:
+    root = str(tmp_path)
+    _, wire = serve(f'[tools.check]\ncommand = "{command.format(root)} {{{{context}}}}"\n')
+    assert "could not be started" in listed(wire, root=root)[1]["check"]
+    binary = Binary(tmp_path / "later")
+    assert "check" in listed(wire, root=root)[0]
+    assert len(binary.asked()) == 1
+
+
+def test_a_program_that_appears_earlier_on_path_is_asked(
+    make_daemon: Callable[..., RunningDaemon], tmp_path: Path
+) -> None:
+    first, last = tmp_path / "first", tmp_path / "last"
+    daemon = make_daemon(env={"PATH": f"{first}:{os.environ['PATH']}:{last}"})
+    daemon.tools('[tools.check]\ncommand = "tool-of-two {{context}}"\n')
+
+    def install(folder: Path, plays: str) -> None:
+        Binary(folder, plays).path.rename(folder / "tool-of-two")
+
+    with daemon.start().connect() as wire:
+        assert "could not be started" in listed(wire)[1]["check"]
+        install(last, TWO)
+        assert listed(wire)[0]["check"]["description"].startswith("Check.")
+        install(first, TWO.replace("Check.", "Other."))
+        assert listed(wire)[0]["check"]["description"].startswith("Other.")
+
+
 def test_it_is_asked_in_the_root_of_the_need(serve: Serve, tmp_path: Path) -> None:
     binary = Binary(tmp_path / "b")
     relative = binary.defined("check").replace(str(binary.path), "./tool")

@@ -9,7 +9,7 @@ import pytest
 
 from haftd.tools import arguments
 from haftd.tools.definition import Tool
-from haftd.tools.selfdescribed import RETRY_S, Descriptions, Undescribed, read_description
+from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
 from tests.tools.making import called, read, tool
 
 OLDER = "[conversation.tools.x]\n"
@@ -275,47 +275,61 @@ def test_a_change_of_a_parameter_that_is_not_there_is_a_mistake() -> None:
         read_description(asked("parameters.pakcage.default = 1"), say(entry))
 
 
-def test_nothing_is_asked_twice_within_some_seconds_but_in_another_root() -> None:
+def test_nothing_is_asked_twice_in_a_root_but_in_another() -> None:
     known, one = Descriptions(), asked()
-    assert known.lacks(one, "/a", 0)
-    known.learn(one, "/a", 0, "ended with exit code 3")
-    assert not known.lacks(one, "/a", RETRY_S - 0.1) and known.lacks(one, "/b", 1)
-    assert known.lacks(one, "/a", RETRY_S)
+    assert known.lacks(one, "/a")
+    known.learn(one, "/a", "ended with exit code 3")
+    assert not known.lacks(one, "/a") and known.lacks(one, "/b")
     refusal = known.refusal(one, "/a", ())
     assert refusal is not None and refusal.kind == "spawn_failed"
-    for words in ("exit code 3", "add `parameters`", "0.toml:1", 'action = "schema"'):
+    for words in (
+        "exit code 3",
+        "add `parameters`",
+        "0.toml:1",
+        'action = "schema"',
+        "haft reload",
+    ):
         assert words in refusal.message
     assert known.problems([one], "/a")[0].key == "tools.x"
-    known.learn(one, "/b", 1, read_description(one, say({"name": "x", "summary": "s"})))
-    assert not known.lacks(one, "/a", 9) and known.of(one).summary == "s"
+    known.learn(one, "/b", read_description(one, say({"name": "x", "summary": "s"})))
+    assert not known.lacks(one, "/a") and known.of(one).summary == "s"
     assert known.problems([one], "/a") == ()
     known.forget(one)
-    assert known.lacks(one, "/a", 9) and known.of(one) is one
+    assert known.lacks(one, "/a") and known.of(one) is one
+
+
+def test_a_program_that_hangs_is_asked_in_no_other_root() -> None:
+    known, one = Descriptions(), asked()
+    known.learn(one, "/a", "did not end within 10 s", anywhere=True)
+    assert not known.lacks(one, "/a") and not known.lacks(one, "/b")
+    assert "did not end within 10 s" in known.problems([one], "/b")[0].message
+    known.forget(one)
+    assert known.lacks(one, "/b")
 
 
 def test_one_that_need_not_know_the_question_is_asked_once_and_stands_without_an_answer() -> None:
     known, one = Descriptions(), asked('output = "outcome"', command="a")
-    assert known.lacks(one, "/a", 0) and known.problems([one], "/a") == ()
+    assert known.lacks(one, "/a") and known.problems([one], "/a") == ()
     assert known.refusal(one, "/a", ()) is None
-    known.learn(one, "/a", 0, "printed nothing")
-    assert not known.lacks(one, "/a", 1e9) and known.of(one) is one
+    known.learn(one, "/a", "printed nothing")
+    assert not known.lacks(one, "/a") and known.of(one) is one
     refusal = known.refusal(one, "/a", {"p": 1})
     assert refusal is not None and refusal.kind == "invalid_arguments"
     assert "takes no arguments" in refusal.message and "printed nothing" in refusal.message
     assert known.refusal(one, "/a", ()) is None
     assert [problem.key for problem in known.problems([one], "/a")] == ["tools.x"]
     known.forget(one)
-    assert known.lacks(one, "/a", 1)
+    assert known.lacks(one, "/a")
     given = asked('output = "outcome"\nparameters.p.default = 5', command="a")
-    known.learn(given, "/a", 0, "printed nothing")
+    known.learn(given, "/a", "printed nothing")
     assert known.refusal(given, "/a", {"p": 1}) is None
 
 
 def test_what_is_remembered_of_roots_is_bounded() -> None:
     known, one = Descriptions(), asked('output = "outcome"', command="a")
     for at in range(100):
-        known.learn(one, f"/{at}", 0, "printed nothing")
-    assert known.lacks(one, "/0", 1) and not known.lacks(one, "/99", 1)
+        known.learn(one, f"/{at}", "printed nothing")
+    assert known.lacks(one, "/0") and not known.lacks(one, "/99")
     assert len(known._mute[one]) <= 32
 
 
@@ -323,7 +337,7 @@ def test_what_is_known_of_a_definition_goes_with_it() -> None:
     known = Descriptions()
     for _ in range(3):
         one = asked()
-        known.learn(one, "/", 0, read_description(one, say({"name": "x"})))
+        known.learn(one, "/", read_description(one, say({"name": "x"})))
         assert known.of(one) is not one
     del one
     assert len(known._known) == 0

@@ -8,7 +8,6 @@ without one. The user's fields win over the program's, one by one. Section 10.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -26,13 +25,13 @@ from .document import problem
 from .merging import merge
 from .parameters import Wrong, read_parameters
 
-__all__ = ["RETRY_S", "Descriptions", "Undescribed", "marked", "read_description"]
-
-RETRY_S = 5.0
-"""A program that must know the question and has not answered is not asked again before."""
+__all__ = ["Descriptions", "Undescribed", "marked", "read_description"]
 
 _MOST_ROOTS = 32
 """In so many roots it is remembered that a program gave no answer."""
+
+_ANYWHERE = ""
+"""In place of a root: the program is not asked in any other either."""
 
 _MEMBER = re.compile(r"\b(tool|context)\s*\[")
 _NAMES = minijinja.Environment()
@@ -209,17 +208,12 @@ def _inside(form: dict[str, Any]) -> dict[str, Any]:
 # -- what is known
 
 
-def _retry_s(tool: Tool) -> float:
-    """One that need not know the question may have done its work instead: it is left alone."""
-    return RETRY_S if tool.self_describing else math.inf
-
-
 class Descriptions:
     """What programs have said of their tools; it goes with the definitions that it belongs to."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Tool, Tool] = WeakKeyDictionary()
-        self._mute: WeakKeyDictionary[Tool, dict[str, tuple[float, str]]] = WeakKeyDictionary()
+        self._mute: WeakKeyDictionary[Tool, dict[str, str]] = WeakKeyDictionary()
         self.revision = 0
         """Grows with each change."""
 
@@ -227,28 +221,24 @@ class Descriptions:
         """The tool as it is described; itself where it is not, or needs not to be."""
         return self._known.get(tool, tool) if tool.is_asked else tool
 
-    def lacks(self, tool: Tool, root: str, now: float) -> bool:
+    def lacks(self, tool: Tool, root: str) -> bool:
         """Whether the program is to be asked before anything is said of the tool."""
         if not tool.is_asked or tool in self._known:
             return False
-        asked = self._mute.get(tool, {}).get(root)
-        return asked is None or now >= asked[0] + _retry_s(tool)
+        return not {root, _ANYWHERE} & self._mute.get(tool, {}).keys()
 
-    def learn(self, tool: Tool, root: str, now: float, said: Tool | str) -> None:
-        """The tool as it is described, or a clause about the program, which was asked in `root`."""
+    def learn(self, tool: Tool, root: str, said: Tool | str, *, anywhere: bool = False) -> None:
+        """Keep the tool as it is described, or a clause about the program, until `forget`. The program
+        was asked in `root`; `anywhere`: the clause holds for all roots."""
         self.revision += 1
         if isinstance(said, Tool):
             self._known[tool] = said
             self._mute.pop(tool, None)
             return
-        fresh = {
-            place: asked
-            for place, asked in self._mute.get(tool, {}).items()
-            if now < asked[0] + _retry_s(tool)
-        }
-        while len(fresh) >= _MOST_ROOTS:
-            del fresh[next(iter(fresh))]
-        self._mute[tool] = {**fresh, root: (now, said)}
+        mute = self._mute.setdefault(tool, {})
+        while len(mute) >= _MOST_ROOTS:
+            del mute[next(iter(mute))]
+        mute[_ANYWHERE if anywhere else root] = said
 
     def forget(self, tool: Tool) -> None:
         """It is not what it was: it is to be asked again."""
@@ -284,11 +274,12 @@ class Descriptions:
 
     def _why(self, tool: Tool, root: str | None) -> str:
         asked = self._mute.get(tool, {})
-        told = (None if root is None else asked.get(root)) or max(asked.values(), default=None)
-        why = "has not been asked yet" if told is None else told[1]
+        told = asked.get(root or _ANYWHERE) or next(reversed(asked.values()), None)
+        why = "has not been asked yet" if told is None else told
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         return (
             f'its definition has no `parameters`, and its program, asked with `action = "schema"`, {why}; '
             f"add `parameters` (`parameters = {{}}` if it takes none) to the definition at {at}, or "
-            'make the program answer `action = "schema"`'
+            'make the program answer `action = "schema"`, which it is asked again when its file '
+            "changes or the definitions are read again (`haft reload`)"
         )

@@ -1,9 +1,10 @@
 """Asks programs to describe their tools: once for each definition, when somebody first needs it.
 
 Rules: what nobody needs is not asked. Whoever needs the same waits for the same asking; one who leaves
-ends it for nobody. An answer holds until its definition is read again or its program's file changes;
-one that gave none is asked again at the next need, some seconds later at the earliest. A tool is asked
-in the root of the first need, for its program may be found or do its work there only.
+ends it for nobody. An answer holds until its definition is read again or its program's file changes,
+and so does a failure to answer: a program that hangs costs the first list its time, and no other. A tool
+is asked in the root of the first need, for its program may be found or do its work there only; one that
+has not ended in time is not asked in other roots either.
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ _MOST_WORDS = 4
 _LONGEST_NOISE = 200
 
 _Marks = dict[str, tuple[int, int, int] | None]
-"""The files of a program, and what changes with each of them."""
+"""The files of a program, also those that are not there, and what changes with each of them."""
+
+_MOST_ROOTS = 32
+"""In so many roots the files of a program are watched."""
+
+_ANSWERED = ""
+"""In place of a root: where the program gave the answer that holds for all."""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,19 +62,24 @@ class Describing:
     descriptions: Descriptions
     nursery: trio.Nursery
     _under_way: dict[Tool, _Asking] = field(default_factory=dict)
-    _marks: WeakKeyDictionary[Tool, _Marks] = field(default_factory=WeakKeyDictionary)
+    _marks: WeakKeyDictionary[Tool, dict[str, _Marks]] = field(default_factory=WeakKeyDictionary)
 
     def lacking(self, tools: Iterable[Tool], root: str) -> list[Tool]:
         """Those of these definitions whose program is to be asked before they are spoken of."""
-        now = trio.current_time()
         found = []
         for tool in tools:
-            if (marks := self._marks.get(tool)) and marks != {path: _mark(path) for path in marks}:
+            if self._is_changed(tool, root):
                 self._marks.pop(tool)
                 self.descriptions.forget(tool)
-            if self.descriptions.lacks(tool, root, now):
+            if self.descriptions.lacks(tool, root):
                 found.append(tool)
         return found
+
+    def _is_changed(self, tool: Tool, root: str) -> bool:
+        """Whether a file of the program is not as it was when the program was asked."""
+        places = self._marks.get(tool, {})
+        watched = [places[place] for place in (root, _ANSWERED) if place in places]
+        return any(mark != _mark(path) for marks in watched for path, mark in marks.items())
 
     async def ask(self, tools: Iterable[Tool], root: str) -> None:
         """Return when each of them has described itself, or has been asked in vain."""
@@ -82,7 +94,7 @@ class Describing:
 
     async def _one(self, tool: Tool, root: str) -> None:
         # In vain in another root says nothing of this one.
-        while self.descriptions.lacks(tool, root, trio.current_time()):
+        while self.descriptions.lacks(tool, root):
             asking = self._under_way.get(tool)
             if asking is None:
                 asking = self._under_way[tool] = _Asking()
@@ -92,6 +104,7 @@ class Describing:
     async def _ask(self, tool: Tool, root: str, asking: _Asking) -> None:
         said: Tool | str = "was not waited for: haftd is shutting down"
         marks: _Marks = {}
+        hangs = False
         try:
             with asking.scope:
                 marks = self._marks_of(tool, root)
@@ -99,14 +112,18 @@ class Describing:
                     tool, "schema", root=root, session="", timeout_s=_TIMEOUT_S
                 )
                 said = _read(tool, printed)
+                hangs = isinstance(printed, Failed) and printed.kind == "time"
         except Exception:
             log.exception("a tool could not be asked", tool=tool.name)
             said = "could not be asked: the daemon failed, and its log says why"
         finally:
             del self._under_way[tool]
             asking.over.set()
-        self.descriptions.learn(tool, root, trio.current_time(), said)
-        self._marks[tool] = marks
+        self.descriptions.learn(tool, root, said, anywhere=hangs)
+        places = self._marks.setdefault(tool, {})
+        while len(places) >= _MOST_ROOTS:
+            del places[next(iter(places))]
+        places[_ANSWERED if hangs or isinstance(said, Tool) else root] = marks
         if not isinstance(said, Tool):
             log.warning("a tool has not described itself", tool=tool.name, why=said)
 
@@ -121,9 +138,15 @@ class Describing:
             return {}
         files = [os.path.join(ready.cwd, word) for word in ready.argv[:_MOST_WORDS]]  # noqa: PTH118
         if ready.argv and "/" not in ready.argv[0]:
-            files[0] = shutil.which(ready.argv[0], path=path) or files[0]
-        marks = {file: _mark(file) for file in files}
-        return {file: mark for file, mark in marks.items() if mark is not None}
+            files[:1] = _up_to_the_first(ready.argv[0], path)
+        return {file: _mark(file) for file in files}
+
+
+def _up_to_the_first(name: str, path: str) -> list[str]:
+    """The places at which a program of that name would be found instead, and where it is."""
+    found = shutil.which(name, path=path)
+    places = [f"{folder}/{name}" for folder in path.split(os.pathsep)]
+    return places[: places.index(found) + 1] if found in places else places
 
 
 def _read(tool: Tool, said: bytes | Failed) -> Tool | str:
