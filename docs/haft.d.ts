@@ -132,7 +132,7 @@ export interface AskpassResult {
   answer: string | boolean | null;
 }
 
-/** Wait until all of `all` and one of `any` have stopped. */
+/** Wait until all of `all` and one of `any` have stopped, or what is left of them waits for an answer. */
 export interface AwaitParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -146,7 +146,7 @@ export interface AwaitParams {
   timeout_secs?: number;
 }
 
-/** The states of those that have stopped, and of those that have not. */
+/** The states of those that have stopped, of those that have not, and of those that wait for an answer. */
 export interface AwaitResult {
   /** those that have stopped, each with its result */
   completed: HandleState[];
@@ -154,6 +154,8 @@ export interface AwaitResult {
   pending: HandleState[];
   /** the bound came first */
   timed_out?: boolean;
+  /** those that wait for an answer to their `question` */
+  waiting?: HandleState[];
 }
 
 /** Yes or no. */
@@ -169,6 +171,8 @@ export interface CalledAwait {
   pending: HandleState[];
   /** the bound came first */
   timed_out?: boolean;
+  /** those that wait for an answer to their `question` */
+  waiting?: HandleState[];
   /** the call's name: the caller's, or the one that was made up */
   call_id: string;
   /** what the session has not seen, oldest first; each is handed out once */
@@ -323,6 +327,8 @@ export interface CalledWaiting {
   content: string;
   /** what the tool wants to know; `apply` answers it */
   question: Question;
+  /** the id under which `inquiries/answer` answers it */
+  inquiry_id?: string;
   call_id: string;
   notifications: Notice[];
 }
@@ -1350,6 +1356,8 @@ export interface Waiting {
   content: string;
   /** what the tool wants to know; `apply` answers it */
   question: Question;
+  /** the id under which `inquiries/answer` answers it */
+  inquiry_id?: string;
 }
 
 /** Where the WebSocket listens. */

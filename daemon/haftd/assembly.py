@@ -156,7 +156,12 @@ def assemble(
         journal=parts.journal,
         make_room=registry.make_room,
     )
-    desk = Desk(_backends(parts, links, sessions, calls), answered, remembered)
+    desk = Desk(
+        _backends(parts, links, sessions, calls),
+        answered,
+        remembered,
+        timeout_s=own.question_timeout_s,
+    )
 
     def clear_up(call: Call, confirmed: bool) -> None:
         calls.clear_up(call, confirmed)

@@ -91,7 +91,8 @@ class AbortParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitParams(Params, frozen=True, kw_only=True):
-    """Wait until all of `all` and one of `any` have stopped."""
+    """Wait until all of `all` and one of `any` have stopped, or what is left of them waits for an
+    answer."""
 
     any: tuple[Id, ...] = ()
     all: tuple[Id, ...] = ()
@@ -99,11 +100,13 @@ class AwaitParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of those that have stopped, and of those that have not."""
+    """The states of those that have stopped, of those that have not, and of those that wait for an
+    answer."""
 
     completed: tuple[HandleState, ...]
     pending: tuple[HandleState, ...]
     timed_out: bool = False
+    waiting: tuple[HandleState, ...] = ()
 
 
 class HandlesListParams(

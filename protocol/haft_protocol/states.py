@@ -163,6 +163,7 @@ class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiti
 
     content: str
     question: Question
+    inquiry_id: str | UnsetType = UNSET
 
 
 class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):

@@ -179,8 +179,10 @@ class CommandBench:
 class Conversing(LlmBackend):
     """One whose calls belong to a conversation, as it takes questions of no other."""
 
+    context: Any = None
+
     async def ask(self, way: Way) -> Outcome:
-        way.inquiry = msgspec.structs.replace(way.inquiry, context=[])
+        way.inquiry = msgspec.structs.replace(way.inquiry, context=self.context)
         return await super().ask(way)
 
 
@@ -197,16 +199,19 @@ class LlmBench:
     async def _serve(self, replies: list[object]) -> AsyncIterator[Backend]:
         said = recorded("openai")
         steps: list[Step] = []
+        context: Any = []
         for reply in replies:
             if reply == HANGS:
                 steps.append("hangs")
             elif reply == DECLINES:
-                steps += [said.reply("prose")] * 3
+                context = "no conversation"
             else:
                 steps.append(said.text(json.dumps(reply)))
         self._server = Server(steps, judge("openai"))
         async with serving(self._server):
-            yield Conversing(said.settings(self._server.url), said.environ)
+            backend = Conversing(said.settings(self._server.url), said.environ)
+            backend.context = context
+            yield backend
         assert not self._server.faults
 
     def left(self) -> Sequence[object]:

@@ -52,6 +52,7 @@ MEANINGS: dict[str, str] = {
     "timeout_secs": "the longest wait, in seconds; none by default",
     "AwaitResult.completed": "those that have stopped, each with its result",
     "AwaitResult.pending": "those that have not",
+    "AwaitResult.waiting": "those that wait for an answer to their `question`",
     "AwaitResult.timed_out": "the bound came first",
     # Trust.
     "TrustGrantParams.digest": "of what was shown; what is not so any more is not trusted",
@@ -188,6 +189,7 @@ MEANINGS: dict[str, str] = {
     "Waiting.content": "text that `view` asks for",
     "Running.input_wanted": "what the program reads now; `null`: nothing; absent where that is not known",
     "Waiting.question": "what the tool wants to know; `apply` answers it",
+    "Waiting.inquiry_id": "the id under which `inquiries/answer` answers it",
     "Stopped.ended_by": "who ended it",
     "Stopped.result": "success: the tool's result, or for a raw program the output that was not read yet",
     "Stopped.error": "failure: why; never beside a `result`",

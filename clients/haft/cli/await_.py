@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         show.document(encoded)
     else:
-        for state in (*result.completed, *result.pending):
+        for state in (*result.completed, *result.waiting, *result.pending):
             show.show_line(state)
     if result.timed_out:
         show.line("haft await: timed out", "yellow")

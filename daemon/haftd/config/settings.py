@@ -64,6 +64,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
     retain_stopped_max: int = 256
     abort_grace_ms: int = 2000
     approval_timeout_s: float = 600.0
+    question_timeout_s: float = 600.0
     secret_env: tuple[str, ...] = ("*_TOKEN", "*_KEY", "*_SECRET", "*PASSWORD*")
     cgroup: str = "auto"
 
@@ -187,6 +188,7 @@ _KEYS: dict[str, dict[str, Reader]] = {
         "retain_stopped_max": number(0, _MANY),
         "abort_grace_ms": number(0, 600_000),
         "approval_timeout_s": number(0, 31_536_000, whole=False),
+        "question_timeout_s": number(0, 31_536_000, whole=False),
         "secret_env": texts(),
         "cgroup": _cgroup,
     },

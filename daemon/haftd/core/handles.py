@@ -52,6 +52,7 @@ class Handle:
         "failure",
         "generation",
         "id",
+        "inquiry_id",
         "last_activity",
         "last_output",
         "last_paint",
@@ -113,6 +114,8 @@ class Handle:
         self.pid: int | None = None
         self._state = State.PENDING
         self.question: Question | None = None
+        self.inquiry_id = ""
+        """The id under which its questions are answered."""
         self.exit: Exit | None = None
         self.result: str | None = None
         self.failure: ToolError | None = None

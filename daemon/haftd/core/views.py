@@ -96,6 +96,7 @@ def show(
             review=review,
             content=piece.text,
             question=handle.question,
+            inquiry_id=handle.inquiry_id or UNSET,
         )
     return Pending(
         id=handle.id,

@@ -4,6 +4,7 @@ Rules: a question is asked while the handle runs; the others wait behind it, and
 handle is that of the first. Each ends once: it is answered, or given up as nobody will answer it, or
 withdrawn with the task that asks, or void when the handle has ended. Whoever answers first counts.
 While it is asked a router looks for somebody who answers; what needs no asking it answers at once.
+Nobody answers within its bound: it is given up.
 An answer is held only until it is handed to whoever asked.
 """
 
@@ -17,6 +18,7 @@ import trio
 from msgspec import UnsetType
 
 from haft_protocol.approvals import Remember
+from haft_protocol.errors import shown
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Question, Secret
 from haftd.core.handles import Handle
@@ -39,13 +41,25 @@ class NoAnswer(Exception):
 class Asked:
     """One question on its way to its end."""
 
-    __slots__ = ("_asking", "answer", "private", "question", "refusal", "settled", "turn", "void")
+    __slots__ = (
+        "_asking",
+        "answer",
+        "is_unclaimed",
+        "private",
+        "question",
+        "refusal",
+        "settled",
+        "turn",
+        "void",
+    )
 
     def __init__(self, asking: Asking, question: Question, private: bool) -> None:
         self.question = question
         self.private = private or isinstance(question.answer_type, Secret)
         self.turn = trio.Event()
         self.settled = trio.Event()
+        self.is_unclaimed = asking.router is None
+        """Whether all who can be asked have declined: it waits for whoever comes by."""
         self.void = False
         self.refusal: str | None = None
         self.answer: Any = None
@@ -75,6 +89,11 @@ class Asked:
         if not self.settled.is_set():
             self._asking.withdraw(self)
 
+    def claim(self, *, claimed: bool) -> None:
+        """Report whether somebody is asked, or all have declined."""
+        self.is_unclaimed = not claimed
+        self._asking.wake()
+
     def give_up(self, why: str) -> bool:
         """Nobody will answer it; false when it has ended already."""
         if self.settled.is_set():
@@ -89,6 +108,9 @@ class Router(Protocol):
     def known(self, question: Question) -> tuple[Any] | None:
         """The answer that is known without asking; raises `NoAnswer` where there is to be none."""
 
+    def bound(self, question: Question) -> tuple[float, str]:
+        """For how many seconds it is asked, and the setting that says so."""
+
     def describe(self, asked: Asked) -> Inquiry:
         """What whoever may answer is told."""
 
@@ -96,8 +118,8 @@ class Router(Protocol):
         """Give this answer again when the same program asks the same, if it can be remembered."""
 
     async def route(self, asked: Asked) -> None:
-        """Look for an answer while it is asked; cancelled when it has ended otherwise. Returning
-        leaves it to whoever comes by."""
+        """Look for an answer while it is asked, and report by `asked.claim` whether somebody is
+        asked; cancelled when it has ended otherwise. Returning leaves it to whoever comes by."""
 
 
 class Asking:
@@ -173,6 +195,10 @@ class Asking:
         self._handle.withdraw(trio.current_time())
         self.go_on()
 
+    def wake(self) -> None:
+        """Tell those who wait for the handle."""
+        self._handle.wake()
+
     def go_on(self) -> None:
         """Ask the first that waits, if the handle runs and nothing is asked."""
         if self._queue and self._handle.state is State.RUNNING:
@@ -201,11 +227,17 @@ class Asking:
         await asked.turn.wait()
         if asked.settled.is_set():
             return  # it was answered as soon as it was asked
-        try:
-            await router.route(asked)
-        except Exception:
-            log.exception("a question could not be asked", handle=self._handle.id)
-            asked.give_up(fault())
+        bound_s, setting = router.bound(asked.question)
+        with trio.move_on_after(bound_s):
+            try:
+                await router.route(asked)
+            except Exception:
+                log.exception("a question could not be asked", handle=self._handle.id)
+                asked.give_up(fault())
+            await asked.settled.wait()
+        asked.give_up(
+            f"nobody has answered question {shown(asked.question.id)} within {bound_s:g} s ({setting})"
+        )
 
     def withdraw(self, asked: Asked) -> None:
         """Ask it no more."""

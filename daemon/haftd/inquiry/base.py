@@ -5,7 +5,8 @@ A backend is one coroutine, `async def ask(way)`. Rules:
 - It returns `Answered` with an answer that it has checked by `haft_protocol.inquiries.read_reply`, or
   `Declined`: then the next backend is asked. It raises `InquiryFailed` where the inquiry has failed
   for good; then nobody else is asked.
-- Whoever answers wrongly is asked again, `AGAIN` times at most, and has declined then.
+- Whoever answers wrongly is asked again, `AGAIN` times at most. A client or a program has declined
+  then, since a person may still answer otherwise; with a model the inquiry has failed.
 - It may wait without bound. Cancelled, it ends all that it has begun for this question.
 - An answer is in no log, no error, no argument of a program. One that is no place for a secret says
   so by `takes_secrets` and is not asked for any.
@@ -62,6 +63,8 @@ class Way:
     tool: str
     renew: Callable[[], Inquiry] | None = None
     """What is asked as of now, where that changes while it is asked."""
+    claim: Callable[[bool], None] | None = None
+    """Told whether somebody is asked, or all have declined."""
 
 
 @dataclass(frozen=True, slots=True)

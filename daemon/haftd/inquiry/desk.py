@@ -1,8 +1,8 @@
 """The desk: takes each question of a tool to whoever answers it.
 
 Rules: a fixed answer of the definition needs nobody. A question goes to the backends in the
-configured order until one answers; where all decline it stays open, for `inquiries/answer` and
-`apply`, and for a client that comes later. A secret goes to a person: not to an assistant, not to a
+configured order until one answers; where all decline it stays open until its bound, for
+`inquiries/answer` and `apply`, and for a client that comes later. A secret goes to a person: not to an assistant, not to a
 backend that is no place for it. What no backend can mend fails the inquiry, and with it the tool.
 An answer that is to be remembered is given again to the same program without asking, if it still fits.
 Every answer is recorded, a secret or private one without what it was.
@@ -11,6 +11,7 @@ Every answer is recorded, a secret or private one without what it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import structlog
@@ -34,21 +35,26 @@ log = structlog.get_logger("haftd.inquiry")
 
 class Desk:
     """Finds answers by `backends`, in their order. `record` writes who answered what into the
-    audit log; `remembered` holds those that count for longer."""
+    audit log; `remembered` holds those that count for longer. A question is asked for `timeout_s`."""
 
     def __init__(
         self,
         backends: Sequence[Backend],
         record: Callable[..., None],
         remembered: Remembered | None = None,
+        *,
+        timeout_s: float = inf,
     ) -> None:
+        self.timeout_s = timeout_s
         self._backends = tuple(backends)
         self._record = record
         self.remembered = Remembered() if remembered is None else remembered
 
     def inquirer(self, handle: Handle, origin: Origin) -> Inquirer:
         """Who asks for one use of a tool."""
-        return Inquirer(self, handle, origin)
+        inquirer = Inquirer(self, handle, origin)
+        handle.inquiry_id = inquirer.id
+        return inquirer
 
     async def find(self, way: Way) -> Answered:
         """The first answer there is. Raises `InquiryFailed`; waits while nobody answers."""
@@ -58,7 +64,11 @@ class Desk:
                 found = await self._try(backend, way)
                 if found is not None:
                     return found
+            if way.claim is not None:
+                way.claim(False)
             hopes = await self._changed(way)
+            if way.claim is not None:
+                way.claim(True)
             if way.renew is not None:
                 way.inquiry = way.renew()
 
@@ -118,12 +128,14 @@ class Desk:
 class Inquirer:
     """Asks for one use of a tool; see `asking.Router`."""
 
-    __slots__ = ("_desk", "_handle", "_origin")
+    __slots__ = ("_call_id", "_desk", "_handle", "_origin", "id")
 
     def __init__(self, desk: Desk, handle: Handle, origin: Origin) -> None:
         self._desk = desk
         self._handle = handle
         self._origin = origin
+        self._call_id = origin.call_id or f"{handle.id}.{handle.generation}"
+        self.id = inquiry_id(handle.tool, self._call_id)
 
     def known(self, question: Question) -> tuple[Any] | None:
         """See `asking.Router`: what the definition answers itself, and what a person has said."""
@@ -169,6 +181,13 @@ class Inquirer:
             about = _about(handle, asked.question)
             self._desk.remembered.keep(handle.session, about, answer, until, bound_to)
 
+    def bound(self, question: Question) -> tuple[float, str]:
+        """See `asking.Router`."""
+        policy = self._origin.questions.get(question.id)
+        if policy is None or policy.timeout_s is None:
+            return self._desk.timeout_s, "`question_timeout_s` of `[daemon]`"
+        return policy.timeout_s, f"`questions.{question.id}.timeout_s` of the tool"
+
     async def route(self, asked: Asked) -> None:
         """See `asking.Router`."""
         inquiry = self.describe(asked)
@@ -178,7 +197,7 @@ class Inquirer:
                 "answers, but the tool's definition sends it to the assistant"
             )
             return
-        way = Way(inquiry, self._origin, self._handle.tool)
+        way = Way(inquiry, self._origin, self._handle.tool, claim=lambda c: asked.claim(claimed=c))
         try:
             found = await self._desk.find(way)
         except InquiryFailed as failed:
@@ -202,16 +221,14 @@ class Inquirer:
 
     def _inquiry(self, question: Question) -> Inquiry:
         handle = self._handle
-        call_id = self._origin.call_id or f"{handle.id}.{handle.generation}"
-        name = inquiry_id(handle.tool, call_id)
         context = self._origin.context
         return Inquiry(
             session=handle.session,
             handle=handle.id,
-            call_id=call_id,
-            inquiry_id=name,
+            call_id=self._call_id,
+            inquiry_id=self.id,
             question=question,
-            schema=schema(name, question.answer_type),
+            schema=schema(self.id, question.answer_type),
             target=self._target(question),
             context=UNSET if context is None else context,
         )

@@ -42,7 +42,7 @@ from haft_protocol.weighing import Weight
 from haftd.caller import Caller
 from haftd.core.portions import Find, portion
 from haftd.logs import Log
-from haftd.verbs.base import Later, Verb
+from haftd.verbs.base import Later, Verb, result_of
 
 from .replies import (
     CANCELS,
@@ -209,7 +209,7 @@ class Dispatcher:
         error: RpcError | None = None
         result: object = None
         try:
-            result = await waiting.later.run()
+            result = await result_of(waiting.later, in_batch=waiting.in_batch)
         except RpcError as refused:
             error = _bare(refused)
         except Exception as fault:
@@ -316,7 +316,9 @@ class Dispatcher:
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
                 else:
-                    room -= isinstance(answer, Waiting)
+                    if isinstance(answer, Waiting):
+                        room -= 1
+                        answer.in_batch = True
                     slots[at] = answer
             if at not in spawns:
                 yield

@@ -52,12 +52,14 @@ class Reply:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A request whose answer waits: `id` as it came (`None`: a notification), `key` its value."""
+    """A request whose answer waits: `id` as it came (`None`: a notification), `key` its value. One
+    `in_batch` is answered with the others of its batch."""
 
     id: bytes | None
     key: object
     method: str
     later: Later
+    in_batch: bool = False
 
     def cancelled(self) -> Reply | None:
         """The reply when the caller cancelled it."""

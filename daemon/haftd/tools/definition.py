@@ -53,10 +53,12 @@ class Command:
 
 
 class QuestionPolicy(msgspec.Struct, frozen=True):
-    """Who answers a question of the tool: a fixed `answer`, or a `target`."""
+    """Who answers a question of the tool: a fixed `answer`, or a `target`; and for how many seconds
+    it is asked, where the configuration's bound does not hold."""
 
     target: Literal["assistant", "user"] | dict[str, Any] | None = None
     answer: Any = msgspec.UNSET
+    timeout_s: float | None = None
 
 
 # A pattern that looks around may take time without end for one value: a tenth of the usual limit.

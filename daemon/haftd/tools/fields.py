@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from haft_protocol.errors import shown
 
 from .approving import PARAMETERS
@@ -65,6 +67,7 @@ _UNITS = {
     "MB": 10**6,
     "GB": 10**9,
 }
+MAX_TIMEOUT_S = 31_536_000
 _MODES = ("ask", "unattended", "edit", "skip")
 _SIZES = frozenset({"memory", "output"})
 _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
@@ -216,7 +219,7 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
     found = {}
     for name, item in _table(value).items():
         if not isinstance(item, dict):
-            raise _wrong("it must be a table of `target` or `answer`", name)
+            raise _wrong("it must be a table of `target`, `answer` or `timeout_s`", name)
         target = item.get("target")
         if (
             target is not None
@@ -229,7 +232,13 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
         answer = item.get("answer")
         if "answer" in item and not isinstance(answer, bool | int | float | str):
             raise _wrong("an answer is a text, a number, true or false", name, "answer")
-        found[name] = QuestionPolicy(target, **{k: v for k, v in item.items() if k == "answer"})
+        timeout = item.get("timeout_s")
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+        if timeout is not None and not (is_number and 0 <= timeout <= MAX_TIMEOUT_S):
+            raise _wrong(
+                f"it must be a number of seconds from 0 to {MAX_TIMEOUT_S}", name, "timeout_s"
+            )
+        found[name] = QuestionPolicy(target, item.get("answer", UNSET), timeout)
     return found
 
 

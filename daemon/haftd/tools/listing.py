@@ -22,7 +22,11 @@ __all__ = ["AWAIT", "info", "listed", "listing"]
 
 AWAIT = ToolInfo(
     name="await",
-    description="Wait until runs of stateful tools have stopped: all of `all`, and one of `any`.",
+    description=(
+        "Wait until runs of stateful tools have stopped: all of `all`, and one of `any`. It also"
+        " answers when all that is left waits for an answer: those stand in `waiting`, each with its"
+        " `question`. Answer it with the tool's `apply`, then wait again."
+    ),
     parameters=AWAIT_PARAMETERS,
     stateful=False,
     actions=(),

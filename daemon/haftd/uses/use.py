@@ -140,6 +140,12 @@ class Use:
         self.callers = None
 
     @property
+    def is_unclaimed(self) -> bool:
+        """Whether it waits for an answer that nobody is asked for."""
+        asked = self.asking.now
+        return asked is not None and asked.is_unclaimed
+
+    @property
     def has_ended(self) -> bool:
         """Whether its end has come, told or not."""
         return self.handle.stopped or (self.reviewing is not None and self.reviewing.has_ended)

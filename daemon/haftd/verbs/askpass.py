@@ -1,7 +1,7 @@
 """askpass: a program that a tool runs asks for a secret, through the helper `haft-askpass`.
 
 Rules: only a process of the handle whose mark it carries may ask, and learns nothing of any other.
-What it asks becomes the handle's question, in its turn; it waits without bound, and its going away
+What it asks becomes the handle's question, in its turn and for as long as any; its going away
 withdraws the question. The answer goes to the helper alone: no log, no audit, no error has it.
 """
 

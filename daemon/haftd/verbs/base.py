@@ -18,14 +18,18 @@ __all__ = ["Later", "Verb", "result_of"]
 @dataclass(frozen=True, slots=True)
 class Later:
     """An answer that has to wait. `run` is awaited in a task of the connection's, which is
-    cancelled when the client goes away or cancels; a handle is never harmed by that."""
+    cancelled when the client goes away or cancels; a handle is never harmed by that. As a member of a
+    batch, which is answered as a whole, it is `run_in_batch` where that is given."""
 
     run: Callable[[], Awaitable[object]]
+    run_in_batch: Callable[[], Awaitable[object]] | None = None
 
 
-async def result_of(reply: object) -> object:
+async def result_of(reply: object, *, in_batch: bool = False) -> object:
     """The result of a verb's answer, waited for where it has to be."""
-    return await reply.run() if isinstance(reply, Later) else reply
+    if not isinstance(reply, Later):
+        return reply
+    return await (reply.run_in_batch if in_batch and reply.run_in_batch else reply.run)()
 
 
 Verb = Callable[[Caller, Any], object]

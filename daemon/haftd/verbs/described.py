@@ -87,10 +87,10 @@ def described(daemon: Daemon, method: str, serve: Verb) -> Verb:
         if ready is None:
             return serve(caller, params)
 
-        async def later() -> object:
+        async def later(*, in_batch: bool = False) -> object:
             await ready()
-            return await result_of(serve(caller, params))
+            return await result_of(serve(caller, params), in_batch=in_batch)
 
-        return Later(later)
+        return Later(later, partial(later, in_batch=True))
 
     return decide

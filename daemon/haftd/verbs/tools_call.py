@@ -2,16 +2,18 @@
 
 Rules: there is one way to run a tool. A call with `action` is that verb, served by its own file; one
 without is a spawn under an id made up here, read when it has stopped. A run to the end is the
-call's: one that is cancelled, or whose client goes away, is ended. What the session has not seen
-rides on the reply.
+call's: one that is cancelled, or whose client goes away, is ended. In a batch, which is answered as a
+whole, a run that asks what nobody is asked for answers `waiting`, and lives on as a handle. What the
+session has not seen rides on the reply.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import jsonschema_rs
@@ -97,12 +99,13 @@ def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnPa
 def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
     """The reply with what rides on it; the notices are those of the moment at which it is made."""
     if isinstance(reply, Later):
-        run = reply.run
+        later = reply
 
-        async def later() -> object:
-            return _told(daemon, session, call_id, await result_of(await run()))
+        async def told(*, in_batch: bool = False) -> object:
+            result = await result_of(later, in_batch=in_batch)
+            return _told(daemon, session, call_id, await result_of(result))
 
-        return Later(later)
+        return Later(told, partial(told, in_batch=True))
     if not isinstance(reply, HandleState | AwaitResult):
         raise AssertionError("a verb on a handle answers with a state, `await` with several")
     return called(reply, call_id, daemon.notices.drain(session, time.time()))
@@ -237,13 +240,17 @@ def _run(
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
     handle, use = start(daemon, caller, ready, params.context, one_shot=True)
 
-    async def ended() -> object:
+    def has_ended() -> bool:
+        return handle.stopped and handle.output_complete
+
+    async def ended(holds: Callable[[], bool] = has_ended) -> object:
         try:
             if use is not None:
                 await use.begun.wait()
                 if use.failure is not None:
                     raise use.failure
-            await until((handle,), lambda: (handle.stopped and handle.output_complete) or None)
+            while not holds():
+                await until((handle,), lambda: holds() or None)
         except trio.Cancelled:
             if use is not None and use.leave() and not handle.stopped:
                 by = EndedBy("abort", caller.label)
@@ -251,9 +258,14 @@ def _run(
                 daemon.supervisor.end(use, by)
                 daemon.record("abort", caller, handle)
             raise
+        if use is not None and not handle.stopped:
+            use.hold()  # it lives on as a handle, and is no call's any longer
         state = look(daemon, as_spawn, handle)
         if handle.refusal is not None:
             raise handle.refusal
         return state
 
-    return Later(ended)
+    async def ended_or_asks() -> object:
+        return await ended(lambda: has_ended() or (use is not None and use.is_unclaimed))
+
+    return Later(ended, ended_or_asks)

@@ -4,7 +4,8 @@ Rules: never a secret, never what is for a person, and what names nobody only wi
 calls without one is no model, and would not expect one to decide. A context that is no conversation, and
 a definition that means another provider, decline; what cannot be mended by asking somebody else (no
 key, a server that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to
-the model with what was wrong, `AGAIN` times, and has declined then.
+the model with what was wrong, `AGAIN` times; then the inquiry has failed, too: left open, the question
+would hold up a call that only the model was to answer.
 """
 
 from __future__ import annotations
@@ -135,7 +136,9 @@ class LlmBackend(Backend):
                         continue
             who = {"by": "llm", "provider": settings.provider, "model": settings.model}
             return Answered(answer, who)
-        return Declined("what the model said was no answer to the question")
+        raise InquiryFailed(
+            f"the model {settings.model} has given no answer that fits in {1 + AGAIN} attempts"
+        )
 
 
 def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
