@@ -18,9 +18,11 @@ from tests.running import RunningDaemon
 hypothesis.settings.register_profile("haft", deadline=None)
 hypothesis.settings.load_profile("haft")
 
-# A suite that is run in the background may have it ignored, and all that it starts inherits that.
+# A suite that runs in the background or under nohup inherits ignored signals, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 
@@ -66,17 +68,37 @@ def shared_daemon() -> Iterator[RunningDaemon]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+UNEXPECTED = pytest.StashKey[list[str]]()
+"""The tests skipped for a reason that expected_skips.txt does not list, as `test: reason`."""
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """In CI, a test skipped for a reason that nobody expects fails the run."""
+    """Find the tests that were skipped for a reason nobody expects; in CI they fail the run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("CI") != "true" or reporter is None or hasattr(session.config, "workerinput"):
+    if reporter is None or hasattr(session.config, "workerinput"):
         return
     expected = [
         line for line in EXPECTED_SKIPS.read_text().splitlines() if line[:1] not in ("", "#")
     ]
+    unexpected = session.config.stash.setdefault(UNEXPECTED, [])
     for report in reporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if not any(known in reason for known in expected):
-            reporter.write_line(f"unexpected skip: {report.nodeid}: {reason}", red=True)
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            unexpected.append(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}")
+    if unexpected and os.environ.get("CI") == "true":
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say in the very last line what was not tested, where it is easily overlooked."""
+    unexpected = config.stash.get(UNEXPECTED, [])
+    if not unexpected:
+        return
+    for one in unexpected if os.environ.get("CI") == "true" else ():
+        print(f"unexpected skip: {one}")
+    reasons = sorted({one.partition(": ")[2] for one in unexpected})
+    print(
+        f"NOT TESTED: {len(unexpected)} skipped: {'; '.join(reasons)}. The packages that are missing: "
+        "`.ci/packages`. With CI=true such skips fail the run."
+    )

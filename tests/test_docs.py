@@ -62,6 +62,7 @@ def conversation() -> list[tuple[dict[str, Any], dict[str, Any]]]:
     lines = re.findall(r"^([→←]) (.+)$", PAGE.read_text(), re.MULTILINE)
     said = [(arrow, json.loads(text.replace(",…}", "}"))) for arrow, text in lines]
     assert [arrow for arrow, _ in said] == ["→", "←"] * (len(said) // 2)
+    assert said, "the page has no example any more"
     return [(said[at][1], said[at + 1][1]) for at in range(0, len(said), 2)]
 
 

@@ -14,6 +14,8 @@ import psutil
 import pytest
 
 from tests.cases.conftest import Desk
+from tests.faults.harness import until
+from tests.processes import is_running
 from tests.running import RunningDaemon
 
 SUBREAPER = """
@@ -152,8 +154,7 @@ def test_RB_015_also_below_a_sub_reaper(
         daemon.wait_until_up()
         open_desk(daemon).spawn("sleep", tag)
         os.kill(pid, 9)
-        if psutil.pid_exists(pid):
-            psutil.Process(pid).wait(20)
+        until(lambda: not is_running(pid), "the killed daemon has ended")
         daemon.process = None
         daemon.start()
         assert alive("sleep", tag) == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.processes import is_running
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
@@ -105,10 +106,10 @@ def test_what_an_earlier_use_of_an_id_left_behind_is_still_reached_by_it(
         wire.call("spawn", **run(session, "a", "true"), wait="stopped")
         wire.call("spawn", **run(session, "b", "true"), wait="stopped")
         wire.call("abort", session=session, id="a")
-        assert not Path(f"/proc/{first}").exists()
-        assert Path(f"/proc/{other}").exists()
+        assert not is_running(first)
+        assert is_running(other)
         wire.call("session/close", session=session)
-        assert not Path(f"/proc/{other}").exists()
+        assert not is_running(other)
 
 
 def test_a_wait_for_output_ends_at_a_question(make_daemon: Callable[..., RunningDaemon]) -> None:

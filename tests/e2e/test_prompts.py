@@ -115,7 +115,7 @@ def ask(wire: Wire, folder: Path, argv: tuple[str, ...]) -> list[float]:
 def c_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     program = compiled(tmp_path_factory.mktemp("c"))
     if program is None:
-        pytest.skip("no C compiler")
+        pytest.skip("no C compiler is installed")
     return str(program)
 
 

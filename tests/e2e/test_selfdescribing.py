@@ -14,6 +14,7 @@ import pytest
 
 from haftd.host.identity import every_pid
 from tests.faults.harness import until
+from tests.processes import is_running
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -416,7 +417,7 @@ def test_after_a_crash_one_that_was_asked_is_ended(serve: Serve, tmp_path: Path)
     until(lambda: pid.exists() and pid.read_text() != "", "it is asked")
     daemon.kill9()
     daemon.start()
-    until(lambda: not Path(f"/proc/{pid.read_text()}").exists(), "the next daemon has ended it")
+    until(lambda: not is_running(int(pid.read_text())), "the next daemon has ended it")
 
 
 def test_a_program_of_a_root_is_asked_once_the_root_is_trusted(

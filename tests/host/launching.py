@@ -136,11 +136,3 @@ def status_of(pid: int) -> dict[str, str]:
     """/proc/<pid>/status."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {key: value.strip() for key, value in (line.split(":", 1) for line in lines)}
-
-
-def lives(pid: int) -> bool:
-    """Whether a process is there and is no zombie."""
-    try:
-        return status_of(pid)["State"][0] not in "ZX"
-    except OSError:
-        return False

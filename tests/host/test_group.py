@@ -25,7 +25,6 @@ from haftd.host.pump import drain
 from haftd.host.reaper import Reaper
 from tests.faults.harness import cgroup_base, needs_cgroup, until
 from tests.host.launching import (
-    lives,
     new_mark,
     output_of,
     plan,
@@ -33,6 +32,7 @@ from tests.host.launching import (
     read_line,
     running,
 )
+from tests.processes import is_running
 from tests.subreaper import subreaper
 
 ESCAPE = "(setsid {0} sleep 60 & echo $!) ; "
@@ -84,7 +84,7 @@ async def test_the_whole_tree_is_ended_and_nothing_else() -> None:
         members = kin.members()
         assert len(members) == 4 and it.pid in members
         assert await kin.end(5) == ()
-        assert not any(map(lives, members)) and kin.members() == ()
+        assert not any(map(is_running, members)) and kin.members() == ()
         assert it.exit == Exit(signal="TERM") and it.pid not in leaders
 
 
@@ -101,7 +101,7 @@ async def test_P03_P04_what_made_its_own_session_and_lost_its_parent_is_found(cl
         assert stat is not None
         assert kin.members() == tuple(sorted((it.pid, escaped)))
         assert await kin.end(5) == ()
-        assert not lives(escaped)
+        assert not is_running(escaped)
 
 
 @pytest.mark.usefixtures("no_brand")
@@ -111,9 +111,9 @@ async def test_without_a_brand_the_mark_in_the_environment_tells() -> None:
         assert await it.wait_exit() == Exit(code=3)
         while kin.members() != (escaped,):
             await trio.sleep(0.001)  # until it has its session: then the group tells no more
-            assert lives(escaped)
+            assert is_running(escaped)
         assert await kin.end(5) == ()
-        assert not lives(escaped)
+        assert not is_running(escaped)
 
 
 @pytest.mark.usefixtures("no_brand")
@@ -124,7 +124,7 @@ async def test_without_brand_and_mark_the_session_tells() -> None:
         assert await it.wait_exit() == Exit(code=3)
         assert [one.pid for one in kin.left_behind()] == [left]
         assert await kin.end(5) == ()
-        assert not lives(left)
+        assert not is_running(left)
 
 
 @pytest.mark.usefixtures("no_brand")
@@ -139,7 +139,7 @@ async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
         assert await it.wait_exit() == Exit(code=3)
         assert kin.members() == (hidden,)
         assert await kin.end(5) == ()
-        assert not lives(hidden)
+        assert not is_running(hidden)
 
 
 @needs_cgroup
@@ -156,7 +156,7 @@ async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
             assert await it.wait_exit() == Exit(code=3)
             assert kin.members() == (escaped,)
             assert await kin.end(5) == ()
-            assert not lives(escaped) and not mine.populated()
+            assert not is_running(escaped) and not mine.populated()
     finally:
         mine.empty(5)
         until(mine.remove, "its dead are reaped")
@@ -274,7 +274,7 @@ async def test_of_two_handles_only_one_is_ended() -> None:
         mine, theirs = one_kin.members(), two_kin.members()
         assert len(mine) == len(theirs) == 3 and not set(mine) & set(theirs)
         assert await one_kin.end(5) == ()
-        assert not any(map(lives, mine)) and all(map(lives, theirs))
+        assert not any(map(is_running, mine)) and all(map(is_running, theirs))
         assert two_kin.members() == theirs
 
 
@@ -290,7 +290,7 @@ async def test_no_signal_reaches_what_is_not_found_to_be_kin(
         assert kin._send({decoy.pid: stat}, (signal.SIGKILL,)) == 0
         assert kin._send({it.pid: own}, (signal.SIGCONT,)) == 1
         assert kin._send({it.pid: replace(own, ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
-        assert lives(it.pid)
+        assert is_running(it.pid)
 
 
 async def test_a_signal_goes_to_all_or_to_one_group() -> None:
@@ -342,10 +342,10 @@ async def test_one_look_that_misses_is_not_believed(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(group, "lister", miss)
         with trio.move_on_after(0.05) as scope:
             await kin.gone()
-        assert scope.cancelled_caught and lives(left)
+        assert scope.cancelled_caught and is_running(left)
         misses = 1
         assert await kin.end(0) == ()
-        assert not lives(left)
+        assert not is_running(left)
 
 
 async def test_gone_takes_the_leaders_status() -> None:
@@ -413,7 +413,7 @@ async def test_P32_without_descriptors_nothing_is_said_to_be_gone_that_was_not_s
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert it.exit == Exit(signal="KILL"), "the leader's descriptor was there all along"
-        assert lives(other)
+        assert is_running(other)
         assert await kin.end(5) == ()
 
 
@@ -440,7 +440,7 @@ async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: 
             alive = [
                 pid for pid in family.children(os.getpid()) if brand.read(pid) == brand.of(mark)
             ]
-            assert left or not any(map(lives, alive))
+            assert left or not any(map(is_running, alive))
             hop.unlink()
             assert await kin.end(0, kill_s=5) == ()
             nursery.cancel_scope.cancel()
@@ -463,7 +463,7 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
         nested = int(await read_line(it))
         assert kin.members() == tuple(sorted((it.pid, nested)))
         assert await kin.end(10) == ()
-        assert not lives(nested)
+        assert not is_running(nested)
 
 
 def test_a_command_is_one_short_printable_line() -> None:

@@ -15,6 +15,7 @@ import pytest
 from haftd.host.guardian import Guardian
 from haftd.host.mark import Mark, new_instance
 from tests.faults.harness import Crowd, until
+from tests.processes import is_running
 
 HOME = secrets.token_hex(6)  # tests that run beside these have another one
 
@@ -79,7 +80,7 @@ def test_after_a_kill_it_sweeps_at_once_and_leaves(
         other = crowd.start(["sleep", "60"], Mark(HOME, new_instance(), 1))
         daemon_.kill()
         assert child.wait(20) == -9
-        until(lambda: not alive(guardian), "the guardian has gone")
+        until(lambda: not is_running(guardian), "the guardian has gone")
         assert other.poll() is None
 
 
@@ -103,7 +104,7 @@ def test_a_clean_stop_sends_it_away_without_a_sweep(
         daemon_.stdin.write(b"x")
         daemon_.stdin.flush()
         assert daemon_.stdout.readline() == b"dismissed\n"
-        assert not alive(guardian)
+        assert not is_running(guardian)
         assert child.poll() is None
 
 
@@ -165,10 +166,3 @@ def test_it_can_be_dismissed_twice_and_after_its_death(tmp_path: Path, instance:
     guardian.dismiss()
     guardian.dismiss()
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False

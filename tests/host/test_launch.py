@@ -24,7 +24,6 @@ from haftd.host.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.identity import Identity, of_child, read_stat
 from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch, leaders
 from tests.host.launching import (
-    lives,
     new_mark,
     no_record,
     open_fds,
@@ -36,6 +35,7 @@ from tests.host.launching import (
     running,
     status_of,
 )
+from tests.processes import is_running
 
 LEAKED = 0x1_8000_0000
 """Signals 32 and 33: libc keeps them to itself, and no interpreter can reset them."""
@@ -244,7 +244,7 @@ def test_P16_what_cannot_be_recorded_is_not_run(
         launch(plan("touch", "ran", cwd=tmp_path), record, gate)
     assert getattr(caught.value, "reason", None) == reason
     assert open_fds() == before
-    assert not any(map(lives, pids)) and not set(pids) & set(leaders)
+    assert not any(map(is_running, pids)) and not set(pids) & set(leaders)
     with pytest.raises(ChildProcessError):
         os.waitpid(pids[0], os.WNOHANG)
     assert not (tmp_path / "ran").exists()
@@ -398,7 +398,7 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
         launch(plan("true", nofile=100), no_record)
     monkeypatch.undo()
     assert open_fds() == before
-    assert len(pids) == 1 and not lives(pids[0]) and pids[0] not in leaders
+    assert len(pids) == 1 and not is_running(pids[0]) and pids[0] not in leaders
     with pytest.raises(ChildProcessError):
         os.waitpid(pids[0], os.WNOHANG)
 

@@ -239,15 +239,15 @@ async def test_who_has_left_the_session_and_reads_the_terminal_reads() -> None:
     """As what `su -c` starts: it is in no foreground, and none keeps it from reading."""
     lines = (
         "import os, sys",
+        "r, w = os.pipe()",
         "if os.fork(): os.wait()",
-        "else: os.setsid(); print('asks? ', end='', flush=True); os.read(0, 9); os.wait()",
+        "else: os.close(w); os.setsid(); print('asks? ', end='', flush=True); os.read(0, 9)",
     )
     async with stage(*python(*lines)) as on:
         assert (await on.until(says="asks")).kind == "line"
-    other = lines[2].replace(
-        "os.read(0, 9); os.wait()", "os.open('/dev/null', 0); os.read(os.pipe()[0], 1)"
-    )
-    async with stage(*python(*lines[:2], other)) as on:
+    # Its pipe ends with its parent, and so does it.
+    other = lines[3].replace("os.read(0, 9)", "os.read(r, 1)")
+    async with stage(*python(*lines[:3], other)) as on:
         await on.until(lambda now: now.state == "busy", "asks")
         await on.stays("busy", 5)
 

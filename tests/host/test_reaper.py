@@ -16,12 +16,12 @@ from haftd.host.identity import read_stat
 from haftd.host.launch import Exit, launch, leaders
 from haftd.host.reaper import Reaper
 from tests.host.launching import (
-    lives,
     new_mark,
     no_record,
     plan,
     running,
 )
+from tests.processes import is_running
 from tests.subreaper import subreaper
 
 from .test_group import script
@@ -77,7 +77,7 @@ async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> No
                     await trio.sleep(0.001)
                 while zombies():
                     await trio.sleep(0.001)
-            assert lives(it.pid)
+            assert is_running(it.pid)
         nursery.cancel_scope.cancel()
 
 

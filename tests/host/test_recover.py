@@ -563,7 +563,7 @@ def hopper(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ["cc", "-O1", "-w", "-o", folder / "hopper", folder / "hopper.c"], check=True
         )
     except FileNotFoundError:
-        pytest.skip("no C compiler")
+        pytest.skip("no C compiler is installed")
     return folder / "hopper"
 
 

@@ -126,16 +126,24 @@ async def test_it_rests_as_long_as_it_has_looked(
 async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
     nursery: trio.Nursery,
 ) -> None:
-    told: list[Handle] = []
-    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    class Turns(trio.abc.Instrument):
+        """Counts the loop's turns: in each, every task that can run does, in any order."""
+
+        count = 0
+
+        def before_io_wait(self, timeout: float) -> None:
+            self.count += 1
+
+    turns, told_in = Turns(), list[int]()
+    trio.lowlevel.add_instrument(turns)
+    watching = Watching(nursery, lambda handle, matches: told_in.append(turns.count))
     for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
         watching.follow(one)
         one.emit(b"error\n", 0.0)
-    seen: list[int] = []
-    while len(told) < 3:
+    while len(told_in) < 3:
         await trio.sleep(0)
-        seen.append(len(told))
-    assert {1, 2, 3} <= set(seen)
+    trio.lowlevel.remove_instrument(turns)
+    assert told_in == sorted(set(told_in))
 
 
 async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.faults.harness import until
+from tests.processes import is_running
 from tests.verbs.conftest import Room
 from tests.wire import Refused
 
@@ -48,7 +48,7 @@ def test_close_ends_the_handles_and_tells_their_last_states(room: Room) -> None:
     assert states["runs"]["content"] == "begun\n" and states["runs"]["exit"] == {"signal": "TERM"}
     assert states["stubborn"]["exit"] == {"signal": "KILL"}
     assert states["over"]["ended_by"] == {"by": "exit"} and states["over"]["exit"] == {"code": 2}
-    assert not any(psutil.pid_exists(pid) for pid in [*pids, behind["pid"]])
+    assert not any(is_running(pid) for pid in [*pids, behind["pid"]])
 
 
 def test_a_closed_session_is_new_to_the_same_connection(
@@ -106,7 +106,7 @@ def test_a_star_lists_the_handles_of_all_sessions(room: Room) -> None:
         for one in room.wire.call("handles/list", session="*")["handles"]
     }
     runs, over = rows[theirs, "a"], rows[room.session, "a"]
-    assert runs["state"] == "running" and psutil.pid_exists(runs["pid"])
+    assert runs["state"] == "running" and is_running(runs["pid"])
     assert over["state"] == "stopped" and over["exit"] == {"code": 3} and over["bytes"] == 6
     # The list is of whoever asks; it neither joins them nor reads their output.
     assert all(one["session"] != "*" for one in room.wire.call("session/list")["sessions"])
