@@ -76,10 +76,16 @@ class Script:
         return wanted
 
 
-async def answered(script: Script, within_s: float = 60.0, quiet_s: float = 0.5) -> Waited | None:
-    reading = Reading("input", within_s, quiet_s, "", True)
-    condition: Condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
-    deadline = trio.current_time() + within_s
+async def answered(
+    script: Script,
+    within_s: float = 60.0,
+    quiet_s: float = 0.5,
+    reading: Reading | None = None,
+    since: int = 0,
+) -> Waited | None:
+    reading = reading or Reading("input", within_s, quiet_s, "", True)
+    condition: Condition = condition_of(cast(Any, script), cast(Any, script), reading, since)
+    deadline = trio.current_time() + reading.timeout_s
     while trio.current_time() < deadline:
         reason = condition.check()
         if reason is not None:
@@ -88,10 +94,11 @@ async def answered(script: Script, within_s: float = 60.0, quiet_s: float = 0.5)
         await trio.sleep_until(min(max(condition.look_again(), trio.current_time()), end))
         if trio.current_time() >= end - 1e-9 and script.steps[number].prints:
             script.last_activity = trio.current_time()
+            script.printed += 1
     return None
 
 
-def play(*steps: Step, over: bool = False, **more: float) -> tuple[Waited | None, float, Script]:
+def play(*steps: Step, over: bool = False, **more: Any) -> tuple[Waited | None, float, Script]:
     """What is answered, after how many seconds, and the script."""
     told: list[tuple[Waited | None, float, Script]] = []
 
@@ -176,6 +183,27 @@ async def test_what_was_concluded_from_silence_is_said_to_be_settled(
 def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:
     reason, after, _ = play(Step(0.1, nap(100)), Step(99, READS))
     assert reason == "input" and 0.1 <= after < 0.15
+
+
+def started(*steps: Step, within_s: float = 0.25) -> tuple[Waited | None, float, Script]:
+    """What a start on a pipe is answered with, for which output or a read will do."""
+    reading = Reading("output", within_s, 0.5, "", True, or_input=True)
+    return play(*steps, reading=reading, since=1)
+
+
+def test_a_start_on_a_pipe_is_answered_at_the_first_output_or_read() -> None:
+    reason, after, _ = started(Step(0.02, BUSY), Step(9, READS))
+    assert reason == "input" and 0.02 <= after <= 0.04
+    reason, after, _ = started(Step(0.02, BUSY, prints=True), Step(9, READS))
+    assert reason == "output" and after == pytest.approx(0.02)
+    reason, after, _ = started(Step(0.2, BUSY), Step(9, READS))
+    assert reason == "input" and 0.2 <= after <= 0.24
+
+
+def test_a_start_on_a_pipe_is_not_answered_for_silence() -> None:
+    assert started(Step(9, UNKNOWN))[0] is None
+    reason, _, script = started(Step(9, BUSY))
+    assert reason is None and len(script.looks) <= 11
 
 
 @settings(max_examples=40)

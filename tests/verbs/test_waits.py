@@ -25,6 +25,21 @@ def test_a_spawn_on_a_pipe_does_not_wait_for_what_prints_late(room: Room) -> Non
     assert state["content"] == "" and state["elapsed_ms"] >= 250
 
 
+def test_a_spawn_on_a_pipe_answers_when_its_program_reads(room: Room) -> None:
+    state = room.call("spawn", tool="run", id="h", args={"argv": ["cat"]})
+    assert (state["waited"], state["content"]) == ("input", "")
+    assert state["input_wanted"] == {"kind": "line", "prompt": ""}
+    assert room.call("apply", id="h", input={"line": "x"}, wait="output")["content"] == "x\n"
+
+
+def test_what_was_printed_before_the_first_read_is_in_the_answer_to_a_spawn(room: Room) -> None:
+    args = {"argv": ["sh", "-c", "echo ready; read a; echo then"]}
+    for number in range(20):
+        state = room.call("spawn", tool="run", id=f"h{number}", args=args)
+        assert (state["waited"], state["content"]) == ("output", "ready\n")
+        assert "input_wanted" not in state
+
+
 def test_an_apply_on_a_pipe_does_not_either(room: Room) -> None:
     room.spawn("h", f"read a; {LATE}")
     began = time.monotonic()

@@ -71,7 +71,7 @@ class PipeGrip(ChildGrip):
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
-        if pump.is_readable(child.stdout):
+        if self._has_printed():
             return Wanted("busy")
         stdin = child.launched.stdin
         try:
@@ -80,7 +80,14 @@ class PipeGrip(ChildGrip):
             told = reads.reading_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
-        return Wanted("busy") if pump.is_readable(child.stdout) else wanted(told)
+        return Wanted("busy") if self._has_printed() else wanted(told)
+
+    def _has_printed(self) -> bool:
+        """Whether something was printed that is not emitted yet."""
+        launched = self.child.launched
+        return any(
+            fd is not None and pump.is_readable(fd) for fd in (launched.stdout, launched.stderr)
+        )
 
     def write(self, item: Input) -> int:
         """See `base.Grip`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from typing import ClassVar
 
 import trio
 
@@ -29,6 +30,8 @@ _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
 """And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
 _LONGEST_PAUSE_S = 0.25
+_START_S = 0.001
+"""No program comes to read sooner than this after its start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Reading:
     pattern: str
     announced: bool
     """Whether the caller asked for a wait, so that the reply says how it ended."""
+    or_input: bool = False
+    """Of a wait for output: it ends at a read of the program's input as well."""
 
 
 @dataclass(slots=True)
@@ -89,6 +94,8 @@ class _InputCondition(Condition):
     was printed, and all the looks could not tell and saw nothing begin or end."""
 
     use: Use | None
+    _shortest_pause_s: ClassVar[float] = _PRINTED_S
+    _longest_pause_s: ClassVar[float] = _LONGEST_PAUSE_S
     _pause: float = _PRINTED_S
     _due: float = 0.0
     _activity: float = -1.0
@@ -109,7 +116,8 @@ class _InputCondition(Condition):
             self._pieces = self._pieces + 1 if is_dense else 0
             self._activity = self.handle.last_activity
             self._stillness = None
-            self._pause = _PRINTED_S if self._pieces <= _FEW_PIECES else _MANY_PRINTED_S
+            is_few = self._pieces <= _FEW_PIECES
+            self._pause = self._shortest_pause_s if is_few else _MANY_PRINTED_S
             self._due = self._activity + self._pause
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
@@ -122,7 +130,7 @@ class _InputCondition(Condition):
         if wanted.state == "unknown" and self.is_quiet():
             self._found = replace(wanted, is_settled=True)
             return "quiet"
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
+        self._pause = min(2 * self._pause, self._longest_pause_s)
         self._due = now + self._pause
         if wanted.state == "unknown":
             self._due = min(self._due, self.quiet_at())
@@ -193,8 +201,28 @@ class _InputCondition(Condition):
         return self._due if self.handle.state is State.RUNNING else inf
 
 
+class _OutputOrInputCondition(_InputCondition):
+    """There is output, or the program waits for input. Where the kernel cannot tell, its silence says
+    nothing: most programs have not printed anything yet. A program takes a while to start, and the
+    call has little time."""
+
+    _shortest_pause_s = _START_S
+    _longest_pause_s = BETWEEN_LOOKS_S
+
+    def check(self) -> Waited | None:
+        return Condition.check(self) or super().check()
+
+    def is_quiet(self) -> bool:
+        return False
+
+    def quiet_at(self) -> float:
+        return inf
+
+
 def condition_of(handle: Handle, use: Use | None, reading: Reading, since: int) -> Condition:
     """The condition of a reading that waits for anything but a pattern."""
+    if reading.or_input:
+        return _OutputOrInputCondition(handle, reading, since, use)
     if reading.wait == "input":
         return _InputCondition(handle, reading, since, use)
     return Condition(handle, reading, since)

@@ -43,7 +43,9 @@ def plan(
 ) -> Reading:
     """Find out what the call waits for; raises `invalid_params`, before anything was done.
 
-    Without `default` it is the usual one of a terminal or a pipe."""
+    Without `default` it is the usual one of a terminal or a pipe. A start on a pipe ends it at a read
+    of its input, too; an answer to input does not: a server that listens all the while has not given
+    it yet."""
     usual: Wait = "input" if terminal else "output"
     wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
     pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
@@ -58,10 +60,11 @@ def plan(
             f"`view` is `{params.view}`, but this handle has no terminal; use `delta`, `all` or `tail`",
             field="view",
         )
+    is_usual = isinstance(params.wait, UnsetType) and default is None and wait == "output"
     bound = DEADLINE_MS
     if not isinstance(params.timeout_ms, UnsetType):
         bound = params.timeout_ms
-    elif isinstance(params.wait, UnsetType) and default is None and wait == "output":
+    elif is_usual:
         bound = PIPE_BOUND_MS
     return Reading(
         wait=wait,
@@ -69,6 +72,7 @@ def plan(
         quiet_s=params.quiet_ms / 1000,
         pattern=pattern,
         announced=not isinstance(params.wait, UnsetType) or wait != "none",
+        or_input=is_usual and isinstance(params, SpawnParams),
     )
 
 
