@@ -133,7 +133,7 @@ def _overview(commands: Mapping[str, str]) -> str:
     return f"""\
 commands:
 {lines}
-spawn, tools and trust start a daemon when none answers; the others say that there is none.
+spawn, shell, tools and trust start a daemon when none answers; the others say that there is none.
 
 exit status:
   0 done   1 the tool failed   2 usage   3 no daemon   4 the daemon refused or did not answer

@@ -53,7 +53,7 @@ from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.subscriptions import Subscriptions
-from haftd.tools.catalogue import Catalogue, Definitions
+from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
 from haftd.uses.approvals import Approvals
@@ -112,7 +112,7 @@ def assemble(
     catalogue = Catalogue(
         parts.paths.definitions,
         parts.settings.toolpack.enable,
-        builtin=BUILTIN,
+        builtin=(*BUILTIN, USER_SHELL),
         trust=Trust(parts.paths.trust),
     )
     notices = Notices()
@@ -315,7 +315,7 @@ def rim_of(daemon: Daemon) -> Rim:
         unready(daemon),
         daemon.registry.get,
     )
-    rim = Rim(dispatcher, limits, log, daemon.leave, links=links)
+    rim = Rim(dispatcher, limits, log, daemon.leave, links=links, confine=daemon.confine)
     daemon.facts.connections = lambda: len(rim.connections)
     daemon.facts.refused = lambda: dict(rim.connections.refused + links.refused)
     return rim

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import trio
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import RpcError
+from haft_protocol.errors import RpcError, shown
 from haft_protocol.methods import (
     ApprovalsListParams,
     HandlesListParams,
@@ -23,7 +23,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import EndedBy
 from haftd.audit import Audit
-from haftd.caller import Caller
+from haftd.caller import Caller, Confinement
 from haftd.config.settings import Settings
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
@@ -33,6 +33,7 @@ from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
+from haftd.host.connected import Connected
 from haftd.inquiry.turnend import TurnEnds
 from haftd.links import Links
 from haftd.subscriptions import Subscriptions
@@ -101,13 +102,32 @@ class Daemon:
         caller: Caller,
         params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
     ) -> str:
-        """The session of a call; the caller belongs to it from now on."""
+        """The session of a call; the caller belongs to it from now on. Raises `not_authorized` for one
+        that a process which haftd has started may not use."""
         name = caller.session if isinstance(params.session, UnsetType) else params.session
+        if not caller.may_use(name):
+            raise caller.refusal(
+                "use all sessions" if name == "*" else f"use session {shown(name)}"
+            )
         if name != "*":
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
                 self.links.arrive()
         return name
+
+    def confine(self, peer: Connected) -> Confinement | None:
+        """Return what a process may do that this daemon has started; None for any other."""
+        if peer.lineage is None:
+            return Confinement("gone")
+        if not peer.lineage:
+            return None
+        found = self.supervisor.holding(peer.lineage)
+        if found is None:
+            return Confinement("started")
+        use, is_led = found
+        handle = use.handle
+        may = handle.may if is_led else frozenset[str]()
+        return Confinement("handle", handle.id, handle.session, may)
 
     def handles(self, session: str | None = None) -> list[Handle]:
         """The handles of a session, or all; those whose time is over are let go first."""
@@ -124,8 +144,17 @@ class Daemon:
                     self.supervisor.end(use, EndedBy("disconnect", caller.label))
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
-        """The handle that a call names; raises `handle_not_found`."""
-        return self.registry.find(self.session_of(caller, params), handle_id, trio.current_time())
+        """The handle that a call names; raises `handle_not_found`, and `not_authorized` where its
+        processes may do more than the caller."""
+        session = self.session_of(caller, params)
+        handle = self.registry.find(session, handle_id, trio.current_time())
+        if not caller.may_reach(handle.may):
+            raise caller.refusal(f"use handle {shown(handle_id)}, which may do more")
+        return handle
+
+    def reachable(self, caller: Caller, session: str) -> list[Handle]:
+        """The handles of a session that the caller may use."""
+        return [one for one in self.registry.list(session) if caller.may_reach(one.may)]
 
     def record(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object

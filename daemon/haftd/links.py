@@ -174,9 +174,10 @@ class Links:
 
 class Round:
     """Those of a session who can be asked one thing, each once: first the caller that it is about,
-    then the others in order, then who comes later. `members` names the callers of the session."""
+    then the others in order, then who comes later. `members` names the callers of the session; one that
+    `admits` refuses is not asked."""
 
-    __slots__ = ("_arrivals", "_first", "_links", "_members", "_tried", "_what")
+    __slots__ = ("_admits", "_arrivals", "_first", "_links", "_members", "_tried", "_what")
 
     def __init__(
         self,
@@ -184,8 +185,10 @@ class Round:
         members: Callable[[], Iterable[Caller]],
         first: Caller,
         what: Literal["inquiry", "approval"],
+        admits: Callable[[Caller], bool] = lambda caller: True,
     ) -> None:
         self._links = links
+        self._admits = admits
         self._members = members
         self._first = first
         self._what: Literal["inquiry", "approval"] = what
@@ -197,7 +200,7 @@ class Round:
         self._arrivals = self._links.arrivals
         others = (one for one in self._members() if one is not self._first)
         for link in self._links.able((self._first, *others), self._what):
-            if link not in self._tried:
+            if link not in self._tried and self._admits(link.caller):
                 self._tried.add(link)
                 return link
         return None

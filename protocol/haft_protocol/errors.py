@@ -14,6 +14,7 @@ __all__ = [
     "RpcError",
     "action_not_supported",
     "approval_gone",
+    "confined",
     "for_a_person",
     "handle_exists",
     "handle_not_found",
@@ -32,6 +33,7 @@ __all__ = [
     "not_approved",
     "not_authorized",
     "parse_error",
+    "peer_gone",
     "question_gone",
     "request_cancelled",
     "shown",
@@ -327,6 +329,30 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 def not_authorized(why: str) -> RpcError:
     """The connection may not do that."""
     return RpcError("not_authorized", why)
+
+
+def confined(what: str, handle: str | None, session: str | None) -> RpcError:
+    """The process that calls was started by haftd, and its definition does not let it do that. `handle`
+    and `session` say where it runs; both None where nobody can tell."""
+    if handle is None or session is None:
+        where = "haftd has started this program, and nothing shows for which handle"
+        data = {}
+    else:
+        where = f"This program runs in handle {shown(handle)} of session {shown(session)}"
+        data = {"handle": handle, "session": session}
+    return RpcError(
+        "not_authorized",
+        f"{where}, so it cannot {what}: a person does it, in a terminal of their own or in `haft shell`.",
+        **data,
+    )
+
+
+def peer_gone() -> RpcError:
+    """The process that has connected was gone before it could be identified."""
+    return RpcError(
+        "not_authorized",
+        "The process that has connected is gone, so nobody can tell who calls; connect again.",
+    )
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:

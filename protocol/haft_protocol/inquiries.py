@@ -79,6 +79,11 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return isinstance(self.question.answer_type, Secret)
 
     @property
+    def needs_a_person(self) -> bool:
+        """Whether what an assistant, or a program that haftd runs, says is no answer."""
+        return self.is_for_a_person or self.is_secret
+
+    @property
     def can_be_remembered(self) -> bool:
         """Whether an answer may count for longer than this once: not a secret, and not what a model
         is asked, which has to think each time, nor what no tool asks."""

@@ -41,6 +41,7 @@ class Person:
         cols: int = 80,
         env: dict[str, str] | None = None,
         module: str = "haft",
+        command: str = "attach",
     ) -> None:
         self.master, self.slave = os.openpty()
         os.set_blocking(self.master, False)
@@ -52,7 +53,7 @@ class Person:
         self.status: int | None = None
         self.pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-m", module, "attach", *arguments],
+            [sys.executable, "-m", module, command, *arguments],
             {**daemon.env, "TERM": "xterm-256color", "NO_COLOR": "1", **(env or {})},
             setsid=True,
             file_actions=[

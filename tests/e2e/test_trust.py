@@ -184,7 +184,7 @@ print(wire.recv(65536).decode(), flush=True)
 
 
 def test_who_has_connected_and_is_gone_cannot_trust(project: Project) -> None:
-    """Somebody else speaks over the connection then, and nobody can tell who."""
+    """Another process speaks over the connection then; what counts is the one that connected."""
     project.write()
     asks = f"""
 import json, os, socket, sys
@@ -223,7 +223,7 @@ print(json.dumps(call("trust/grant", root=root, digest=digest)), flush=True)
         wait="stopped",
     )
     reply = json.loads(state["result"])
-    assert reply["error"]["code"] == -32006 and "is gone" in reply["error"]["message"]
+    assert reply["error"]["code"] == -32006 and "a person does it" in reply["error"]["message"]
     assert project.refused().code == -32010
 
 

@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "tools": "list the tools, or show one",
     "trust": "show what the definitions of a folder would run, and let them",
     "spawn": "start a tool under an id",
+    "shell": "open a shell of your own and attach to it",
     "fetch": "read a handle's state and new output",
     "apply": "give a handle input, or an answer",
     "questions": "list what tools ask and nobody has answered",

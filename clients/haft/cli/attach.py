@@ -23,7 +23,7 @@ from .line import Line
 from .options import UsageError, chosen_socket, session
 from .ownterminal import Overdue, OwnTerminal
 
-__all__ = ["EPILOG", "configure", "run"]
+__all__ = ["EPILOG", "configure", "run", "terminals"]
 
 EPILOG = r"""
 Whatever you type goes to the program, but for what follows C-\ :
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     """Attach, and say how it ended."""
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
-    keys, screen = _terminals()
+    keys, screen = terminals()
     connected = open_socket(find_socket(chosen_socket(options)))
     line = Line(connected, session=session(options), name="haft attach")
     with line:
@@ -109,7 +109,7 @@ def _status(own: OwnTerminal, last: HandleState | None) -> int:
     return 0 if own.ended_by is None else 128 + own.ended_by
 
 
-def _terminals() -> tuple[int, int]:
+def terminals() -> tuple[int, int]:
     """The descriptors of the person's terminal."""
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():

@@ -90,14 +90,14 @@ def run(options: argparse.Namespace) -> int:
             getattr(options, "arg", []), getattr(options, "args", None), options.words
         ),
         call_id=getattr(options, "call_id", None),
-        env=None if getattr(options, "clean_env", False) else _environment(),
+        env=None if getattr(options, "clean_env", False) else environment(),
     )
     with connect(options, start=True) as haft:
         full = {**fields, **reading_of(options)}
         return finish(haft, options, approved(haft, options, "spawn", full))
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """This process' environment; a value that is no UTF-8 cannot be sent and is named."""
     environment: dict[str, str] = {}
     for name, value in os.environ.items():
@@ -110,4 +110,4 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-__all__ = ["EPILOG", "USAGE", "beyond", "configure", "parse", "run"]
+__all__ = ["EPILOG", "USAGE", "beyond", "configure", "environment", "parse", "run"]

@@ -59,6 +59,7 @@ class Handle:
         "last_screen",
         "limit",
         "mark",
+        "may",
         "notify",
         "on_disconnect",
         "on_news",
@@ -110,6 +111,8 @@ class Handle:
         self.terminal = False
         self.policy: Mapping[str, str] = {}
         """The actions on it that are not done unattended, and what is done instead."""
+        self.may: frozenset[str] = frozenset()
+        """What its processes may do for a person, as their definition says."""
         self.command = ""
         self.pid: int | None = None
         self._state = State.PENDING

@@ -1,7 +1,7 @@
 """Everything that is Linux: starting, signalling, terminals, the lock file, recovery.
 
 A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`.
-Who a process is: `identity` `mark` `brand` `family`.
+Who a process is: `identity` `mark` `brand` `family`, and which one connects: `connected`.
 A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
 Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and
 `peers`, with `alarm` for a look in less than a millisecond.

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from haftd.host.identity import Stat, every_pid, read_stat
 
-__all__ = ["become_subreaper", "children", "hidden", "is_below", "lister", "lives"]
+__all__ = ["become_subreaper", "children", "hidden", "lineage", "lister", "lives"]
 
 _PR_SET_CHILD_SUBREAPER = 36
-_MOST_STEPS = 10_000
+_MAX_WALKS = 100
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
 
@@ -100,25 +100,42 @@ def lives(stat: Stat) -> bool:
         return False
 
 
-def is_below(pid: int, above: int) -> bool | None:
-    """Say whether a process descends from another; None where that cannot be told any more, as of
-    one that has ended."""
-    at = pid
-    for _ in range(_MOST_STEPS):
-        if at == above:
-            return True
-        if at <= 0:
-            return False
-        stat = read_stat(at)
-        if stat is not None:
-            at = stat.parent
-        elif hidden(at):
-            return False
-        elif at == pid:
-            return None
-        else:
-            at = pid  # A parent has just ended: its children have another one by now.
+def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
+    """Return a process and its ancestors up to a child of `above`; empty where it does not descend from
+    `above`, None where that cannot be told any more, as of a process that is gone.
+
+    The parent that a process names may have ended, and its number may be another's, by the time it is
+    read: two walks in a row have to be the same.
+    """
+    before: tuple[Stat, ...] | None = None
+    for _ in range(_MAX_WALKS):
+        line = _walk(pid, above)
+        if line is None and read_stat(pid) is None:
+            return () if hidden(pid) else None
+        if (
+            line is not None
+            and before is not None
+            and list(map(_who, line)) == [*map(_who, before)]
+        ):
+            return line
+        before = line
     return None
+
+
+def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
+    line: list[Stat] = []
+    at = pid
+    while at != above:
+        stat = read_stat(at) if at > 0 else None
+        if stat is None:
+            return () if at <= 0 or hidden(at) else None
+        line.append(stat)
+        at = stat.parent
+    return tuple(line)
+
+
+def _who(stat: Stat) -> tuple[int, int, int, int]:
+    return stat.pid, stat.ticks, stat.parent, stat.session
 
 
 def hidden(pid: int) -> bool:

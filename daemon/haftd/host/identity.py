@@ -27,6 +27,7 @@ __all__ = [
     "boot_id",
     "every_pid",
     "has_ended",
+    "is_alive",
     "of_child",
     "open_pidfd",
     "own_proc",
@@ -251,6 +252,17 @@ def verify(who: Identity) -> int | None:
         if not same:
             os.close(pidfd)
     return pidfd if same else None
+
+
+def is_alive(who: Identity) -> bool:
+    """Say whether exactly this process is still there. Raises OSError as `verify` does."""
+    pidfd = verify(who)
+    if pidfd is None:
+        return False
+    try:
+        return not has_ended(pidfd)
+    finally:
+        os.close(pidfd)
 
 
 def _is_same(who: Identity, pidfd: int) -> bool:

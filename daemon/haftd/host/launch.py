@@ -120,6 +120,7 @@ class Launched:
         "_turn",
         "cwd",
         "identity",
+        "mark",
         "master",
         "path",
         "pid",
@@ -130,8 +131,9 @@ class Launched:
         "stdout",
     )
 
-    def __init__(self, path: str, cwd: str, report: int) -> None:
+    def __init__(self, path: str, cwd: str, mark: str, report: int) -> None:
         self.path = path
+        self.mark = mark
         self.cwd = cwd
         self.pid = 0
         self.pidfd = -1
@@ -271,12 +273,13 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     check_words(plan.argv, plan.env)
     path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
     gate = gate or best_gate()
-    limits = limits_of(plan.limits, plan.nofile, plan.env.get(VARIABLE, ""))
+    mark = plan.env.get(VARIABLE, "")
+    limits = limits_of(plan.limits, plan.nofile, mark)
     ends = Ends()
     pid = 0
     try:
         keep_out = ends.feed(GATE_FD)
-        launched = Launched(path, plan.cwd, ends.take(REPORT_FD))
+        launched = Launched(path, plan.cwd, mark, ends.take(REPORT_FD))
         _connect(plan, launched, ends)
         words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
         # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may

@@ -149,6 +149,14 @@ class Asking:
         """Whether the answer to what is asked now is nobody's business but the asker's."""
         return self._queue[0].private
 
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether only a person may answer what is asked now."""
+        asked = self.now
+        if asked is None or self.router is None:
+            return False
+        return self.router.describe(asked).needs_a_person
+
     def put(self, question: Question, *, private: bool = False) -> Asked:
         """Ask at once if nothing else is asked, else when it is its turn. The caller awaits its end,
         or withdraws it."""

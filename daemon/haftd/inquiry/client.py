@@ -13,6 +13,7 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import UNSET
 
 from haft_protocol.errors import CODES, RpcError
 from haft_protocol.inquiries import ASK, read_lasting
@@ -57,7 +58,14 @@ class ClientBackend(Backend):
         if found is None:
             session = way.inquiry.session
             members = partial(self._members, session)
-            found = self._rounds[way] = Round(self._links, members, way.origin.caller, "inquiry")
+            needs_a_person = way.inquiry.needs_a_person
+            found = self._rounds[way] = Round(
+                self._links,
+                members,
+                way.origin.caller,
+                "inquiry",
+                lambda caller: caller.may("questions") or not needs_a_person,
+            )
         return found
 
     async def _ask(self, link: Link, way: Way) -> Answered | None:
@@ -76,6 +84,8 @@ class ClientBackend(Backend):
             except InvalidAnswer as wrong:
                 inquiry = msgspec.structs.replace(inquiry, refused=f"{wrong}.")
                 continue
+            if not link.caller.may("questions"):
+                remember = UNSET  # for how long an answer counts is a person's word
             who = {"by": "client", "client": link.caller.identity}
             return Answered(answer, who, remember)
         return None

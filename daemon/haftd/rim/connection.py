@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import GeneratorType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import trio
 
@@ -21,7 +21,8 @@ from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.weighing import Scale
-from haftd.caller import Caller
+from haftd.caller import Caller, Confinement
+from haftd.host.connected import Connected
 from haftd.links import Link, Links
 from haftd.logs import Log
 
@@ -84,9 +85,15 @@ class Connections:
                 await self._left.park()
 
 
+def _unconfined(peer: Connected) -> Confinement | None:
+    """Nobody was started by this daemon."""
+    return None
+
+
 @dataclass(slots=True)
 class Rim:
-    """What all connections share. `on_close` is called with each caller that has gone."""
+    """What all connections share. `on_close` is called with each caller that has gone; `confine` returns
+    what a process may do that this daemon has started, and None for any other."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -95,6 +102,15 @@ class Rim:
     connections: Connections = field(default_factory=Connections)
     links: Links = field(default_factory=Links)
     pace: Pace = field(default_factory=Pace)
+    confine: Callable[[Connected], Confinement | None] = _unconfined
+
+    def caller_of(self, transport: Literal["unix", "websocket"], peer: Connected) -> Caller:
+        """Return the caller that a connected process is."""
+        confinement = self.confine(peer)
+        caller = Caller(transport, peer.pid, process=peer.identity, confinement=confinement)
+        if confinement is not None and confinement.session and "handles" not in confinement.may:
+            caller.session = confinement.session
+        return caller
 
 
 def start_connection(nursery: trio.Nursery, wire: Wire, caller: Caller, rim: Rim) -> None:

@@ -85,6 +85,7 @@ class Subscriptions:
             self._nursery.start_soon(self._serve, link.caller, told)
         subscription = Subscription(
             f"sub.{next(self._numbers)}",
+            link.caller,
             told.reader,
             session,
             frozenset(one.id for one in known) if only else None,
@@ -120,7 +121,8 @@ class Subscriptions:
     def appeared(self, handle: Handle) -> None:
         """A handle was started in its session."""
         for one in self._by_session.get(handle.session, ()):
-            one.follow(handle)
+            if one.caller.may_reach(handle.may):
+                one.follow(handle)
 
     def announce(self, session: str, notice: Notice) -> None:
         """There is news for a session."""

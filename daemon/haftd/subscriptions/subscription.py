@@ -14,6 +14,7 @@ import msgspec
 
 from haft_protocol.pushes import NOTIFICATION, PushEvent
 from haft_protocol.states import Notice
+from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.uses.use import Use
 
@@ -32,6 +33,7 @@ class Subscription:
     def __init__(
         self,
         id: str,
+        caller: Caller,
         reader: Reader,
         session: str,
         handles: frozenset[str] | None,
@@ -39,6 +41,7 @@ class Subscription:
         use_of: Callable[[Handle], Use | None],
     ) -> None:
         self.id = id
+        self.caller = caller
         self._reader = reader
         self.session = session
         self._events = events

@@ -29,10 +29,13 @@ from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
 from .selfdescribed import Descriptions
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
-__all__ = ["TOOLPACK", "Catalogue", "Definitions", "Inspection"]
+__all__ = ["TOOLPACK", "USER_SHELL", "Catalogue", "Definitions", "Inspection"]
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 """The tools that come with the daemon; each is a file in `toolpack/`, of the form users write."""
+
+USER_SHELL = "user_shell"
+"""The shell that a person opens with `haft shell`; whatever the toolpack is, it is there."""
 
 
 # `Catalogue.list` hides the type of that name inside the class.

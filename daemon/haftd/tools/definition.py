@@ -120,6 +120,8 @@ class Tool:
     rows: int | str = 24
     cols: int | str = 80
     limits: Mapping[str, float | str] = field(default_factory=dict)
+    may: frozenset[str] = frozenset()
+    """What its processes may do for a person: `handles`, `approvals`, `questions`."""
     enable: Literal["on", "off", "explicit"] = "on"
     on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
     on_disconnect: Literal["keep", "abort"] = "keep"

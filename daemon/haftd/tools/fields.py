@@ -23,6 +23,7 @@ from .parameters import Wrong, read_parameters
 
 __all__ = [
     "FLAT",
+    "MAY",
     "NAME",
     "READERS",
     "RESERVED",
@@ -70,6 +71,8 @@ _UNITS = {
 MAX_TIMEOUT_S = 31_536_000
 _MODES = ("ask", "unattended", "edit", "skip")
 _SIZES = frozenset({"memory", "output"})
+MAY = ("handles", "approvals", "questions")
+"""What a definition of the user's own may let its processes do for a person."""
 _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
 
 
@@ -185,6 +188,12 @@ def read_limit(name: str, value: object) -> float:
     return number
 
 
+def _read_may(value: object) -> frozenset[str]:
+    if isinstance(value, list) and all(item in MAY for item in value):
+        return frozenset(value)
+    raise _wrong(f"it must be a list of {', '.join(MAY)}")
+
+
 def _read_actions(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or any(item not in ACTIONS for item in value):
         raise _wrong(f"it must be a list of {', '.join(ACTIONS)}")
@@ -280,6 +289,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "rows": _read_extent,
     "cols": _read_extent,
     "limits": _read_limits,
+    "may": _read_may,
     "enable": _read_enable,
     "run": _read_run,
     "result": _one_of(*_MODES),

@@ -71,8 +71,8 @@ def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str,
 
 
 def listed(tools: Iterable[Tool]) -> list[Tool]:
-    """Those that can be called, by name."""
-    found = [tool for tool in tools if tool.enable == "on" and not tool.unserved]
+    """Those that a model is offered, by name; not what may act for a person."""
+    found = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
     return sorted(found, key=lambda tool: tool.name)
 
 

@@ -43,8 +43,12 @@ class Offer:
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
 
     def callable(self) -> list[str]:
-        """The names of those that can be called."""
-        known = [tool for tool in self.tools.values() if tool.enable != "off" and not tool.unserved]
+        """The names of those that a model can call."""
+        known = [
+            tool
+            for tool in self.tools.values()
+            if tool.enable != "off" and not tool.unserved and not tool.may
+        ]
         names = [tool.name for tool in known]
         return [*names, AWAIT.name] if any(tool.stateful for tool in known) else names
 

@@ -161,6 +161,7 @@ def _heed(handle: Handle, tool: Tool) -> None:
     """What the definition says of its handles, in their words."""
     said = tool.notify
     handle.policy = policy_of(tool)
+    handle.may = tool.may
     handle.on_turn_end = tool.on_turn_end or "abort"
     handle.on_disconnect = tool.on_disconnect
     handle.notify = Switches(

@@ -8,7 +8,7 @@ what it started and says so through its port. Connections are not known here.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 import trio
@@ -21,6 +21,8 @@ from haft_protocol.errors import (
 from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
+from haftd.host.identity import Stat
+from haftd.host.launch import leaders
 from haftd.inquiry.asking import Router
 from haftd.runtimes.base import (
     Call,
@@ -88,6 +90,23 @@ class Supervisor:
     def marked(self, mark: str) -> Use | None:
         """The use whose processes carry this mark, for as long as there are any."""
         return self._marks.get(mark)
+
+    def holding(self, lineage: Sequence[Stat]) -> tuple[Use, bool] | None:
+        """Return the use that a process descends from, and whether that use's first process lives.
+
+        Only what a process cannot change counts: which processes it descends from, and in whose session
+        these are. What has made a session of its own and lost its parent is of no use: the marks that it
+        carries, it could have written itself.
+        """
+        numbers = {number for one in lineage for number in (one.pid, one.session)}
+        for number in numbers:
+            if number in leaders and (use := self._marks.get(leaders[number].mark)) is not None:
+                return use, True
+        for use in self._uses.values():
+            # A number stays taken for as long as a session is called by it.
+            if use.grip is not None and use.grip.pid in {one.session for one in lineage}:
+                return use, False
+        return None
 
     def uses(self, session: str | None = None, id: str | None = None) -> tuple[Use, ...]:
         """The uses that are still held, or those of a session, or of an id: a handle that a new one

@@ -148,6 +148,8 @@ def _answer_question(call: _Giving) -> object:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
         raise invalid_answer(_worded(wrong, call.params.input)) from None
+    if call.use.asking.needs_a_person and not call.caller.may("questions"):
+        raise call.caller.refusal("answer what a person is asked")
     since = call.handle.spool.end
     private = call.use.asking.is_private
     call.use.asking.answer(value)

@@ -32,8 +32,10 @@ def approvals_decide(
     daemon: Daemon, caller: Caller, params: ApprovalsDecideParams
 ) -> dict[str, object]:
     """Decide it. Raises `invalid_answer` where nothing waits under the id, or not any more, and
-    `invalid_arguments` for changed ones that are wrong; then it still waits."""
+    `invalid_arguments` for changed ones that are wrong, and `not_authorized`; then it still waits."""
     session = daemon.session_of(caller, params)
+    if not caller.may("approvals"):
+        raise caller.refusal("decide what waits for approval")
     decided = Decided(params.decision, params.arguments, params.remember, params.reason)
     try:
         decided.check()

@@ -15,6 +15,7 @@ from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.caller import Caller
 from haftd.core.escapes import strip
 from haftd.daemon import Daemon
+from haftd.host.identity import is_alive
 from haftd.inquiry.asking import NoAnswer, Void
 from haftd.uses.use import Use
 
@@ -45,7 +46,8 @@ def askpass(daemon: Daemon, caller: Caller, params: AskpassParams) -> Later:
     async def asked() -> AskpassResult:
         # It may be quicker than the report that its program runs.
         await use.begun.wait()
-        if caller.pid is None or caller.pid not in use.members():
+        process = caller.process
+        if process is None or process.pid not in use.members() or not is_alive(process):
             raise mark_not_found()
         if params.hint == "none":
             return AskpassResult(None)

@@ -81,6 +81,8 @@ def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str
     """Stop accepting, end every handle within its grace, and exit; answered before that.
 
     With `refuse`, raises `limit_exceeded` while a handle lives."""
+    if not caller.may_use("*"):
+        raise caller.refusal("stop haftd")
     live = len(daemon.registry.live())
     if params.policy == "refuse" and live:
         raise limit_exceeded(

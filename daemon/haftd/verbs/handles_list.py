@@ -26,6 +26,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> L
     The kernel is asked what each of them runs. Other calls are served between two handles."""
     session = daemon.session_of(caller, params)
     handles = daemon.handles(None if session == "*" else session)
+    handles = [one for one in handles if caller.may_reach(one.may)]
 
     async def listed() -> HandlesListResult:
         await open_figures()

@@ -17,7 +17,7 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     """Take the client's name, its capabilities and the session of its later calls."""
     caller.name = params.client.name
     caller.inquiry = params.capabilities.inquiry
-    caller.approval = params.capabilities.approval
+    caller.approval = params.capabilities.approval and caller.may("approvals")
     caller.initialized = True
     caller.session = daemon.session_of(caller, params)
     if caller.inquiry or caller.approval:

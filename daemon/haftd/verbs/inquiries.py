@@ -69,6 +69,7 @@ def _answer_tool(
     wanted = params.question
     if not isinstance(wanted, UnsetType) and wanted != asked.question.id:
         raise question_gone(use.handle.id, wanted)
+    _check_person(caller, params, inquiry)
     value = check_answer(asked.question, params.answer)
     check_remember(inquiry, params.remember)
     asked.give(value)
@@ -88,6 +89,7 @@ def _answer_turn_end(
     wanted = params.question
     if not isinstance(wanted, UnsetType) and wanted != inquiry.question.id:
         raise InvalidAnswer(f"it does not ask {shown(wanted)}")
+    _check_person(caller, params, inquiry)
     check_remember(inquiry, params.remember)
     value = end.read(params.answer)
     said: dict[str, Any] = typed(value)
@@ -95,6 +97,16 @@ def _answer_turn_end(
     daemon.record("answer", caller, by="client", session=end.session, question=end.id, **said)
     end.give(value)
     return {}
+
+
+def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:
+    """Raise `not_authorized` where only a person may give the answer, or have it remembered."""
+    if caller.may("questions"):
+        return
+    if inquiry.needs_a_person:
+        raise caller.refusal("answer what a person is asked")
+    if params.remember is not UNSET:
+        raise caller.refusal("have an answer remembered")
 
 
 def _open(daemon: Daemon, session: str | None) -> Iterator[tuple[Use, Asked, Inquiry]]:

@@ -23,7 +23,8 @@ def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> Later
     slices of output."""
     compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
-        handles = daemon.handles(daemon.session_of(caller, params))
+        daemon.handles()
+        handles = daemon.reachable(caller, daemon.session_of(caller, params))
     else:
         handles = [daemon.find(caller, params, name) for name in params.ids]
 

@@ -21,6 +21,8 @@ __all__ = ["session_close", "session_list"]
 
 def session_list(daemon: Daemon, caller: Caller, params: Empty) -> SessionListResult:
     """List the sessions that have handles or connections."""
+    if not caller.may_use("*"):
+        raise caller.refusal("list all sessions")
     names = set(daemon.sessions.names()) | {one.session for one in daemon.handles()}
     rows = []
     for name in sorted(names):
@@ -41,7 +43,9 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
     """Abort the session's live handles and end what its stopped ones left behind; answers with
     the last state of each, after which the session's handles are no longer kept."""
     session = daemon.session_of(caller, params)
-    handles = daemon.registry.list(session)
+    handles = daemon.reachable(caller, session)
+    if len(handles) < len(daemon.registry.list(session)):
+        raise caller.refusal("close its session, where handles are that may do more")
     uses = daemon.supervisor.uses(session)
 
     daemon.approvals.close(session)

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from haft_protocol.errors import shutting_down
+from haft_protocol.errors import shown, shutting_down
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
@@ -37,6 +37,8 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
     if daemon.stopping:
         raise shutting_down()
     ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
+    if not caller.may_reach(ready.tool.may):
+        raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
     reading = plan(params, terminal=ready.invocation.terminal)
     handle, use = start(daemon, caller, ready, context)
     if use is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import trio
 from msgspec import UnsetType
 
 from haft_protocol.errors import invalid_params, limit_exceeded
@@ -29,11 +28,10 @@ def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> Subscr
         raise AssertionError("who is read has a link")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
-    now = trio.current_time()
-    found = {id: daemon.registry.find(session, id, now) for id in named}
+    found = {id: daemon.find(caller, params, id) for id in named}
     _check_offsets(params, found)
     if not only:
-        for one in daemon.registry.list(session):
+        for one in daemon.reachable(caller, session):
             if not (one.stopped and one.output_complete):
                 found.setdefault(one.id, one)
     if daemon.subscriptions.count(caller) >= MOST:

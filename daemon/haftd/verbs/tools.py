@@ -51,7 +51,9 @@ def tools_describe(
 
 def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
     """Read the definitions again; handles that run are not touched. Until all is read, calls go on
-    with what was read before."""
+    with what was read before. Raises `not_authorized`: definitions say what a person is asked first."""
+    if not caller.may("approvals"):
+        raise caller.refusal("have definitions read again, which say what is asked first")
 
     async def reloaded() -> ReloadResult:
         problems = await daemon.reload()

@@ -25,6 +25,7 @@ from haft_protocol.errors import (
     action_not_supported,
     for_a_person,
     invalid_arguments,
+    not_authorized,
     shown,
     shutting_down,
 )
@@ -161,12 +162,8 @@ def _input_of(tool: Tool, handle: Handle, value: Any) -> Any:
 def _refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
     """What a model says is no answer to what a person is asked."""
     use = daemon.supervisor.use_of(handle)
-    asked = None if use is None else use.asking.now
-    if use is None or asked is None or use.asking.router is None:
-        return
-    inquiry = use.asking.router.describe(asked)
-    if inquiry.is_for_a_person or inquiry.is_secret:
-        raise for_a_person(asked.question.id)
+    if use is not None and handle.question is not None and use.asking.needs_a_person:
+        raise for_a_person(handle.question.id)
 
 
 def _made(kind: type[P], tool: str, **fields: Any) -> P:
@@ -181,7 +178,13 @@ def _made(kind: type[P], tool: str, **fields: Any) -> P:
 
 def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
-    return daemon.catalogue.known(params.tool, root)
+    tool = daemon.catalogue.known(params.tool, root)
+    if tool.may:
+        raise not_authorized(
+            f"The tool {shown(tool.name)} acts for a person, so no model calls it; a person starts it by "
+            "`haft spawn`."
+        )
+    return tool
 
 
 def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:

@@ -1,14 +1,13 @@
 """trust/show, trust/grant, trust/revoke, trust/list: whose definitions count.
 
 Rules: to trust is a person's business. It is taken over the Unix socket only, where the kernel says who
-calls, and not from a process that haftd has started, for a tool or to ask something: what an assistant
-runs here cannot let a repository's tools in. One that has connected and is gone is taken for such. It is for what was shown, by its digest; what has changed meanwhile has to be shown
+calls, and not from a process that haftd has started, unless its definition lets it approve: what an
+assistant runs here cannot let a repository's tools in. It is for what was shown, by its digest; what has changed meanwhile has to be shown
 again. Files are read one at a time, with others' turns between them.
 """
 
 from __future__ import annotations
 
-import os
 import time
 
 import trio
@@ -25,7 +24,6 @@ from haft_protocol.trust import (
 )
 from haftd.caller import Caller
 from haftd.daemon import Daemon
-from haftd.host.family import is_below
 from haftd.tools.showing import show
 from haftd.tools.trust import TrustFault
 
@@ -59,7 +57,7 @@ def trust_show(daemon: Daemon, caller: Caller, params: TrustShowParams) -> Later
 def trust_grant(daemon: Daemon, caller: Caller, params: TrustGrantParams) -> TrustResult:
     """Trust the files of the root as they were shown, and no others of it. Raises `not_authorized`,
     and `untrusted_root` where they are not as they were shown."""
-    _refuse_tools(daemon, caller)
+    _refuse_tools(caller)
     try:
         digests = daemon.catalogue.grant(params.root, params.digest, round(time.time(), 3))
     except TrustFault as fault:
@@ -88,18 +86,10 @@ def trust_list(daemon: Daemon, caller: Caller, params: Empty) -> TrustListResult
     )
 
 
-def _refuse_tools(daemon: Daemon, caller: Caller) -> None:
+def _refuse_tools(caller: Caller) -> None:
     if caller.transport != "unix" or caller.pid is None:
         raise not_authorized(
             "What a root defines is trusted over the Unix socket only: `haft trust` does it."
         )
-    below = is_below(caller.pid, os.getpid())
-    if below is None:
-        raise not_authorized(
-            "The process that has connected is gone, so nobody can tell who calls; connect again."
-        )
-    if below or any(caller.pid in use.members() for use in daemon.supervisor.uses()):
-        raise not_authorized(
-            "A program that haftd runs cannot trust a root; a person does it, with `haft trust` in a "
-            "terminal of their own."
-        )
+    if not caller.may("approvals"):
+        raise caller.refusal("trust a root")

@@ -49,6 +49,7 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
     turn = daemon.turns.end(session)
     daemon.remembered.end_turn(session)
     live = [one for one in daemon.registry.list(session) if not one.stopped]
+    live = [one for one in live if caller.may_reach(one.may)]
     aborted: list[Use] = []
     awaited: list[Handle] = []
     asked: list[Handle] = []

@@ -1,6 +1,7 @@
 """The Unix stream socket: who may connect, how bytes move, when a peer is gone.
 
-Rules: the peer's uid is asked of the kernel before a byte is read. `recv` is tried first, the loop is
+Rules: the peer is identified by the kernel before a byte is read: its uid, and whether this daemon has
+started it. `recv` is tried first, the loop is
 asked only when there is nothing; a busy peer lets others in every few reads. Plain `recv` takes no
 descriptors, so a peer can give us none. A socket that is closed too early takes the last reply from
 its reader: we stop writing and throw away what still comes, until it has read all or for a moment.
@@ -12,7 +13,6 @@ import fcntl
 import os
 import select
 import socket
-import struct
 import termios
 from typing import Literal
 
@@ -21,7 +21,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
-from haftd.caller import Caller
+from haftd.host.connected import identify
 from haftd.rim.connection import Rim, full, start_connection
 from haftd.rim.wire import Gone, Pace
 
@@ -32,8 +32,6 @@ __all__ = ["UnixWire", "serve_unix"]
 _CHUNK = 65_536
 _EAGER = 2  # reads in a row before others get their turn: more is faster for all, unfair to each
 _REFUSALS = 32  # peers that are being told at the same time that there is no room
-
-Peer = tuple[int, int]
 
 
 class UnixWire:
@@ -157,15 +155,6 @@ class UnixWire:
             self._sock.close()
 
 
-def peer_of(sock: socket.socket) -> Peer:
-    """The pid and uid of the process that connected, as the kernel has them."""
-    size = struct.calcsize("3i")
-    pid, uid, _gid = struct.unpack(
-        "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    )
-    return pid, uid
-
-
 async def serve_unix(listener: socket.socket, connections: trio.Nursery, rim: Rim) -> None:
     """Accept from `listener`, which stays the caller's, until cancelled.
 
@@ -186,17 +175,17 @@ async def serve_unix(listener: socket.socket, connections: trio.Nursery, rim: Ri
     while True:
         sock = await accept()
         try:
-            pid, uid = peer_of(sock)
+            peer = identify(sock)
         except OSError:
             sock.close()
             continue
-        if uid != own:
-            rim.connections.refuse("uid", rim.log, uid=uid, pid=pid)
+        if peer.uid != own:
+            rim.connections.refuse("uid", rim.log, uid=peer.uid, pid=peer.pid)
             sock.close()
             continue
         wire = UnixWire(sock, rim.limits.max_message, rim.pace)
         if len(rim.connections) < rim.limits.max_connections:
-            start_connection(connections, wire, Caller("unix", pid), rim)
+            start_connection(connections, wire, rim.caller_of("unix", peer), rim)
             continue
         rim.connections.refuse("max_connections", rim.log)
         if refusing < _REFUSALS:

@@ -1,0 +1,68 @@
+"""`haft shell`: open a shell that haftd holds, and attach to it.
+
+Rules: the shell is the person's own: it has their environment, and programs in it may act for them. It is
+started only where it can be attached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from ..errors import RemoteError
+from . import attach
+from .options import UsageError, connect
+from .spawn import environment
+
+__all__ = ["EPILOG", "configure", "run"]
+
+_TOOL = "user_shell"
+_HANDLE_EXISTS = -32002
+_MAX_NUMBER = 1_000
+
+EPILOG = r"""
+Opens $SHELL under haftd and attaches to it, as `haft attach` does: C-\ d leaves it running, and `haft attach
+ID` comes back, also after the terminal or the connection is gone. Without ID it is called shell, or shell-2
+and so on where that runs already.
+
+What runs in it may do what you may in a terminal of your own: approve, answer, use every session. No model is
+offered such a shell, and no program that haftd runs for another definition can start one or type into it.
+
+examples:
+  haft shell
+  haft shell work
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("id", nargs="?", metavar="ID", help="the name of the handle")
+    parser.set_defaults(read_only=False)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the shell and attach to it."""
+    if options.json:
+        raise UsageError("shell has no --json: it is for a person; use `haft spawn shell --json`")
+    keys, _ = attach.terminals()
+    size = os.get_terminal_size(keys)
+    args: dict[str, object] = {}
+    if size.lines and size.columns:
+        args = {"rows": min(size.lines, 1000), "cols": min(size.columns, 1000)}
+    if program := os.environ.get("SHELL"):
+        args["program"] = program
+    fields = {"tool": _TOOL, "args": args, "env": environment(), "wait": "none"}
+    with connect(options, start=True) as haft:
+        named = getattr(options, "id", None)
+        for number in range(1, _MAX_NUMBER):
+            options.id = named or ("shell" if number == 1 else f"shell-{number}")
+            try:
+                haft.raw("spawn", {**fields, "id": options.id})
+            except RemoteError as refused:
+                if named or refused.code != _HANDLE_EXISTS:
+                    raise
+            else:
+                break
+        else:
+            raise UsageError(f"{_MAX_NUMBER - 1} shells run already; name this one")
+    return attach.run(options)

@@ -1,0 +1,80 @@
+"""`haft shell`: a person's own shell, from which they act as from any terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from tests.client.person import DETACH, Person
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+CAREFUL = "[tools.careful]\noutput = 'raw'\ncommand = ['echo', 'done']\nrun = 'ask'\n"
+
+
+def shell(daemon: RunningDaemon, *arguments: str) -> Person:
+    env = {"SHELL": "/bin/sh", "PS1": "ready> ", "ENV": "", "HAFT": f"{sys.executable} -m haft"}
+    return Person(daemon, *arguments, command="shell", rows=40, cols=120, env=env)
+
+
+def waiting(wire: Wire) -> str:
+    while not (found := wire.call("approvals/list")["approvals"]):
+        pass
+    return str(found[0]["approval_id"])
+
+
+def test_a_person_approves_from_a_shell_that_haftd_holds(daemon: RunningDaemon) -> None:
+    daemon.tools(CAREFUL)
+    with daemon.connect() as host, daemon.connect() as wire, shell(daemon) as person:
+        person.until("ready>")
+        wire.call("tools/reload")
+        started = host.start("spawn", tool="careful", id="c", wait="stopped")
+        approval = waiting(wire)
+        person.type(f"$HAFT --socket {daemon.socket} approve {approval} --allow; echo status-$?\r")
+        assert host.finish(started)["result"] == "done\n"
+        person.until("status-0")
+        person.type(f"$HAFT --socket {daemon.socket} ps -a; echo status-$?\r")
+        person.until("user_shell")
+        person.type(DETACH)
+        assert person.ends() == 0
+        state = wire.call("fetch", id="shell")
+        assert (state["tool"], state["state"]) == ("user_shell", "running")
+
+
+def test_each_is_called_otherwise_and_one_that_was_named_is_not_taken(
+    daemon: RunningDaemon,
+) -> None:
+    with daemon.connect() as wire:
+        for _ in range(2):
+            with shell(daemon) as person:
+                person.until("ready>")
+                person.type("exit 3\r" if _ else DETACH)
+                assert person.ends() == _
+        handles = wire.call("handles/list")["handles"]
+        assert [(one["id"], one["state"]) for one in handles] == [
+            ("shell", "running"),
+            ("shell-2", "stopped"),
+        ]
+        with shell(daemon, "shell") as person:
+            assert person.ends() == 4
+            assert "taken" in " ".join(person.lines)
+
+
+def test_the_size_and_the_environment_are_the_persons(daemon: RunningDaemon) -> None:
+    with shell(daemon) as person:
+        person.until("ready>")
+        person.type("stty size; echo pager-${PAGER-none}; echo folder-$PWD\r")
+        person.until("40 120")
+        person.until("pager-none")
+        person.until(f"folder-{os.getcwd()}")
+        person.type("exit\r")
+        assert person.ends() == 0
+
+
+def test_no_tool_opens_one(daemon: RunningDaemon) -> None:
+    with daemon.connect() as wire:
+        haft = [sys.executable, "-m", "haft", "--socket", str(daemon.socket)]
+        args = {"argv": [*haft, "shell", "sly"], "terminal": True, "cols": 200}
+        state = wire.call("spawn", tool="run", id="w", args=args, wait="stopped")
+        assert state["exit"] == {"code": 4} and "cannot start 'user_shell'" in state["content"]
+        assert [one["id"] for one in wire.call("handles/list")["handles"]] == ["w"]
