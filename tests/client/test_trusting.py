@@ -154,9 +154,9 @@ def test_a_change_between_the_look_and_the_word_is_refused(person: Person) -> No
     assert session.exitstatus == 4 and "build_it" not in person.haft("tools")[1]
 
 
-def test_nothing_to_trust_is_no_failure(person: Person) -> None:
+def test_nothing_to_trust_has_status_1(person: Person) -> None:
     status, _, err = person.haft("trust", "--yes")
-    assert status == 0 and f"there is no definition in {person.root}/.haft/tools" in err
+    assert status == 1 and f"there is no definition in {person.root}/.haft/tools" in err
     status, out, _ = person.haft("--json", "trust", "/nowhere")
     assert status == 0 and json.loads(out)["files"] == []
 
@@ -167,3 +167,24 @@ def test_the_json_form_asks_nobody_and_answers_with_what_was_trusted(person: Per
     assert status == 0 and json.loads(out)["files"][0]["state"] == "new"
     status, out, _ = person.haft("--json", "trust", "--yes")
     assert (status, json.loads(out)) == (0, {"root": str(person.root), "files": ["a.toml"]})
+
+
+def test_from_a_folder_below_it_the_project_is_shown_trusted_and_used(person: Person) -> None:
+    (person.tools / "git").mkdir()
+    (person.tools / "git" / "a.toml").write_text('[tools.where]\ncommand = "pwd"\n')
+    below = person.root / "src" / "deep"
+    below.mkdir(parents=True)
+
+    def haft(*words: str) -> tuple[int, str]:
+        status, out, err = person.haft("--root", str(below), *words)
+        return status, out + err
+
+    status, said = haft("trust")
+    assert status == 2 and ".haft/tools/git/a.toml (new)" in said
+    assert haft("trust", "--yes")[0] == 0
+    status, said = haft("trust")
+    assert status == 0 and "all of it is trusted already" in said
+    status, said = haft("spawn", "--id", "w", "--wait", "stopped", "where")
+    assert (status, said.splitlines()[0]) == (0, str(person.root))
+    status, said = haft("trust", "--revoke")
+    assert (status, said.strip()) == (0, f"haft trust: {person.root} is not trusted any more")

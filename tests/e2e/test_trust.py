@@ -333,6 +333,31 @@ def test_a_root_that_cannot_have_tools_has_none(project: Project, shape: str) ->
     assert project.call("tools/list", root=path)["tools"]
 
 
+def test_tools_of_a_project_run_in_it_from_any_folder_below(project: Project) -> None:
+    project.write(text='[tools.x]\ncommand = ["./bin/where"]\noutput = "raw"\n')
+    (project.root / "bin").mkdir()
+    program = project.root / "bin" / "where"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    deep = project.root / "src" / "deep"
+    deep.mkdir(parents=True)
+    below = {"root": str(deep)}
+    assert project.refused(**below).data["root"] == str(project.root)
+    shown = project.call("trust/show", **below)
+    assert shown["root"] == str(project.root)
+    granted = project.call("trust/grant", digest=shown["digest"], **below)
+    assert granted == {"root": str(project.root), "files": ["a.toml"]}
+    assert project.runs(**below) == project.runs() == str(project.root)
+    assert "x" in [one["name"] for one in project.call("tools/list", **below)["tools"]]
+    spawned = project.call("spawn", tool="x", id="below", wait="stopped", **below)
+    assert spawned["result"].strip() == str(project.root)
+    # The nearest counts, and nothing of those above it.
+    (deep.parent / ".haft" / "tools").mkdir(parents=True)
+    assert project.refused(**below).code == -32003
+    assert project.call("trust/revoke", root=str(project.root / "bin"))["was"]
+    assert project.refused().code == -32010
+
+
 def test_a_linked_root_is_the_root(project: Project, tmp_path: Path) -> None:
     project.write()
     (tmp_path / "link").symlink_to(project.root)

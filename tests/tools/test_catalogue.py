@@ -82,8 +82,8 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are(
         assert catalogue.problems[0].line == line
 
 
-def test_a_folder_a_pipe_and_a_broken_link_are_named_and_harm_nobody(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").mkdir()
+def test_a_device_a_pipe_and_a_broken_link_are_named_and_harm_nobody(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").symlink_to("/dev/null")
     os.mkfifo(tmp_path / "b.toml")
     (tmp_path / "c.toml").symlink_to(tmp_path / "nowhere")
     (tmp_path / "d.toml").write_text('[tools.good]\ncommand = "a"\n')
@@ -263,3 +263,23 @@ def test_a_tool_that_is_not_used_is_refused_with_the_fault_of_its_definition(
     file.write_text("[tools.deploy\n")
     catalogue.reload()
     assert f"no definition in {file} is used (it is not TOML" in refusal("deploy")
+
+
+def test_definitions_in_subfolders_are_read_in_the_order_of_their_paths(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "tools", tmp_path / "elsewhere"
+    for name, summary in (
+        ("a.toml", "top"),
+        ("git/a.toml", "below"),
+        ("git/deep/z.toml", "deep"),
+        (".hidden/z.toml", "hidden"),
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f'[tools.x]\ncommand = "a"\nsummary = "{summary}"\n')
+    elsewhere.mkdir()
+    (elsewhere / "l.toml").write_text('[tools.linked]\ncommand = "a"\n')
+    (folder / "linked").symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(folder)
+    catalogue = Catalogue((folder,), ())
+    assert catalogue.problems == ()
+    assert names(catalogue) == ["linked", "x"]
+    assert catalogue.find("x").summary == "deep"

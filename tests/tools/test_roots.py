@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.tools import roots
-from haftd.tools.roots import LARGEST, MOST, Folder, Found, Refused, canonical, digest_of
+from haftd.tools.roots import (
+    LARGEST,
+    MOST,
+    Folder,
+    Found,
+    Refused,
+    canonical,
+    digest_of,
+    project_of,
+)
 
 LATER = time.time_ns() + 10**12
 
@@ -44,6 +53,57 @@ def test_files_are_found_by_name_with_what_was_hashed(tmp_path: Path) -> None:
     assert all(isinstance(one, Found) and one.digest == digest_of(one.data) for one in look)
 
 
+def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    for name in ("z.toml", "git/a.toml", "git/deep/b.toml", "cargo/c.toml", ".git/d.toml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x = 1")
+    look = settled(tmp_path)
+    found = look.look()
+    assert list(names(found)) == ["cargo/c.toml", "git/a.toml", "git/deep/b.toml", "z.toml"]
+    assert [one.path for one in found] == [str(folder / one.name) for one in found]
+    (folder / "git" / "deep" / "b.toml").write_text("x = 2")
+    assert {one.name: one.data for one in look.look() if isinstance(one, Found)}[
+        "git/deep/b.toml"
+    ] == b"x = 2"
+    for number in range(MOST):
+        (folder / "cargo" / f"{number}.toml").write_text("")
+    (one,) = look.look()
+    assert isinstance(one, Refused) and str(MOST) in one.why
+
+
+def test_the_project_of_a_folder_is_the_nearest_at_or_above_it_with_definitions(
+    tmp_path: Path,
+) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    folder_of(outer)
+    (inner / "src" / "deep").mkdir(parents=True)
+    assert project_of(str(inner / "src" / "deep")) == str(outer)
+    assert project_of(str(inner / "gone" / "deep")) == str(outer)
+    folder_of(inner)
+    assert project_of(str(inner / "src" / "deep")) == project_of(str(inner)) == str(inner)
+    assert project_of(str(outer)) == str(outer)
+    (tmp_path / "link").symlink_to(inner / "src")
+    assert project_of(str(tmp_path / "link")) == str(inner)
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    assert project_of(str(alone)) == str(alone)
+
+
+def test_definitions_of_another_user_above_a_folder_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "outer" / "below"
+    folder = folder_of(tmp_path / "outer")
+    below.mkdir()
+    owner = folder.stat().st_uid
+    monkeypatch.setattr("haftd.tools.roots.os.geteuid", lambda: owner + 1)
+    if owner == 0:
+        os.chown(folder, 12345, -1)
+    assert project_of(str(below)) == str(below)
+    assert project_of(str(tmp_path / "outer")) == str(tmp_path / "outer")
+
+
 @pytest.mark.parametrize("made", ["nothing", "a file", "a file inside", "gone"])
 def test_a_root_without_the_folder_has_nothing(tmp_path: Path, made: str) -> None:
     root = tmp_path / "root"
@@ -65,7 +125,7 @@ def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other
     (tmp_path / "outside.toml").write_text("x = 1")
     (tmp_path / "rooted.toml").write_text("x = 1")
     (root / "inside.toml").write_text("y = 1")
-    (folder / "dir.toml").mkdir()
+    (folder / "dir").symlink_to(root / ".haft")
     os.mkfifo(folder / "fifo.toml")
     (folder / "good.toml").write_text("z = 1")
     (folder / "lost.toml").symlink_to(tmp_path / "nowhere")
@@ -85,7 +145,8 @@ def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other
     assert "leads out of the root" in found["out.toml"]
     assert "leads out of the root" in found["beside.toml"]
     assert "leads nowhere" in found["lost.toml"] and "leads nowhere" in found["loop.toml"]
-    for name in ("dir.toml", "fifo.toml", "null.toml"):
+    assert found["dir"] == "it is a link to a folder, which is not followed"
+    for name in ("fifo.toml", "null.toml"):
         assert found[name] == "it is no regular file"
     assert "chmod o-w" in found["open.toml"]
     assert "larger" in found["large.toml"] and "larger" in found["huge.toml"]

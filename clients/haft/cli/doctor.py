@@ -130,7 +130,7 @@ def _files() -> Iterator[Finding]:
         config = config_file(os.environ)
     except PlaceError:
         return  # The places have said so.
-    for file in (Path(config), *sorted(Path(tools_folder(config)).glob("*.toml"))):
+    for file in (Path(config), *sorted(Path(tools_folder(config)).rglob("*.toml"))):
         if not file.is_file():
             continue
         try:

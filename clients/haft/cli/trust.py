@@ -30,7 +30,9 @@ __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
 ROOT is the folder that tools work in, this one by default; its definitions are the *.toml in
-ROOT/.haft/tools. A file that changes has to be trusted again. Exit status 1 when nothing was trusted.
+ROOT/.haft/tools and below it. Without that folder, the nearest folder above ROOT that has it is meant,
+as git finds its repository. A file that changes has to be trusted again. Exit status 0 when all of it is
+trusted, 1 when something is not, or when there is nothing to trust.
 
 examples:
   haft trust
@@ -105,12 +107,13 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
         refused = any(one.state == "refused" for one in shown.files)
         if not shown.files:
             said = (
-                f"nothing can be trusted: there is no definition in {_seen(shown.root)}/{_FOLDER}"
+                f"nothing can be trusted: there is no definition in {_seen(shown.root)}/{_FOLDER}, "
+                "nor in that of a folder above it"
             )
         else:
             said = "nothing else can be trusted" if refused else "all of it is trusted already"
         show.line(f"haft trust: {said}")
-        return 1 if refused else 0
+        return 1 if refused or not shown.files else 0
     if not sure and not _asked(len(waiting)):
         show.line("haft trust: nothing was trusted")
         return 1

@@ -17,7 +17,7 @@ import msgspec
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 from haftd.tools.catalogue import TOOLPACK
-from haftd.tools.document import Document, Unreadable, read
+from haftd.tools.document import Document, Unreadable, definition_files, read
 from haftd.tools.fields import Wrong
 
 from .answering import (
@@ -144,8 +144,8 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
 
 def _files(paths: Paths) -> list[Path]:
     try:
-        return [Path(paths.config), *sorted(Path(paths.tools).glob("*.toml"))]
-    except OSError:
+        return [Path(paths.config), *definition_files(Path(paths.tools))]
+    except (OSError, Unreadable):
         return [Path(paths.config)]
 
 

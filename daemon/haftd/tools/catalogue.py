@@ -20,12 +20,12 @@ from haft_protocol.methods import Problem, Provider, Style, ToolDescription, Too
 
 from .definition import Tool
 from .describing import describe, describe_await
-from .document import Document, Unreadable, parse, problem, read
+from .document import Document, Unreadable, definition_files, parse, problem, read
 from .listing import AWAIT
 from .load import FORMS, Layer, layers_of, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
-from .roots import FOLDER, Folder, Found, Refused, canonical, text_of, whole
+from .roots import FOLDER, Folder, Found, Refused, canonical, project_of, text_of, whole
 from .selfdescribed import Descriptions
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
@@ -79,7 +79,8 @@ class Definitions:
 class Catalogue:
     """The tools of the daemon's user, and of the roots that they trust.
 
-    `sources` are definition files, lowest first; a folder stands for its `*.toml` in name order. A
+    `sources` are definition files, lowest first; a folder stands for the `*.toml` in it and in its
+    subfolders, in the order of their paths. A
     file that is not there is passed over without a word: having none is usual. `builtin` names the
     tools of the daemon's own that it serves, below all others. Without `trust` no root has tools.
     """
@@ -198,7 +199,7 @@ class Catalogue:
 
     def inspect(self, root: str) -> Inspection:
         """The files of a root as they are, and what of them is trusted; nothing of it is remembered."""
-        path = canonical(root)
+        path = project_of(root)
         known = self.trusted_roots().get(path)
         return Inspection(
             path,
@@ -223,9 +224,10 @@ class Catalogue:
     def revoke(self, root: str) -> tuple[str, bool]:
         """Trust nothing of the root; returns its one path, and whether something was trusted. Raises
         `TrustFault`."""
-        path = canonical(root)
+        trusted = self.trusted_roots()
         # One that is gone, or has become a link, goes by the path under which it was trusted.
-        path = path if path in self.trusted_roots() else os.path.normpath(root)
+        paths = (project_of(root), canonical(root), os.path.normpath(root))
+        path = next((one for one in paths if one in trusted), paths[0])
         return path, self._store().revoke(path)
 
     def trusted_roots(self) -> Mapping[str, TrustedRoot]:
@@ -241,7 +243,7 @@ class Catalogue:
         """The root as it is now."""
         if root is None or self._trust is None:
             return None
-        path = canonical(root)
+        path = project_of(root)
         # Taken out and put back: the one that was asked about longest ago is the first.
         rooted = self._roots.pop(path, None) or Rooted(path)
         self._roots[path] = rooted
@@ -284,9 +286,12 @@ class Catalogue:
         documents: _Documents = []
         for source in self._sources:
             try:
-                paths = sorted(source.glob("*.toml")) if source.is_dir() else [source]
+                paths = definition_files(source) if source.is_dir() else [source]
             except OSError as error:
                 problems.append(problem(str(source), "", error.strerror or "it cannot be read"))
+                continue
+            except Unreadable as error:
+                problems.append(problem(str(source), "", error.message))
                 continue
             for path in paths:
                 if path == source and not path.exists():

@@ -96,6 +96,8 @@ class Tool:
     name: str
     file: str
     line: int | None = None
+    root: str | None = None
+    """The root that defines it, in which it runs; None for the user's own, which run where they are called."""
     summary: str = ""
     description: str = ""
     examples: str = ""

@@ -21,7 +21,7 @@ from msgspec import UNSET
 
 from haft_protocol.methods import Problem
 
-__all__ = ["LARGEST_FILE", "Document", "Unreadable", "problem", "read"]
+__all__ = ["LARGEST_FILE", "Document", "Unreadable", "definition_files", "problem", "read"]
 
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
@@ -30,6 +30,7 @@ _DEEPEST = 64
 """Tables and lists in each other: what goes on with them goes as deep as they do."""
 
 _MOST_DOTS = 64
+_MOST_FOLDERS = 1_000
 _NOT_REGULAR = "it is no regular file"
 _TOO_LONG = f"it is larger than {LARGEST_FILE} bytes"
 _TOO_DEEP = "it is nested too deeply"
@@ -65,6 +66,25 @@ class Document:
     def problem(self, path: Sequence[str], message: str) -> Problem:
         """Say what is wrong with a key of this file."""
         return problem(self.file, ".".join(path), message, self.line(path))
+
+
+def definition_files(folder: Path) -> list[Path]:
+    """Return the `*.toml` in a folder and its subfolders, by their paths in it, part by part. Links to
+    folders are followed, each folder once; one whose name begins with a dot is passed over, and so is
+    one that cannot be listed. Raises `Unreadable` where there are too many folders."""
+    found: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    for path, folders, names in os.walk(folder, followlinks=True):
+        facts = os.stat(path)  # noqa: PTH116
+        if (facts.st_dev, facts.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((facts.st_dev, facts.st_ino))
+        if len(seen) > _MOST_FOLDERS:
+            raise Unreadable(f"it has more than {_MOST_FOLDERS} folders in it")
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(path, name) for name in names if name.endswith(".toml")]
+    return sorted(found, key=lambda one: one.relative_to(folder).parts)
 
 
 def problem(file: str, key: str, message: str, line: int | None = None) -> Problem:

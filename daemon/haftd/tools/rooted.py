@@ -171,6 +171,7 @@ class Rooted:
             usable, taken = own_of(reading, own)
             problems += [*reading.problems, *taken]
             for name, tool in usable.items():
+                tool = replace(tool, root=self.root)
                 if (first := tools.setdefault(name, tool)) is not tool:
                     said = f"it is not used: {first.file} defines that tool as well"
                     problems.append(problem(tool.file, f"tools.{name}", said, tool.line))

@@ -3,11 +3,13 @@
 Rules: a root comes from outside, and so does all that is in it. A file is looked at through the
 descriptor that it was opened with: what is hashed is what is handed on. One that is no plain file,
 leads out of the root, can be written by everybody or is too large is refused by name and harms no
-other. Nothing waits: no pipe is opened, and how much is read has a bound.
+other. Nothing waits: no pipe is opened, and how much is read has a bound. Subfolders are searched too; a
+link to a folder is not followed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -24,6 +26,7 @@ __all__ = [
     "Refused",
     "canonical",
     "digest_of",
+    "project_of",
     "text_of",
     "whole",
 ]
@@ -43,7 +46,7 @@ _STILL_NS = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file as it was read. `name` is without folders."""
+    """A file as it was read. `name` is its path below the folder of definitions."""
 
     name: str
     path: str
@@ -66,6 +69,22 @@ _Entry = tuple[str, os.stat_result | None]
 def canonical(root: str) -> str:
     """The one path of a root, without links."""
     return os.path.realpath(root)
+
+
+def project_of(root: str) -> str:
+    """The one path of the nearest folder at or above `root` that has definitions; without any, that of
+    `root`. A folder above counts only if its definitions belong to this user or to root, as nobody has
+    named it."""
+    path = start = canonical(root)
+    while True:
+        with contextlib.suppress(OSError, ValueError):
+            found = os.stat(os.path.join(path, FOLDER))  # noqa: PTH116, PTH118
+            ours = path == start or found.st_uid in (0, os.geteuid())
+            if ours and stat.S_ISDIR(found.st_mode):
+                return path
+        if path == "/":
+            return start
+        path = os.path.dirname(path)  # noqa: PTH120
 
 
 def digest_of(data: bytes) -> str:
@@ -122,21 +141,31 @@ class Folder:
         return self._found
 
     def _entries(self) -> list[_Entry] | None:
-        """The names that end as definitions do; None where there are more than are looked at."""
+        """The names below the folder that end as definitions do, and those of folders that cannot be
+        searched; None where there are more than are looked at."""
         found: list[_Entry] = []
-        with os.scandir(self._folder) as entries:
-            for number, entry in enumerate(entries):
-                if number == _MOST_ENTRIES:
-                    return None
-                if not entry.name.endswith(".toml"):
-                    continue
-                if len(found) == MOST:
-                    return None
-                try:
-                    found.append((entry.name, entry.stat()))
-                except OSError:
-                    found.append((entry.name, None))
-        return sorted(found, key=lambda one: one[0])
+        count = 0
+        waiting = [""]
+        while waiting:
+            above = waiting.pop()
+            try:
+                entries = os.scandir(os.path.join(self._folder, above))  # noqa: PTH118
+            except OSError:
+                if not above:
+                    raise
+                found.append((above, None))
+                continue
+            with entries:
+                for entry in entries:
+                    count += 1
+                    name = f"{above}/{entry.name}" if above else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting += [name] if not entry.name.startswith(".") else []
+                    elif entry.name.endswith(".toml") or _leads_to_folder(entry):
+                        found.append((name, _facts(entry)))
+                    if count > _MOST_ENTRIES or len(found) > MOST:
+                        return None
+        return sorted(found, key=lambda one: one[0].split("/"))
 
     def _read(self, name: str, before: os.stat_result | None) -> Found | Refused:
         path = os.path.join(self._folder, name)  # noqa: PTH118
@@ -144,8 +173,12 @@ class Folder:
             escaped = ascii(name)[1:-1]
             path = os.path.join(self._folder, escaped)  # noqa: PTH118
             return Refused(escaped, path, "its name has characters in it that are not seen")
+        if before is None and not os.path.islink(path):  # noqa: PTH114
+            return Refused(name, path, "it cannot be read, or is gone")
         if before is None:
             return Refused(name, path, "it cannot be found: a link that leads nowhere")
+        if stat.S_ISDIR(before.st_mode):
+            return Refused(name, path, "it is a link to a folder, which is not followed")
         if not stat.S_ISREG(before.st_mode):
             return Refused(name, path, "it is no regular file")
         try:
@@ -180,6 +213,20 @@ class Folder:
 
 
 _TOO_MANY = f"there are more than {MOST} definition files, or than {_MOST_ENTRIES} files"
+
+
+def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat()
+    except OSError:
+        return None
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_symlink() and entry.is_dir()
+    except OSError:
+        return False
 
 
 def _content(fd: int) -> bytes:

@@ -225,7 +225,7 @@ class Descriptions:
         """Whether the program is to be asked before anything is said of the tool."""
         if not tool.is_asked or tool in self._known:
             return False
-        return not {root, _ANYWHERE} & self._mute.get(tool, {}).keys()
+        return not {tool.root or root, _ANYWHERE} & self._mute.get(tool, {}).keys()
 
     def learn(self, tool: Tool, root: str, said: Tool | str, *, anywhere: bool = False) -> None:
         """Keep the tool as it is described, or a clause about the program, until `forget`. The program
@@ -238,7 +238,7 @@ class Descriptions:
         mute = self._mute.setdefault(tool, {})
         while len(mute) >= _MOST_ROOTS:
             del mute[next(iter(mute))]
-        mute[_ANYWHERE if anywhere else root] = said
+        mute[_ANYWHERE if anywhere else tool.root or root] = said
 
     def forget(self, tool: Tool) -> None:
         """It is not what it was: it is to be asked again."""
@@ -274,7 +274,7 @@ class Descriptions:
 
     def _why(self, tool: Tool, root: str | None) -> str:
         asked = self._mute.get(tool, {})
-        told = asked.get(root or _ANYWHERE) or next(reversed(asked.values()), None)
+        told = asked.get(tool.root or root or _ANYWHERE) or next(reversed(asked.values()), None)
         why = "has not been asked yet" if told is None else told
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         return (

@@ -77,7 +77,7 @@ class Describing:
 
     def _is_changed(self, tool: Tool, root: str) -> bool:
         """Whether a file of the program is not as it was when the program was asked."""
-        places = self._marks.get(tool, {})
+        places, root = self._marks.get(tool, {}), tool.root or root
         watched = [places[place] for place in (root, _ANSWERED) if place in places]
         return any(mark != _mark(path) for marks in watched for path, mark in marks.items())
 
@@ -102,6 +102,7 @@ class Describing:
             await asking.over.wait()
 
     async def _ask(self, tool: Tool, root: str, asking: _Asking) -> None:
+        root = tool.root or root
         said: Tool | str = "was not waited for: haftd is shutting down"
         marks: _Marks = {}
         hangs = False

@@ -30,6 +30,7 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
+from haftd.tools.roots import canonical
 
 from .calls import Calls, Place, Prepared
 from .reviewing import Reviewer, Reviewing
@@ -70,7 +71,7 @@ class Starter:
         client = None if isinstance(params.env, UnsetType) else params.env
         tool = self.catalogue.ready(params.tool, named, params.args)
         context = CallContext(
-            root=root,
+            root=_runs_in(tool, root),
             session=session,
             handle=params.id,
             action="run",
@@ -155,6 +156,11 @@ class Starter:
             return self._runtime(changed), changed
 
         return entry
+
+
+def _runs_in(tool: Tool, root: str) -> str:
+    """The folder of a call: a tool of a root that was found above the named folder runs in that root."""
+    return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
 def _heed(handle: Handle, tool: Tool) -> None:
