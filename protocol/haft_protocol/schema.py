@@ -2,13 +2,14 @@
 
 Rules: pure, what is given is never changed. A stateful tool's schema is one `oneOf` variant an
 action, or, flat, one object that says in its descriptions what belongs to which action. Either way
-the tool's own parameters stand beside `action` and `id`. Section 5.
+the tool's own parameters stand beside `action` and `id`. A tool with `one_shot` has one more variant,
+its own parameters without an action, which runs it to its end. Section 5.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from .dialects.flattening import flatten
@@ -34,25 +35,29 @@ READING: dict[str, Any] = {
         "description": (
             "When to answer: none: now; output: when there is something new; input: when the program"
             " reads its input, or has stopped; pattern: when new output matches `pattern`; quiet:"
-            " when nothing came for a while; stopped: when it has ended."
+            " when nothing came for a while; stopped: when it has ended. By default spawn and apply"
+            " wait for input on a terminal and for a moment (250 ms) on a pipe; fetch does not wait."
         ),
     },
-    "pattern": {"type": "string", "description": "A regular expression, for wait = pattern."},
+    "pattern": {
+        "type": "string",
+        "description": "A regular expression; by itself it means wait = pattern.",
+    },
     "timeout_ms": {
         "type": "integer",
         "minimum": 0,
-        "description": "How long to wait at most; then the state as it is, and nothing is ended.",
+        "description": "How long to wait at most; then the state as it is, and nothing is ended. Default: 10,000.",
     },
     "view": {
         "type": "string",
         "enum": ["delta", "answer", "all", "tail", "screen"],
         "description": (
-            "What to return: delta: what is new; answer: the same without the echo of what was typed and"
+            "What to return: delta (the default): what is new; answer: the same without the echo of what was typed and"
             " the prompt; all; tail: the end; screen: the terminal's."
         ),
     },
 }
-"""What fetch and apply take beside `id`."""
+"""What spawn, fetch and apply take beside `id`."""
 _SIZE = {"type": "integer", "minimum": 1}
 _PLACE = {"type": "integer", "minimum": 0}
 INPUT: dict[str, Any] = {
@@ -127,7 +132,7 @@ AWAIT_PARAMETERS: dict[str, Any] = {
         "timeout_secs": {
             "type": "number",
             "minimum": 0,
-            "description": "How long to wait at most.",
+            "description": "How long to wait at most. Without it there is no bound.",
         },
     },
     "additionalProperties": False,
@@ -152,15 +157,23 @@ _DOES = {
     "apply": "give the run `id` its `input`, then read",
     "abort": "end the run `id`",
 }
+_ENDS = "Without `action`: run it to its end; the reply has its result."
 _REPLY = (
     "Each reply says the run's `state`: running, waiting (it asks something, answer with apply) or"
     " stopped (with `result` or `error`)."
 )
 
 
-def stateful(parameters: Mapping[str, Any], actions: Iterable[str], style: Style) -> dict[str, Any]:
-    """The schema of a stateful tool; raises `Inexpressible` when its own parameters have a name that
-    the protocol needs."""
+def stateful(
+    parameters: Mapping[str, Any],
+    actions: Iterable[str],
+    style: Style,
+    *,
+    one_shot: bool = False,
+) -> dict[str, Any]:
+    """Make the schema of a stateful tool, with `one_shot` also of a call without an action.
+
+    Raises `Inexpressible` when its own parameters have a name that the protocol needs."""
     own, notes = flatten(read(parameters))
     notes += tell(own, _OF_ALL_NAMES)  # `action` and `id` are not meant
     own = {word: value for word, value in own.items() if word not in _OF_ALL_NAMES}
@@ -171,11 +184,12 @@ def stateful(parameters: Mapping[str, Any], actions: Iterable[str], style: Style
                 " give it another one"
             )
     if style == "flat":
-        return _flat(Keeper(PLAIN).root(own), notes, list(actions))
+        return _flat(Keeper(PLAIN).root(own), notes, list(actions), one_shot=one_shot)
+    named = frozenset(own.get("properties", ()))
     if _moves_badly(parameters):
         plain = Keeper(PLAIN).root(own)
-        return _variants(plain, list(actions), joined(*notes))
-    return _variants(parameters, list(actions), "")
+        return _variants(plain, named, list(actions), joined(*notes), one_shot=one_shot)
+    return _variants(parameters, named, list(actions), "", one_shot=one_shot)
 
 
 def _moves_badly(parameters: Mapping[str, Any]) -> bool:
@@ -210,17 +224,24 @@ def _refers_upwards(form: Any) -> bool:
     return False
 
 
-def _variants(own: Mapping[str, Any], actions: list[str], note: str) -> dict[str, Any]:
-    """One `oneOf` variant an action; definitions that the parameters refer to stay at the top."""
+def _variants(
+    own: Mapping[str, Any], named: Set[str], actions: list[str], note: str, *, one_shot: bool
+) -> dict[str, Any]:
+    """One `oneOf` variant an action; definitions that the parameters refer to stay at the top. `named`
+    are all the names that the parameters speak of."""
+    reading = {name: form for name, form in READING.items() if name not in named}
     variants = {
-        "spawn": lambda: _spawn(own, note),
+        "spawn": lambda: _spawn(own, reading, note),
         "fetch": lambda: _variant("fetch", {"id": _ID, **READING}, ["id"]),
         "apply": lambda: _variant("apply", {"id": _ID, "input": INPUT, **READING}, ["id", "input"]),
         "abort": lambda: _variant("abort", {"id": _ID}, ["id"]),
     }
     schema: dict[str, Any] = {
         "type": "object",
-        "oneOf": [variants[action]() for action in actions],
+        "oneOf": [
+            *(variants[action]() for action in actions),
+            *([_without_action(own, note)] if one_shot else ()),
+        ],
     }
     for key in ("$defs", "definitions"):
         if key in own:
@@ -237,9 +258,21 @@ def _variant(action: str, properties: dict[str, Any], required: list[str]) -> di
     }
 
 
-def _spawn(own: Mapping[str, Any], note: str) -> dict[str, Any]:
+def _without_action(own: Mapping[str, Any], note: str) -> dict[str, Any]:
+    variant = {key: value for key, value in own.items() if key not in ("$defs", "definitions")}
+    if own.get("additionalProperties", True) is not False or "patternProperties" in own:
+        variant["not"] = {"required": ["action"]}
+        if "not" in own:
+            variant["allOf"] = [*own.get("allOf", ()), {"not": own["not"]}]
+    variant["description"] = joined(_ENDS, own.get("description"), note)
+    return {"type": "object", **variant}
+
+
+def _spawn(own: Mapping[str, Any], reading: Mapping[str, Any], note: str) -> dict[str, Any]:
     variant = _variant(
-        "spawn", {"id": _NEW_ID, **own.get("properties", {})}, ["id", *own.get("required", ())]
+        "spawn",
+        {"id": _NEW_ID, **own.get("properties", {}), **reading},
+        ["id", *own.get("required", ())],
     )
     if own.get("additionalProperties", True) is not False:
         variant["additionalProperties"] = own.get("additionalProperties", True)
@@ -249,28 +282,34 @@ def _spawn(own: Mapping[str, Any], note: str) -> dict[str, Any]:
     return variant
 
 
-def _flat(own: dict[str, Any], notes: list[str], actions: list[str]) -> dict[str, Any]:
+def _flat(
+    own: dict[str, Any], notes: list[str], actions: list[str], *, one_shot: bool
+) -> dict[str, Any]:
     """One object for all actions."""
+    action = _actions(own, notes, actions, one_shot=one_shot)
     properties: dict[str, Any] = {
-        "action": {"type": "string", "enum": actions, "description": _actions(own, notes, actions)},
+        "action": {"type": "string", "enum": actions, "description": action},
         "id": {**_NEW_ID, "description": "The run's name: for spawn a new one of your choice."},
     }
-    if "spawn" in actions:
-        for name, schema in own["properties"].items() if "properties" in own else ():
-            needed = "For spawn, required." if name in own.get("required", ()) else "For spawn."
-            properties[name] = _for(needed, schema)
-    readers = [action for action in ("fetch", "apply") if action in actions]
-    if readers:
-        belongs = f"For {' and '.join(readers)}."
-        for name, schema in READING.items():
-            properties[name] = _both(properties.get(name), _for(belongs, schema))
+    starts = "For spawn and without `action`" if one_shot else "For spawn"
+    for name, schema in own["properties"].items() if "properties" in own else ():
+        needed = f"{starts}, required." if name in own.get("required", ()) else f"{starts}."
+        properties[name] = _for(needed, schema)
+    readers = [action for action in ("spawn", "fetch", "apply") if action in actions]
+    for name, schema in READING.items():
+        # At spawn a name is the tool's own where it has one of that name.
+        found = properties.get(name)
+        readers_of_it = readers if found is None else readers[1:]
+        if readers_of_it:
+            belongs = f"For {_listed(readers_of_it)}."
+            properties[name] = _both(found, _for(belongs, schema))
     if "apply" in actions:
         given = _for("For apply, required.", INPUT)
         properties["input"] = _both(properties.get("input"), given)
     flat: dict[str, Any] = {
         "type": "object",
         "properties": properties,
-        "required": ["action", "id"],
+        "required": [] if one_shot else ["action", "id"],
     }
     for word in ("additionalProperties", "patternProperties"):
         if word in own:
@@ -278,15 +317,20 @@ def _flat(own: dict[str, Any], notes: list[str], actions: list[str]) -> dict[str
     return copy.deepcopy(flat)
 
 
-def _actions(own: dict[str, Any], notes: list[str], actions: list[str]) -> str:
+def _actions(own: dict[str, Any], notes: list[str], actions: list[str], *, one_shot: bool) -> str:
     parts = []
     for action in actions:
         text = f"{action}: {_DOES[action]}"
         if action == "spawn" and own.get("required"):
             text += f", with {names(own['required'])}"
         parts.append(text)
-    spawn = f"For spawn: {joined(*notes)}" if notes and "spawn" in actions else ""
-    return joined(f"{'; '.join(parts)}.", spawn, _REPLY)
+    spawn = f"For spawn: {joined(*notes)}" if notes else ""
+    return joined(_ENDS if one_shot else None, f"{'; '.join(parts)}.", spawn, _REPLY)
+
+
+def _listed(actions: Sequence[str]) -> str:
+    *first, last = actions
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _for(belongs: str, schema: Any) -> dict[str, Any]:

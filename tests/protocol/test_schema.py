@@ -36,6 +36,8 @@ CALLS = [
     ({"action": "apply", "id": "a", "input": "text"}, True),
     ({"action": "apply", "id": "a", "input": True}, True),
     ({"action": "abort", "id": "a"}, True),
+    ({"action": "spawn", "id": "a", "path": "x", "wait": "stopped", "timeout_ms": 5}, True),
+    ({"action": "spawn", "id": "a", "path": "x", "wait": "soon"}, False),
     ({"action": "stop", "id": "a"}, False),
     ({"action": "spawn", "path": "x"}, False),
     ({"id": "a"}, False),
@@ -71,7 +73,7 @@ def test_one_object_says_what_belongs_to_which_action() -> None:
     texts = {name: form.get("description") for name, form in schema["properties"].items()}
     assert texts["path"] == "For spawn, required. Where."
     assert texts["deep"] == "For spawn."
-    assert texts["wait"].startswith("For fetch and apply. When to answer")
+    assert texts["wait"].startswith("For spawn, fetch and apply. When to answer")
     assert texts["input"].startswith("For apply, required.")
     assert texts["action"].startswith(
         "spawn: start a run under a new `id`, with `path`; fetch: read what"
@@ -79,8 +81,63 @@ def test_one_object_says_what_belongs_to_which_action() -> None:
     both = schema["properties"]["pattern"]["anyOf"]
     assert [form["description"] for form in both] == [
         "For spawn. What to look for.",
-        "For fetch and apply. A regular expression, for wait = pattern.",
+        "For fetch and apply. A regular expression; by itself it means wait = pattern.",
     ]
+
+
+@pytest.mark.parametrize("style", ["oneof", "flat"])
+def test_a_parameter_named_as_a_word_of_reading_is_the_tools_own_at_spawn(style: Any) -> None:
+    own = {"type": "object", "properties": {"wait": {"type": "integer"}}, "required": ["wait"]}
+    schema = stateful(own, ALL, style)
+    assert jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "wait": 5})
+    assert jsonschema_rs.is_valid(schema, {"action": "fetch", "id": "a", "wait": "none"})
+    if style == "oneof":
+        assert not jsonschema_rs.is_valid(schema, {"action": "spawn", "id": "a", "wait": "none"})
+
+
+@pytest.mark.parametrize("style", ["oneof", "flat"])
+def test_what_is_taken_by_default_is_told(style: Any) -> None:
+    text = str(stateful(OWN, ALL, style))
+    for default in (
+        "By default spawn and apply wait for input on a terminal and for a moment (250 ms) on a pipe; fetch does not wait.",
+        "Default: 10,000.",
+        "delta (the default): what is new",
+        "'default': False",
+    ):
+        assert default in text
+    assert "Without it there is no bound." in str(AWAIT_PARAMETERS)
+
+
+ONE_SHOT_CALLS = [
+    ({"path": "x"}, True),
+    ({"path": "x", "pattern": "y", "deep": True}, True),
+    ({"action": "spawn", "id": "a", "path": "x"}, True),
+    ({"action": "fetch", "id": "a"}, True),
+    ({"path": 5}, False),
+    ({"path": "x", "more": 1}, False),
+]
+
+
+@pytest.mark.parametrize("style", ["oneof", "flat"])
+@pytest.mark.parametrize(("call", "right"), ONE_SHOT_CALLS)
+def test_a_tool_with_one_shot_takes_calls_without_an_action(
+    style: Any, call: dict[str, Any], right: bool
+) -> None:
+    schema = stateful(OWN, ALL, style, one_shot=True)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert jsonschema_rs.is_valid(schema, call) == right
+    if "action" not in call:
+        assert not jsonschema_rs.is_valid(stateful(OWN, ALL, style), call)
+
+
+def test_a_call_without_an_action_gives_what_the_tool_requires_and_no_id() -> None:
+    schema = stateful(OWN, ALL, "oneof", one_shot=True)
+    assert not jsonschema_rs.is_valid(schema, {})
+    assert not jsonschema_rs.is_valid(schema, {"path": "x", "id": "a"})
+    assert "the reply has its result" in schema["oneOf"][-1]["description"]
+    flat = stateful(OWN, ALL, "flat", one_shot=True)["properties"]
+    assert flat["path"]["description"].startswith("For spawn and without `action`, required.")
+    assert flat["action"]["description"].startswith("Without `action`: run it to its end")
 
 
 def test_only_actions_that_the_tool_supports_are_spoken_of() -> None:
@@ -130,10 +187,11 @@ def test_parameters_mean_the_same_beside_action_and_id(own: dict[str, Any]) -> N
 def test_a_nasty_tool_can_be_stateful_too(name: str) -> None:
     schema, args = NASTY[name]
     before = copy.deepcopy(schema)
-    variants, flat = stateful(schema, ALL, "oneof"), stateful(schema, ALL, "flat")
-    call = {"action": "spawn", "id": "a", **args}
-    assert jsonschema_rs.is_valid(variants, call)
-    assert jsonschema_rs.is_valid(flat, call)
+    variants = stateful(schema, ALL, "oneof", one_shot=True)
+    flat = stateful(schema, ALL, "flat", one_shot=True)
+    for call in ({"action": "spawn", "id": "a", **args}, args):
+        assert jsonschema_rs.is_valid(variants, call)
+        assert jsonschema_rs.is_valid(flat, call)
     for provider, dialect in PROVIDERS.items():
         one = express("Does it.", flat, dialect)
         assert refusals(provider, "x", one.description, one.parameters) == []

@@ -149,17 +149,22 @@ def test_await_is_there_only_beside_a_stateful_tool(tmp_path: Path) -> None:
 
 
 def variants(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {one["properties"]["action"]["const"]: one for one in schema["oneOf"]}
+    """The variants by action; that of a call without one by an empty text."""
+    found = {}
+    for one in schema["oneOf"]:
+        found[one["properties"].get("action", {}).get("const", "")] = one
+    return found
 
 
 def test_a_stateful_tool_has_a_variant_for_each_action_it_supports() -> None:
     found = variants(info(packed("run")).parameters)
-    assert list(found) == ["spawn", "fetch", "apply", "abort"]
+    assert list(found) == ["spawn", "fetch", "apply", "abort", ""]
+    assert not {"action", "id", "wait"} & found[""]["properties"].keys()
     spawn = found["spawn"]
     assert list(spawn["properties"])[:3] == ["action", "id", "argv"]
     assert spawn["required"] == ["action", "id"]
     assert spawn["oneOf"] == [{"required": ["argv"]}, {"required": ["command"]}]
-    for action in ("fetch", "apply"):
+    for action in ("spawn", "fetch", "apply"):
         assert {"wait", "pattern", "timeout_ms", "view"} <= set(found[action]["properties"])
     assert set(found["abort"]["properties"]) == {"action", "id"}
     assert found["apply"]["required"] == ["action", "id", "input"]
@@ -170,6 +175,9 @@ def test_a_stateful_tool_has_a_variant_for_each_action_it_supports() -> None:
 CALLS = [
     ({"action": "spawn", "id": "a", "argv": ["x"]}, True),
     ({"action": "spawn", "id": "a", "command": "x", "cwd": "y", "terminal": True}, True),
+    ({"command": "x"}, True),
+    ({"argv": ["x"], "terminal": False}, True),
+    ({"argv": ["x"], "command": "x"}, False),
     ({"action": "spawn", "id": "a"}, False),
     ({"action": "spawn", "id": "a", "argv": ["x"], "command": "x"}, False),
     ({"action": "spawn", "id": "a", "command": "x", "shell": True}, False),

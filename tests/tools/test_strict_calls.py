@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from haftd.tools.calling import HandleCall, read_call
+from haftd.tools.calling import HandleCall, read_call, read_run
 from haftd.tools.catalogue import Catalogue
 
 CATALOGUE = Catalogue()
@@ -46,3 +46,23 @@ def test_an_input_has_only_the_kind_that_was_given() -> None:
     assert read_call(CATALOGUE.find("run"), call) == HandleCall(
         "apply", "a", reading={"view": "tail"}, input={"keys": ["C-c"]}
     )
+
+
+def test_a_call_without_an_action_has_only_the_tools_own_arguments() -> None:
+    call = said("run", command="true")
+    assert call["action"] is None
+    assert read_run(CATALOGUE.find("run"), call)["command"] == "true"
+    assert (
+        not {"action", "id", "input", "wait", "view"} & read_run(CATALOGUE.find("run"), call).keys()
+    )
+    assert "action" in TOOLS["shell"].parameters["required"]
+    assert not jsonschema_rs.is_valid(
+        TOOLS["shell"].parameters, {**said("shell", action="abort", id="a"), "action": None}
+    )
+
+
+def test_spawn_takes_a_wait_and_its_bound() -> None:
+    given = said("run", action="spawn", id="a", command="make", wait="stopped", timeout_ms=5)
+    spawn = read_call(CATALOGUE.find("run"), given)
+    assert spawn.reading == {"wait": "stopped", "timeout_ms": 5}
+    assert spawn.args["command"] == "make"

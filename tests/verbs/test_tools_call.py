@@ -109,6 +109,41 @@ def test_an_input_that_is_null_or_missing_is_required(room: Room, given: dict[st
     assert caught.value.code == -32005
 
 
+def test_a_spawn_waits_as_it_is_told(room: Room) -> None:
+    spawn = {
+        "action": "spawn",
+        "id": "one",
+        **sh("echo one; sleep 0.3; echo two"),
+        "wait": "stopped",
+    }
+    state = call(room, arguments=spawn)
+    assert (state["waited"], state["result"]) == ("stopped", "one\ntwo\n")
+    bound = {"action": "spawn", "id": "two", "argv": ["cat"], "wait": "stopped", "timeout_ms": 0}
+    assert call(room, arguments=bound)["waited"] == "deadline"
+    pattern = {"action": "spawn", "id": "three", **sh("echo ready; exec cat"), "pattern": "^ready$"}
+    assert call(room, arguments=pattern)["waited"] == "matched"
+
+
+def test_all_that_is_wrong_with_a_spawn_is_said_at_once(room: Room) -> None:
+    wrong = {"action": "spawn", "id": "no id", "argv": [], "wait": "soon", "timeout_ms": -1}
+    with pytest.raises(Refused) as caught:
+        call(room, arguments=wrong)
+    paths = {one["path"] for one in caught.value.data["problems"]}
+    assert paths == {"id", "argv", "wait", "timeout_ms"}
+
+
+def test_a_call_without_an_action_may_name_it_null(room: Room) -> None:
+    every = dict.fromkeys(["action", "id", "wait", "timeout_ms", "view", "pattern", "input"])
+    assert call(room, arguments={**every, "command": "echo hi"})["result"] == "hi\n"
+
+
+@pytest.mark.parametrize("name", ["id", "wait", "timeout_ms", "input"])
+def test_what_goes_with_an_action_is_refused_without_one(room: Room, name: str) -> None:
+    with pytest.raises(Refused, match=f"{name}: it goes with an `action`") as caught:
+        call(room, arguments={name: "x", "argv": []})
+    assert [one["path"] for one in caught.value.data["problems"]] == [name, "argv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "kind", "about"),
     [

@@ -24,10 +24,11 @@ from .arguments import check, problems
 from .definition import Action, Tool
 from .fitting import fit
 
-__all__ = ["HandleCall", "read_call"]
+__all__ = ["HandleCall", "read_call", "read_run"]
 
 _ID = re.compile(ID_FORM)
 _WORDS: dict[Action, dict[str, Any]] = {
+    "spawn": READING,
     "fetch": READING,
     "apply": {**READING, "input": {}},
     "abort": {},
@@ -41,6 +42,7 @@ _SCHEMAS: dict[Action, dict[str, Any]] = {
     }
     for action, words in _WORDS.items()
 }
+_PROTOCOL = {*READING, "input", "action", "id"}
 _FORM = INPUT["anyOf"][-1]
 _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SCHEMAS.items()}
 
@@ -66,12 +68,16 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
         raise action_not_supported(tool.name, shown(action, 40).strip("'"), f"it has {has}")
     given = {name: item for name, item in arguments.items() if name not in ("action", "id")}
     found = _wrong_id(arguments)
+    args: dict[str, Any] = {}
     if action == "spawn":
-        own, more = _spawn(tool, given)
-        if found or more:
-            raise invalid_arguments(tool.name, [*found, *more])
-        return HandleCall(action, arguments["id"], args=own)
-    given = _without_nulls(given, "input" if action == "apply" else None)
+        own = _given(tool, given)
+        # A name that both have is the tool's own here.
+        reading = own.keys() & READING.keys() - _own_names(tool)
+        given = {name: own.pop(name) for name in reading}
+        args, more = _checked(tool, own)
+        found += more
+    else:
+        given = _without_nulls(given, "input" if action == "apply" else None)
     if isinstance(given.get("input"), dict):
         given["input"] = fit(given["input"], _FORM)
     given = fit(given, _SCHEMAS[action])
@@ -79,7 +85,28 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     if found:
         raise invalid_arguments(tool.name, found)
     value = given.pop("input", None)
-    return HandleCall(action, arguments["id"], reading=given, input=value)
+    return HandleCall(action, arguments["id"], args=args, reading=given, input=value)
+
+
+def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the arguments of a call without an action: the tool's own, still to be checked. Raises
+    `RpcError` (invalid_arguments) for what goes with an action only."""
+    if not tool.stateful:
+        return dict(arguments)
+    own = _given(tool, arguments)
+    stray = [name for name in own if name in _PROTOCOL - _own_names(tool)]
+    if stray and tool.parameters.get("additionalProperties") is False:
+        why = "it goes with an `action`, as `spawn`; leave it out to run the tool to its end"
+        found = [{"path": name, "message": why} for name in stray]
+        rest = {name: item for name, item in own.items() if name not in stray}
+        raise invalid_arguments(tool.name, [*found, *_checked(tool, rest)[1]])
+    return own
+
+
+def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, less what a provider that wants every name given has put there as `null`."""
+    others = _PROTOCOL - _own_names(tool)
+    return {n: item for n, item in arguments.items() if item is not None or n not in others}
 
 
 def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -92,12 +119,10 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
     return [{"path": "id", "message": f"it is {wanted}"}]
 
 
-def _spawn(tool: Tool, given: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The tool's own arguments; `null` for what belongs to other actions was not given."""
-    others = {*READING, "input"} - _own_names(tool)
-    mine = {name: item for name, item in given.items() if item is not None or name not in others}
+def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The tool's own arguments, or what is wrong with them."""
     try:
-        return check(tool, mine), []
+        return check(tool, own), []
     except RpcError as error:
         if error.kind != "invalid_arguments":
             raise

@@ -112,6 +112,8 @@ class Tool:
     entry: str = ""
     """The name under which its program knows the tool, where that is another one."""
     stateful: bool = False
+    one_shot: bool = False
+    """A model is offered the call without an action as well, which runs the tool to its end."""
     actions: tuple[Action, ...] = ()
     source: str = "local"
     runtime: str = "stdio"

@@ -278,6 +278,7 @@ READERS: dict[str, Callable[[object], Any]] = {
     "examples": _text,
     "parameters": read_parameters,
     "stateful": _flag,
+    "one_shot": _flag,
     "actions": _read_actions,
     "output": _one_of("raw", "outcome", "events"),
     "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
@@ -319,6 +320,12 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     stateful = values.get("stateful", "actions" in values)
     if "actions" in values and not stateful:
         raise _wrong("only a tool with stateful = true has actions", "actions")
+    if values.get("one_shot") and not stateful:
+        raise _wrong(
+            "only a tool with stateful = true has it: any other runs to its end", "one_shot"
+        )
+    if values.get("one_shot") and values.get("runtime") == "pty":
+        raise _wrong("a tool on a terminal cannot run to its end: nobody types there", "one_shot")
     if stateful:
         values.setdefault("actions", ACTIONS)
     plain = stateful or values.get("runtime", "stdio") != "stdio"

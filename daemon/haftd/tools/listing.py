@@ -40,7 +40,7 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
     arguments shows as `stdio`."""
     texts = [text.strip() for text in (tool.summary, tool.description) if text.strip()]
     if tool.stateful:
-        parameters = stateful(tool.parameters, tool.actions, style)
+        parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
         parameters = copy.deepcopy(dict(tool.parameters))
     return ToolInfo(

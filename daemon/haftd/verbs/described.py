@@ -39,9 +39,10 @@ def _started(daemon: Daemon, params: Any) -> list[Tool]:
 
 def _called(daemon: Daemon, params: Any) -> list[Tool]:
     """Nothing for a call on a handle: that must be possible whatever has become of the program."""
-    action = params.arguments.get("action", "spawn")
-    args = [name for name in params.arguments if name not in ("action", "id")]
-    return [one for one in _one(daemon, params, args) if not one.stateful or action == "spawn"]
+    given = {name for name, item in params.arguments.items() if item is not None}
+    starts = params.arguments.get("action") in (None, "spawn")
+    found = _one(daemon, params, given - {"action", "id"})
+    return [one for one in found if not one.stateful or starts]
 
 
 def _one(daemon: Daemon, params: Any, args: Sized) -> list[Tool]:

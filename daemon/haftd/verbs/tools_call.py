@@ -46,7 +46,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
 from haftd.tools.arguments import check_against
-from haftd.tools.calling import HandleCall, read_call
+from haftd.tools.calling import HandleCall, read_call, read_run
 from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.fitting import fit
 from haftd.tools.listing import AWAIT
@@ -114,7 +114,7 @@ def _told(daemon: Daemon, session: str, call_id: str, reply: object) -> object:
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
     """Whether the call is a verb on a handle. Raises `RpcError` (action_not_supported)."""
-    if "action" not in params.arguments:
+    if params.arguments.get("action") is None:
         return False
     if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
         action = shown(params.arguments["action"], 40).strip("'")
@@ -166,14 +166,14 @@ def _refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
         raise for_a_person(handle.question.id)
 
 
-def _made(kind: type[P], tool: str, **fields: Any) -> P:
+def _made(kind: type[P], tool_name: str, /, **fields: Any) -> P:
     """The params of a verb; its bounds are narrower than what a model is told."""
     try:
         return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$.")
         wrong = {"path": path.rstrip("`") or "arguments", "message": message}
-        raise invalid_arguments(tool, [wrong]) from None
+        raise invalid_arguments(tool_name, [wrong]) from None
 
 
 def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
@@ -188,7 +188,9 @@ def _tool(daemon: Daemon, params: ToolsCallParams) -> Tool:
 
 
 def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
-    return SpawnParams(
+    return _made(
+        SpawnParams,
+        params.tool,
         tool=params.tool,
         id=call.id,
         args=dict(call.args),
@@ -196,6 +198,7 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
         root=params.root,
         env=params.env,
         call_id=params.call_id,
+        **call.reading,
     )
 
 
@@ -227,7 +230,7 @@ def _run(
     as_spawn = SpawnParams(
         tool=tool.name,
         id=f"call.{secrets.token_hex(8)}",
-        args=params.arguments,
+        args=read_run(tool, params.arguments),
         call_id=call_id,
         session=session,
         root=params.root,
