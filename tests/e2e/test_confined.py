@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -376,6 +376,48 @@ def test_a_person_beside_haftd_decides(rig: Rig) -> None:
     haft = [sys.executable, "-m", "haft", "--socket", str(rig.daemon.socket), "--json"]
     done = subprocess.run([*haft, "ps", "-a"], capture_output=True, env=rig.daemon.env, check=True)
     assert json.loads(done.stdout) == {"handles": []}
+
+
+OVER_A_WEBSOCKET = """
+import json, sys
+import trio, trio_websocket
+url, token, calls = json.loads(sys.argv[1])
+async def main():
+    headers = [(b"Authorization", b"Bearer " + token.encode())]
+    async with trio_websocket.open_websocket_url(url, extra_headers=headers) as wire:
+        replies = []
+        for number, (method, params) in enumerate(calls):
+            ask = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            await wire.send_message(json.dumps(ask))
+            replies.append(json.loads(await wire.get_message()))
+        print(json.dumps(replies), flush=True)
+trio.run(main)
+"""
+
+
+def test_a_tool_with_the_token_is_confined_on_a_websocket_too(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon(config="[websocket]\nport = 0\n").start()
+    hello = ("initialize", {"client": {"name": "c", "version": "0"}, "protocol": 1})
+    calls = [hello, ("handles/list", {}), ("handles/list", {"session": "*"})]
+    calls += [("approvals/decide", {"approval_id": "x", "decision": "allow"})]
+    with daemon.connect() as wire:
+        port = wire.call("daemon/status")["websocket"]["port"]
+        token = (daemon.runtime / "haft" / "token").read_text().strip()
+        given = json.dumps([f"ws://127.0.0.1:{port}/", token, calls])
+        argv = [sys.executable, "-c", OVER_A_WEBSOCKET, given]
+        state = wire.call(
+            "spawn", tool="run", id="w", session="mine", args={"argv": argv}, wait="stopped"
+        )
+        greeted, own, every, decided = json.loads(state["result"])
+        assert greeted["result"]["session"] == "mine"
+        assert [one["id"] for one in own["result"]["handles"]] == ["w"]
+        assert [one["error"]["code"] for one in (every, decided)] == [NOT_AUTHORIZED] * 2
+    done = subprocess.run(argv, capture_output=True, check=True)
+    replies = json.loads(done.stdout)
+    assert replies[0]["result"]["session"] == "default"
+    assert "result" in replies[2] and replies[3]["error"]["code"] == -32011
 
 
 def _until(rig: Rig, method: str, key: str, **params: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from haftd.host import connected
-from haftd.host.connected import identify
+from haftd.host.connected import identify, identify_tcp
 from haftd.host.family import lineage
 from haftd.host.identity import is_alive
 
@@ -107,3 +107,73 @@ def test_the_lineage_ends_below_the_ancestor() -> None:
         assert lineage(os.getppid(), os.getpid()) == ()
         process.kill()
     assert lineage(process.pid, os.getpid()) is None
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    try:
+        sock = socket.create_server((request.param, 0), family=family)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with sock:
+        yield sock
+
+
+TCP = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+    input()
+"""
+
+
+def over_tcp(server: socket.socket) -> subprocess.Popen[bytes]:
+    host, port = server.getsockname()[:2]
+    argv = [sys.executable, "-c", TCP, host, str(port)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE)
+
+
+async def test_a_child_that_connects_over_tcp_is_below(server: socket.socket) -> None:
+    with over_tcp(server) as process, server.accept()[0] as sock:
+        found = await identify_tcp(sock)
+        process.communicate(b"\n")
+    assert found.pid == process.pid and found.lineage is not None
+    assert [one.pid for one in found.lineage] == [process.pid]
+
+
+async def test_who_connects_over_tcp_from_elsewhere_is_not_below(server: socket.socket) -> None:
+    with (
+        subprocess.Popen(["sleep", "60"]) as other,
+        socket.create_connection(server.getsockname()[:2]),
+        server.accept()[0] as sock,
+    ):
+        assert (await identify_tcp(sock)).lineage == ()
+        other.kill()
+
+
+async def test_a_peer_over_tcp_that_is_gone_cannot_be_told(server: socket.socket) -> None:
+    with over_tcp(server) as process:
+        process.communicate(b"\n")
+    with server.accept()[0] as sock:
+        assert (await identify_tcp(sock)).lineage is None
+
+
+async def test_a_child_that_hides_what_it_has_open_cannot_be_told(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+
+    def listdir(path: str) -> list[str]:
+        if path == f"/proc/{process.pid}/fd":
+            raise PermissionError
+        return listed(path)
+
+    with over_tcp(server) as process, server.accept()[0] as sock:
+        monkeypatch.setattr(os, "listdir", listdir)
+        assert (await identify_tcp(sock)).lineage is None
+        with (
+            socket.create_connection(server.getsockname()[:2]),
+            server.accept()[0] as ours,
+        ):
+            assert (await identify_tcp(ours)).lineage == ()
+        process.communicate(b"\n")

@@ -1,4 +1,4 @@
-"""Identify the process at the other end of a connected Unix socket.
+"""Identify the process at the other end of a connected socket.
 
 Rules:
 
@@ -7,6 +7,8 @@ Rules:
   be another process's.
 - What is read in /proc counts only if the process was still not reaped afterwards.
 - A process of another pid namespace has no number here, and does not descend from this one.
+- The kernel names no process for a TCP connection: whoever has the other end open is looked for among the
+  descendants of this process, and beside them only where some of these hide what they have open.
 """
 
 from __future__ import annotations
@@ -15,15 +17,26 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from haftd.host.family import lineage
-from haftd.host.identity import Identity, Stat, of_child, open_pidfd, send
+import trio
 
-__all__ = ["Connected", "identify"]
+from haftd.host.family import lineage, lister
+from haftd.host.identity import Identity, Stat, every_pid, of_child, open_pidfd, send
+
+__all__ = ["Connected", "identify", "identify_tcp"]
 
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")
+_NETLINK_SOCK_DIAG = 4
+_BY_FAMILY = 20
+_REQUEST = 1
+_HEAD = struct.Struct("=IHHII")
+_ASK = struct.Struct("=BBBBI")
+_SOCKET = struct.Struct("!HH16s16s")
+_ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
+_ANSWER = struct.Struct("=4s48sIIIII")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +89,83 @@ def _is_there(pidfd: int) -> bool:
         return send(pidfd, 0)
     except PermissionError:
         return True
+
+
+async def identify_tcp(sock: socket.socket) -> Connected:
+    """Identify the peer of a TCP connection of this machine, as `identify` does; its `identity` is not known.
+
+    Waits for nothing; others have their turns between two processes that are looked at."""
+    own = os.geteuid()
+    try:
+        found = _other_end(sock)
+    except OSError:
+        found = None
+    if found is None:
+        return Connected(0, own, None, None)
+    inode, uid = found
+    if uid != own:
+        return Connected(0, uid, None, ())
+    descendants, is_sure = _descendants()
+    holder, was_all = await _holder(inode, descendants)
+    if holder is not None:
+        return Connected(holder, uid, None, lineage(holder, os.getpid()))
+    if is_sure and was_all:
+        return Connected(0, uid, None, ())
+    others = (pid for pid in every_pid() if pid not in descendants)
+    holder, _ = await _holder(inode, others)
+    return Connected(holder or 0, uid, None, None if holder is None else ())
+
+
+def _other_end(sock: socket.socket) -> tuple[int, int] | None:
+    """The inode and the user of the socket at the other end, by sock_diag(7)."""
+    ours, theirs = sock.getsockname(), sock.getpeername()
+    addresses = [socket.inet_pton(sock.family, one[0].partition("%")[0]) for one in (theirs, ours)]
+    named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
+    ask = _ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named
+    head = _HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST, 1, 0)
+    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
+        asked.sendto(head + ask, (0, 0))
+        told = asked.recv(4096)
+    if len(told) < _HEAD.size + _ANSWER.size or _HEAD.unpack_from(told)[1] != _BY_FAMILY:
+        return None
+    *_, uid, inode = _ANSWER.unpack_from(told, _HEAD.size)
+    return (inode, uid) if inode else None
+
+
+def _descendants() -> tuple[dict[int, None], bool]:
+    """All that descends from this process, and whether all could be seen."""
+    found: dict[int, None] = {}
+    is_sure = True
+    queue = [os.getpid()]
+    below = lister()
+    while queue:
+        try:
+            children = below(queue.pop())
+        except OSError:
+            is_sure = False
+            continue
+        queue += [pid for pid in children if pid not in found]
+        found.update(dict.fromkeys(children))
+    return found, is_sure
+
+
+async def _holder(inode: int, pids: Iterable[int]) -> tuple[int | None, bool]:
+    """The first of these processes that has the socket open, and whether all could be looked at."""
+    wanted = f"socket:[{inode}]"
+    was_all = True
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208
+                try:
+                    if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115
+                        return pid, was_all
+                except FileNotFoundError:
+                    continue  # closed meanwhile
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended
+        except OSError:
+            was_all = False
+        await trio.lowlevel.checkpoint()
+    return None, was_all

@@ -107,7 +107,7 @@ class Rim:
     def caller_of(self, transport: Literal["unix", "websocket"], peer: Connected) -> Caller:
         """Return the caller that a connected process is."""
         confinement = self.confine(peer)
-        caller = Caller(transport, peer.pid, process=peer.identity, confinement=confinement)
+        caller = Caller(transport, peer.pid or None, process=peer.identity, confinement=confinement)
         if confinement is not None and confinement.session and "handles" not in confinement.may:
             caller.session = confinement.session
         return caller

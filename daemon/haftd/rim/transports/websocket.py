@@ -22,8 +22,8 @@ from trio_websocket import (
 )
 
 from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
-from haftd.caller import Caller
 from haftd.config.loopback import is_loopback
+from haftd.host.connected import identify_tcp
 from haftd.rim.connection import Rim, full, serve_connection
 from haftd.rim.wire import Gone, Pace
 
@@ -286,7 +286,8 @@ async def _serve_peer(
             pending.pop(scope, None)
             if wire is not None:
                 nursery.start_soon(_keep_alive, wire, nursery.cancel_scope)
-                await serve_connection(wire, Caller("websocket"), rim)
+                caller = rim.caller_of("websocket", await identify_tcp(sock))
+                await serve_connection(wire, caller, rim)
             nursery.cancel_scope.cancel()
     except Exception as error:
         rim.connections.refuse("websocket", rim.log, why=repr(error))
