@@ -27,6 +27,30 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 EXPECTED_SKIPS = Path(__file__).with_name("expected_skips.txt")
 
 
+LONGEST = (
+    "tests/e2e/test_idle.py",
+    "tests/faults/test_orphans.py",
+    "tests/e2e/test_stopping.py",
+    "tests/e2e/test_working.py",
+    "tests/cases/test_c_processes.py",
+    "tests/e2e/test_ends_recorded.py",
+    "tests/faults/test_whole.py",
+    "tests/faults/test_load.py",
+    "tests/cases/test_k_l_p_start_and_environment.py",
+    "tests/cases/test_i_j_status_and_handles.py",
+    "tests/runtimes/test_screen.py",
+    "tests/protocol/test_schema.py",
+    "tests/client/test_with_haftd.py",
+)
+"""Files that take the longest or mostly wait: first, so that no worker is left with one at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first, all others in their order."""
+    places = {name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
+
+
 @pytest.fixture
 def short_tmp() -> Iterator[Path]:
     """A folder with a short path: a Unix socket's path ends at 107 bytes."""
