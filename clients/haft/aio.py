@@ -44,7 +44,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState
 
-from .connecting import find_socket, open_socket
+from .connecting import open_daemon
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
 from .hosting import HostingOnTrio
 from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
@@ -77,15 +77,16 @@ async def connect(
     With either, the loss of the connection ends the block with `ConnectionLost` at once: who is
     never asked would not hear of it. Without, the next call raises it.
     """
-    path = find_socket(socket)
     try:
-        connected = open_socket(path, timeout)
+        connected = open_daemon(socket, timeout)
     except NotRunning:
         if not autostart:
             raise
         from .autostart import start_and_connect
 
-        connected = await trio.to_thread.run_sync(lambda: start_and_connect(path, timeout=timeout))
+        connected = await trio.to_thread.run_sync(
+            lambda: start_and_connect(socket, timeout=timeout)
+        )
     haft = Haft(
         connected,
         session=session,

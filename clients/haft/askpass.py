@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _ask(arguments: Sequence[str], env: Mapping[str, str]) -> str | bool | None:
-    path, mark = env.get("HAFT_ASKPASS_SOCKET"), env.get("HAFT_HANDLE")
+    path, mark = env.get("HAFT_SOCKET"), env.get("HAFT_HANDLE")
     if not path or not mark:
         raise _Failed("it is for programs that haftd runs; nobody can be asked here")
     prompt = os.fsencode(arguments[0] if arguments else "Password: ").decode("utf-8", "replace")

@@ -3,7 +3,8 @@
 Rules: the daemon belongs to nobody: own session, cwd /, no descriptor and no child relation of
 ours, and of the environment only what a service would have (no secret of a shell ends up in it; a
 spawn sends its own environment anyway). One client at a time starts; whoever loses connects to
-what the winner started. Nothing is watched for: connecting is tried until it works, for a bounded
+what the winner started. A program that a daemon has started starts none: it would be a daemon that
+knows nothing of the first one's handles, and whose own outlive the handle. Nothing is watched for: connecting is tried until it works, for a bounded
 time. What the daemon says at its start is in `haftd.log` in the state folder, 0600.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import resource
 import select
 import socket
 import subprocess
@@ -23,7 +25,7 @@ from pathlib import Path
 
 from haft_protocol.places import PlaceError, state_folder
 
-from .connecting import open_socket
+from .connecting import announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
 
 __all__ = [
@@ -36,6 +38,9 @@ __all__ = [
 
 _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
+_TAG = "HAFT_HANDLE"
+_TAG_BIT = 62
+"""Set in the soft limit of real-time CPU time of what a daemon has started; such a limit limits nothing."""
 _LOG_BYTES = 4 << 20
 
 _KEPT = frozenset(
@@ -68,21 +73,37 @@ _KEPT = frozenset(
 _SHELL = '"$@" >&2; echo $?'
 
 
-def start_and_connect(path: str, *, timeout: float = 5.0) -> socket.socket:
-    """Start a daemon for `path`, unless somebody else does, and connect within `timeout` seconds.
+def start_and_connect(chosen: str | None, *, timeout: float = 5.0) -> socket.socket:
+    """Start a daemon, unless somebody else does, and connect to it within `timeout` seconds.
 
-    Raises `StartFailed`.
+    It serves the socket `chosen`, or where section 1 puts it. Raises `StartFailed`.
     """
+    if is_in_handle():
+        raise StartFailed(
+            f"haftd is not running: nobody listens at {find_socket(chosen)}. A program that haftd runs "
+            "does not start another one; run `haft` in a terminal of your own"
+        )
     deadline = time.monotonic() + timeout
     with _log() as log:
         while time.monotonic() < deadline:
             if _first(log):
                 # Whoever had the lock before us may have just started one.
-                return _try(path, deadline) or _start(path, deadline, log)
-            if (connected := _try(path, deadline)) is not None:
+                return _try(chosen, deadline) or _start(chosen, deadline, log)
+            if (connected := _try(chosen, deadline)) is not None:
                 return connected
             time.sleep(_STEP_S)
-    raise StartFailed(f"haftd is being started but does not answer at {path}; see {log_file()}")
+    raise StartFailed(
+        f"haftd is being started but does not answer at {find_socket(chosen)}; see {log_file()}"
+    )
+
+
+def is_in_handle() -> bool:
+    """Say whether a daemon has started this process, or a program that was an ancestor of it.
+
+    A program may clear its environment; the limit is inherited all the same.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_RTTIME)
+    return _TAG in os.environ or limit >> _TAG_BIT == 1
 
 
 @contextmanager
@@ -126,7 +147,8 @@ def daemon_environment(env: Mapping[str, str]) -> dict[str, str]:
     return {k: v for k, v in env.items() if k in _KEPT or k.startswith("LC_")}
 
 
-def _start(path: str, deadline: float, log: int) -> socket.socket:
+def _start(chosen: str | None, deadline: float, log: int) -> socket.socket:
+    path = find_socket(chosen)
     if os.fstat(log).st_size > _LOG_BYTES:
         os.ftruncate(log, 0)
     begin = os.fstat(log).st_size
@@ -145,9 +167,10 @@ def _start(path: str, deadline: float, log: int) -> socket.socket:
     try:
         ended = False
         while time.monotonic() < deadline:
-            if (connected := _try(path, deadline)) is not None:
+            if (connected := _try(chosen, deadline)) is not None:
                 return connected
             if ended:
+                _check_chosen(chosen, path)
                 time.sleep(_STEP_S)
             elif select.select([shell.stdout], [], [], _STEP_S)[0]:
                 status = shell.stdout.read().strip()
@@ -162,11 +185,21 @@ def _start(path: str, deadline: float, log: int) -> socket.socket:
     raise StartFailed(f"haftd was started but does not answer at {path}{held}; see {log_file()}")
 
 
-def _try(path: str, deadline: float) -> socket.socket | None:
+def _try(chosen: str | None, deadline: float) -> socket.socket | None:
     try:
-        return open_socket(path, max(_STEP_S, deadline - time.monotonic()))
+        return open_daemon(chosen, max(_STEP_S, deadline - time.monotonic()))
     except NotRunning:
         return None
+
+
+def _check_chosen(chosen: str | None, path: str) -> None:
+    """Raise `StartFailed` where the daemon of the state folder serves another socket than was chosen."""
+    serves = announced_socket()
+    if is_chosen(chosen) and serves is not None and serves != path:
+        raise StartFailed(
+            f"haftd already serves the state folder {state_folder(os.environ)} at {serves}, so none was "
+            f"started at {path}; leave out --socket and HAFT_SOCKET, or set XDG_STATE_HOME as well"
+        )
 
 
 def _first(log: int) -> bool:

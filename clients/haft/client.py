@@ -35,7 +35,7 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState
 
-from .connecting import find_socket, open_socket
+from .connecting import open_daemon
 from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
 from .hosting import Hosting
 from .requests import (
@@ -102,16 +102,15 @@ class Haft(Hosting):
         With `autostart` a daemon is started when none answers. `session` and `root` are those of
         calls that name none. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
         """
-        path = find_socket(socket)
         try:
-            connected = open_socket(path, timeout)
+            connected = open_daemon(socket, timeout)
         except NotRunning:
             if not autostart:
                 raise
             # Loaded only when it is needed: most calls find a daemon.
             from .autostart import start_and_connect
 
-            connected = start_and_connect(path, timeout=timeout)
+            connected = start_and_connect(socket, timeout=timeout)
         return cls(connected, session=session, root=root, name=name, patience=patience)
 
     def __enter__(self) -> Haft:

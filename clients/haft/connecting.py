@@ -1,6 +1,8 @@
-"""Opening a connection to the daemon's socket, and making sure who is at the other end.
+"""Find the daemon's socket, connect to it, and check the peer.
 
-Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment.
+Rules: nothing is started here. The peer must be this user: a spawn carries the whole environment. A
+socket that was chosen, by option or `HAFT_SOCKET`, is the only one that is tried. Otherwise the daemon
+may serve elsewhere (it was started with other variables): its lock in the state folder names the socket.
 """
 
 from __future__ import annotations
@@ -10,13 +12,21 @@ import os
 import socket
 import struct
 
-from haft_protocol.places import PlaceError, socket_path
+import msgspec
+
+from haft_protocol.places import (
+    PlaceError,
+    machine_lock,
+    machine_name,
+    socket_path,
+    state_folder,
+)
 
 from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
-__all__ = ["find_socket", "open_socket"]
+__all__ = ["announced_socket", "find_socket", "open_daemon"]
 
-
+_LINE = 1024
 _ROOT = 0
 """May be at the other end as well: nothing can be kept from it anyway."""
 
@@ -29,7 +39,65 @@ def find_socket(chosen: str | None = None) -> str:
         raise Misplaced(str(fault)) from fault
 
 
-def open_socket(path: str, timeout: float = 5.0) -> socket.socket:
+def is_chosen(chosen: str | None) -> bool:
+    """Say whether the user named the socket, by option or `HAFT_SOCKET`."""
+    return bool(chosen or os.environ.get("HAFT_SOCKET"))
+
+
+def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socket:
+    """Connect to the daemon at `chosen`, or where section 1 puts it, or where its lock says it is.
+
+    Raises `NotRunning` where nobody listens. The caller closes the socket.
+    """
+    path = find_socket(chosen)
+    try:
+        return _open(path, timeout)
+    except NotRunning:
+        if is_chosen(chosen) or (elsewhere := announced_socket()) in (None, path):
+            raise
+        try:
+            return _open(elsewhere, timeout)
+        except NotRunning:
+            pass  # The lock outlives its daemon: the usual place is the one to name.
+        raise
+
+
+def announced_socket() -> str | None:
+    """Return the socket of the daemon that uses, or last used, this user's state folder here."""
+    try:
+        lock = machine_lock(state_folder(os.environ), _machine())
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            holder = msgspec.json.decode(os.read(fd, _LINE), type=_Holder)
+        finally:
+            os.close(fd)
+    except (OSError, PlaceError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return holder.socket or None
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    """What of the lock's first line matters here."""
+
+    socket: str | None = None
+
+
+def _machine() -> str:
+    def read(path: str) -> str:
+        try:
+            with open(path, encoding="ascii") as file:
+                return file.read()
+        except (OSError, ValueError):
+            return ""
+
+    return machine_name(
+        read("/etc/machine-id"),
+        read("/proc/sys/kernel/random/boot_id"),
+        os.stat("/proc/self/ns/pid").st_ino,  # noqa: PTH116 - pathlib costs 5 ms of every command
+    )
+
+
+def _open(path: str, timeout: float) -> socket.socket:
     """Connect to `path`; raises `NotRunning` where nobody listens. The caller closes the socket."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
@@ -58,18 +59,13 @@ def run(options: Options, paths: Paths, instance: str) -> int:
         settings, problems = load_settings(paths)
         opening.check_descriptors()
         opening.private_folders(paths)
-        try:
-            lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
-        except OSError as error:
-            raise CannotStart(f"{error.filename}: {error.strerror}") from None
-        try:
-            return trio.run(_App(paths, settings, problems, instance, lock, farewell).serve)
-        finally:
-            lock.close()
+        with contextlib.ExitStack() as stack:
             # The interpreter puts handlers of ours back to the default on its way out, and a signal
             # that comes again would then be how we ended.
             for signum in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(signum, signal.SIG_IGN)
+                stack.callback(signal.signal, signum, signal.SIG_IGN)
+            locks = opening.take_locks(paths, problems, stack)
+            return trio.run(_App(paths, settings, problems, instance, locks, farewell).serve)
     except Held as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
         return EXIT_HELD
@@ -98,7 +94,7 @@ class _Farewell:
 
 
 class _App:
-    """One run of the daemon, from the lock on."""
+    """One run of the daemon, from the locks on."""
 
     def __init__(
         self,
@@ -106,7 +102,7 @@ class _App:
         settings: Settings,
         problems: list[Problem],
         instance: str,
-        lock: DaemonLock,
+        locks: Sequence[DaemonLock],
         farewell: _Farewell,
     ) -> None:
         self.farewell = farewell
@@ -114,7 +110,7 @@ class _App:
         self.settings = settings
         self.problems = problems
         self.instance = instance
-        self.lock = lock
+        self.locks = locks
         self.notifier = Notifier.from_environment(os.environ)
         self.watchdog_s = watchdog_interval(os.environ, os.getpid())
         self.supervised = "INVOCATION_ID" in os.environ
@@ -133,7 +129,9 @@ class _App:
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in given.problems
         ]
-        environ = await opening.environment()
+        if given.rpc:
+            paths = self.paths = paths.serving(given.rpc[0].getsockname())
+        environ = await opening.environment(paths)
         parts = Parts(
             paths=paths,
             settings=self.settings,
@@ -158,6 +156,8 @@ class _App:
             )
             for sock in ws:
                 stack.enter_context(sock)
+            for lock in self.locks:
+                lock.announce(paths.socket)
             async with trio.open_nursery() as handles:
                 daemon = assemble(parts, handles, self._ask_to_stop, self._stir)
                 if ws:

@@ -33,7 +33,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
 from haftd.host.journal import Journal
-from haftd.host.mark import home_of
+from haftd.host.mark import OUTER, home_of
 from haftd.host.program import Missing, resolve
 from haftd.host.recover import Report
 from haftd.host.spoolfolder import SpoolFolder
@@ -150,7 +150,9 @@ def assemble(
             base=parts.base,
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
-            askpass=find_askpass((sys.executable, sys.argv[0]), parts.paths.socket),
+            socket=parts.paths.socket,
+            askpass=find_askpass((sys.executable, sys.argv[0])),
+            outer=parts.environ.get(OUTER, ""),
         ),
         secret_env=own.secret_env,
         journal=parts.journal,

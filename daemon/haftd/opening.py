@@ -7,6 +7,7 @@ Rules: each step either succeeds, or is a problem that the daemon lives with and
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import socket
@@ -16,11 +17,14 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
+from haft_protocol.places import machine_lock, machine_name
 from haftd.config.options import EXIT_CONFIG, Paths
 from haftd.config.settings import Settings, WebSocketSettings
 from haftd.host import folder
 from haftd.host.cgroup import find_base
+from haftd.host.identity import boot_id, machine_id, pid_namespace
 from haftd.host.journal import Journal
+from haftd.host.lockfile import DaemonLock, Held
 from haftd.host.mark import home_of
 from haftd.host.recover import Report, recover
 from haftd.host.spoolfolder import sweep
@@ -38,6 +42,7 @@ __all__ = [
     "private_folders",
     "raise_descriptor_limit",
     "remove_saved",
+    "take_locks",
     "unix_listener",
     "websocket_listener",
 ]
@@ -48,6 +53,9 @@ _MOST = 1 << 20
 _FEWEST = 64
 """With fewer, what an idle daemon has and what connections may not take leave none for a client."""
 _LOGIN_SHELL_S = 1.5
+
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
+"""A file system without locks, such as a network's without its lock daemon, or without room for one."""
 
 log = structlog.get_logger("haftd.opening")
 
@@ -69,6 +77,58 @@ def private_folders(paths: Paths) -> None:
         raise CannotStart(str(refused)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename}: {error.strerror}") from None
+
+
+def take_locks(
+    paths: Paths, problems: list[Problem], stack: contextlib.ExitStack
+) -> tuple[DaemonLock, ...]:
+    """Take `daemon.lock` and the state folder's lock, until `stack` unwinds.
+
+    Raises `Held` for the first, `CannotStart` for the second.
+    """
+    try:
+        lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
+    except OSError as error:
+        raise CannotStart(f"{paths.runtime.daemon_lock}: {error.strerror}") from None
+    stack.callback(lock.close)
+    state_lock = _lock_state(paths, problems)
+    if state_lock is None:
+        return (lock,)
+    stack.callback(state_lock.close)
+    return lock, state_lock
+
+
+def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
+    """Take the lock of the one daemon of this state folder and machine; None where none can be had.
+
+    Two daemons over one state folder would not know each other's handles: a program that one of them
+    runs could have the other trust it. The lock is named by the machine: machines may share a home.
+    """
+    machine = machine_name(machine_id(), boot_id(), pid_namespace())
+    path = Path(machine_lock(paths.state, machine))
+    try:
+        return DaemonLock.acquire(path)
+    except Held as held:
+        who = "another haftd" if held.pid is None else f"another haftd (process {held.pid})"
+        where = "" if held.socket is None else f" at {held.socket}"
+        raise CannotStart(
+            f"{who} serves the state folder {paths.state}{where}; use that one, or give this one a "
+            "state folder of its own (XDG_STATE_HOME)",
+            EXIT_HELD,
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise CannotStart(f"{path}: {error.strerror}") from None
+        problems.append(
+            Problem(
+                file=str(path),
+                key="",
+                message=f"it cannot be locked ({error.strerror}), so nothing keeps a second daemon "
+                "from using this state folder",
+                advice="set XDG_STATE_HOME to a folder on a local disk",
+            )
+        )
+        return None
 
 
 def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
@@ -107,9 +167,7 @@ def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journ
         unwritten.append(f"{journal.path.name} cannot be rewritten: {error.strerror}")
     for text in (*journal.problems, *report.problems, *unwritten):
         log.warning("recovery", problem=text)
-    for stale in Path(paths.state, "calls").iterdir():
-        with contextlib.suppress(OSError):
-            stale.unlink()
+    sweep(Path(paths.state, "calls"), home_of(Path(paths.runtime.folder)))
     remove_saved(paths)
     return journal, report
 
@@ -119,9 +177,9 @@ def remove_saved(paths: Paths) -> None:
     sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 
-async def environment() -> dict[str, str]:
+async def environment(paths: Paths) -> dict[str, str]:
     """What tools get when a client sends none: ours, with the PATH of a login if ours is bare."""
-    environ = dict(os.environ)
+    environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
             loginpath.learn, environ, loginpath.login_shell(environ, os.getuid()), _LOGIN_SHELL_S

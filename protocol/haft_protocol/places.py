@@ -9,6 +9,7 @@ Sections 1 and 11.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -21,6 +22,8 @@ __all__ = [
     "config_file",
     "config_home",
     "data_folder",
+    "machine_lock",
+    "machine_name",
     "runtime_places",
     "socket_path",
     "state_folder",
@@ -123,6 +126,29 @@ def audit_log(env: Mapping[str, str]) -> str:
 def trust_store(env: Mapping[str, str]) -> str:
     """Which files of which roots are trusted."""
     return f"{state_folder(env)}/trust.json"
+
+
+def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
+    """Return 16 hex digits that name this machine among those that share a home.
+
+    `machine_id` is the text of /etc/machine-id; it enters as a hash, since machine-id(5) asks not to
+    disclose it. Where it is none, as in many containers, the boot id and the inode of the pid
+    namespace take its place, and the name holds for one boot.
+    """
+    from hashlib import sha256
+
+    known = machine_id.strip()
+    if not re.fullmatch(r"[0-9a-f]{32}", known):
+        known = f"{boot_id.strip()}.{pid_namespace}"
+    return sha256(f"haftd:{known}".encode()).hexdigest()[:16]
+
+
+def machine_lock(state: str, machine: str) -> str:
+    """The lock of the one daemon of this state folder on the machine of that name.
+
+    Its first line is a JSON object; `socket` in it is the path at which that daemon serves.
+    """
+    return f"{state}/daemon-{machine}.lock"
 
 
 def _parent(path: str) -> str:

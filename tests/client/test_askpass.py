@@ -36,7 +36,7 @@ def sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        monkeypatch.setenv("HAFT_ASKPASS_SOCKET", str(path))
+        monkeypatch.setenv("HAFT_SOCKET", str(path))
         monkeypatch.setenv("HAFT_HANDLE", "mark")
         monkeypatch.setattr("sys.argv", ["haft-askpass", "Password: "])
         yield received
@@ -75,5 +75,5 @@ def test_the_user_and_root_are_asked(
 def test_who_listens_is_read_from_the_kernel(sent: Sent) -> None:
     """No stand-in: it is this process itself."""
     with socket.socket(socket.AF_UNIX) as end:
-        end.connect(os.environ["HAFT_ASKPASS_SOCKET"])
+        end.connect(os.environ["HAFT_SOCKET"])
         askpass._check_peer(end)

@@ -327,7 +327,7 @@ ASK_DIRECTLY = """
 import json, os, socket, sys
 mark, prompt = sys.argv[1], sys.argv[2] * int(sys.argv[3])
 with socket.socket(socket.AF_UNIX) as end:
-    end.connect(os.environ["HAFT_ASKPASS_SOCKET"])
+    end.connect(os.environ["HAFT_SOCKET"])
     call = {"jsonrpc": "2.0", "id": 1, "method": "askpass", "params": {"mark": mark, "prompt": prompt}}
     end.sendall(json.dumps(call).encode() + b"\\n")
     print(end.makefile().readline(), end="")
@@ -384,7 +384,7 @@ def test_the_environment_says_whom_to_ask(shared_daemon: RunningDaemon, wire: Wi
         "SSH_ASKPASS",
         "GIT_ASKPASS",
         "SSH_ASKPASS_REQUIRE",
-        "HAFT_ASKPASS_SOCKET",
+        "HAFT_SOCKET",
     )
     script = "; ".join(f'echo "${{{name}-}}"' for name in named)
     theirs = {"SSH_ASKPASS": "/theirs", "SSH_ASKPASS_REQUIRE": "never", "GIT_ASKPASS": "/theirs"}
@@ -426,7 +426,7 @@ def test_the_answer_is_nowhere_but_with_who_asked(daemon: RunningDaemon, key: Pa
 def test_outside_of_haft_the_helper_says_so() -> None:
     helper = Path(sys.executable).parent / "haft-askpass"
     env = {key: value for key, value in os.environ.items() if not key.startswith("HAFT_")}
-    gone = {"HAFT_HANDLE": "x", "HAFT_ASKPASS_SOCKET": "/no/such/socket"}
+    gone = {"HAFT_HANDLE": "x", "HAFT_SOCKET": "/no/such/socket"}
     for more, word in (({}, "programs that haftd runs"), (gone, "cannot be asked")):
         done = subprocess.run([helper, "x"], env=env | more, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (1, "")

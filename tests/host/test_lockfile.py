@@ -145,6 +145,17 @@ def test_a_lock_on_a_file_that_was_replaced_is_not_ours_any_more(tmp_path: Path)
     assert not holds_daemon_lock(os.getpid())
 
 
+def test_the_second_is_told_where_the_first_serves(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.lock"
+    lock = DaemonLock.acquire(path)
+    for socket in ("/run/user/1000/haft/haftd.sock", "/s" * 53, "/é\udcff" * 20, None):
+        lock.announce(socket)
+        with pytest.raises(Held) as caught:
+            DaemonLock.acquire(path)
+        assert (caught.value.pid, caught.value.socket) == (os.getpid(), socket)
+    lock.close()
+
+
 def test_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "daemon.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):

@@ -230,11 +230,14 @@ def test_where_nobody_could_look_the_records_stay(
     assert "Too many open files" in report.problems[0]
 
 
-def test_a_brand_is_outdone_by_the_mark_of_another_home(crowd: Crowd, instance: str) -> None:
-    """A daemon of its own, that a tool has started: a test suite does."""
+def test_a_daemon_of_another_home_that_was_started_in_a_handle_goes_with_it(
+    crowd: Crowd, instance: str
+) -> None:
+    """A test suite starts one; its mark is another, and the brand is the handle's."""
     child = branded(crowd, Mark(HOME, instance, 7), Mark(OTHER, instance, 0))
+    apart = crowd.start(["sleep", "60"], Mark(OTHER, instance, 0))
     recover([], home=HOME)
-    assert _state(child) == "S"
+    assert child.wait() == -9 and _state(apart) == "S"
 
 
 def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:

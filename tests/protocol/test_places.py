@@ -10,6 +10,8 @@ from haft_protocol.places import (
     LONGEST_SOCKET_PATH,
     PlaceError,
     config_file,
+    machine_lock,
+    machine_name,
     runtime_places,
     socket_path,
     state_folder,
@@ -89,6 +91,22 @@ def test_runtime_files_sit_beside_the_socket_wherever_that_is() -> None:
     assert (found.folder, found.token, found.ours) == ("/s", "/s/token", False)
     found = runtime_places({}, 7, socket="/a.sock")
     assert (found.folder, found.token) == ("/", "/token")
+
+
+MACHINE = "0123456789abcdef0123456789abcdef"
+
+
+def test_a_machine_has_one_name_that_does_not_disclose_its_id() -> None:
+    name = machine_name(f"{MACHINE}\n", "boot", 1)
+    assert name == machine_name(MACHINE, "another boot", 2) != machine_name("f" * 32, "boot", 1)
+    assert len(name) == 16 and name not in MACHINE
+    assert machine_lock("/s/haft", name) == f"/s/haft/daemon-{name}.lock"
+
+
+@pytest.mark.parametrize("text", ["", "uninitialized\n", MACHINE[1:], MACHINE.upper()])
+def test_without_a_machine_id_boot_and_pid_namespace_name_it(text: str) -> None:
+    names = {machine_name(text, boot, ns) for boot in ("a\n", "b") for ns in (1, 2)}
+    assert len(names) == 4
 
 
 def test_configuration_and_state_have_their_homes() -> None:

@@ -66,7 +66,9 @@ def environment(call: Invocation, base: Mapping[str, str] | None = None) -> dict
     """The environment that the call's process gets."""
     own = {"PATH": PATH, "HOME": "/nowhere"} if base is None else base
     value = call_value(call.context_json, lambda _data: "/dev/null")
-    return build(own, overlay=call.env_overlay, terminal=call.terminal, mark="m", call=value)
+    return build(
+        own, overlay=call.env_overlay, terminal=call.terminal, socket="/s", mark="m", call=value
+    )
 
 
 def run(

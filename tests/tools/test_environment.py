@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.config.settings import DaemonSettings
-from haftd.tools.environment import LONGEST_CALL, Askpass, build, call_value, path_of
+from haftd.tools.environment import LONGEST_CALL, build, call_value, path_of
 
 from .making import called, environment, tool
 
@@ -20,7 +20,7 @@ BASE = {"PATH": "/usr/bin:/bin", "HOME": "/home/a", "LANG": "de_DE.UTF-8", "MORE
 
 
 def made(base: Mapping[str, str] = BASE, **options: object) -> dict[str, str]:
-    return build(base, secret_env=SECRETS, mark="m", call="{}", **options)  # type: ignore[arg-type]
+    return build(base, secret_env=SECRETS, socket="/s", mark="m", call="{}", **options)  # type: ignore[arg-type]
 
 
 def dumped(env: Mapping[str, str]) -> dict[str, str]:
@@ -54,7 +54,7 @@ def test_X05_a_definition_hands_a_secret_on_by_name() -> None:
 
 
 def test_patterns_are_the_users() -> None:
-    env = build({**BASE, "A_TOKEN": "1"}, secret_env=("MORE",), mark="m", call="{}")
+    env = build({**BASE, "A_TOKEN": "1"}, secret_env=("MORE",), socket="/s", mark="m", call="{}")
     assert env["A_TOKEN"] == "1"
     assert "MORE" not in env
 
@@ -71,9 +71,10 @@ def test_what_is_ours_comes_from_us_alone() -> None:
         {**BASE, "HAFT_SOCKET": "x", "HAFT_HANDLE": "old", "HAFT_CALL": "old", "HAFT_ARG": "x"}
     )
     ours = {name: value for name, value in env.items() if name.startswith("HAFT_")}
-    assert ours == {"HAFT_CALL": "{}", "HAFT_HANDLE": "m"}
+    assert ours == {"HAFT_CALL": "{}", "HAFT_HANDLE": "m", "HAFT_SOCKET": "/s"}
     assert list(env)[-1] == "HAFT_HANDLE"
     assert made(overlay={"HAFT_HANDLE": "forged"})["HAFT_HANDLE"] == "m"
+    assert made(client={"HAFT_SOCKET": "forged"})["HAFT_SOCKET"] == "/s"
 
 
 def test_pipes_and_terminals_get_what_fits_them() -> None:
@@ -215,7 +216,7 @@ command = { program = "echo {{ tool.name }}", shell = true }
     assert environment(called(own, {}), BASE)["HAFT_VALUE_0"] == "x"
 
 
-HELPER = Askpass("/opt/bin/haft-askpass", "/run/haftd.sock")
+HELPER = "/opt/bin/haft-askpass"
 ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 
 
@@ -224,8 +225,7 @@ def test_secrets_are_asked_through_the_daemon_whatever_the_client_has(terminal: 
     theirs = {**dict.fromkeys(ASKERS, "/theirs"), "SSH_ASKPASS_REQUIRE": "never"}
     for options in ({"base": {**BASE, **theirs}}, {"client": theirs}):
         env = made(**options, askpass=HELPER, terminal=terminal)
-        assert {env[name] for name in ASKERS} == {HELPER.program}
-        assert env["HAFT_ASKPASS_SOCKET"] == HELPER.socket
+        assert {env[name] for name in ASKERS} == {HELPER}
         assert env.get("SSH_ASKPASS_REQUIRE") == (None if terminal else "force")
 
 

@@ -23,17 +23,15 @@ def test_the_helper_for_secrets_is_the_one_beside_the_first_program_that_has_one
         if name != "without":
             helper = folder / "haft-askpass"
             helper.touch(mode=0o644 if name == "not runnable" else 0o755)
-    found = find_askpass(("haftd", *programs), "/s")
-    assert found is not None
-    assert (found.program, found.socket) == (str(tmp_path / "first/haft-askpass"), "/s")
-    assert find_askpass(programs[:2], "/s") is None
+    assert find_askpass(("haftd", *programs)) == str(tmp_path / "first/haft-askpass")
+    assert find_askpass(programs[:2]) is None
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
 def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool) -> None:
     """The next start finds it by them, and ends it."""
     unmade: list[object] = []
-    place = Place({}, "", "", Path("/nowhere"), None, 1024, "/")
+    place = Place({}, "", "", Path("/nowhere"), None, 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: unmade.append(mark))
     cgroup = SimpleNamespace(remove=lambda: unmade.append("cgroup"))
     calls = Calls(place, (), cast(Any, journal), lambda: False)
@@ -45,7 +43,7 @@ def test_what_could_not_be_ended_keeps_its_cgroup_and_its_record(confirmed: bool
 def test_a_call_that_is_too_long_for_an_environment_is_in_a_file_of_ours_for_as_long(
     tmp_path: Path,
 ) -> None:
-    place = Place({}, "", "", tmp_path, None, 1024, "/")
+    place = Place({}, "", "", tmp_path, None, 1024, "/", "/s")
     journal = SimpleNamespace(end=lambda mark: None)
     calls = Calls(place, (), cast(Any, journal), lambda: False)
     path = Path(calls._call_file("m")(b"{}"))

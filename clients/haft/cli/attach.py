@@ -15,7 +15,7 @@ from msgspec import UNSET, structs
 
 from haft_protocol.states import HandleState, Pending, Stopped
 
-from ..connecting import find_socket, open_socket
+from ..connecting import open_daemon
 from ..errors import ConnectionLost, RemoteError
 from . import show
 from .attachment import Attachment
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
     keys, screen = terminals()
-    connected = open_socket(find_socket(chosen_socket(options)))
+    connected = open_daemon(chosen_socket(options))
     line = Line(connected, session=session(options), name="haft attach")
     with line:
         state = _look(line, options.id)

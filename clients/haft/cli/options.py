@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ..client import Haft
-from ..connecting import find_socket
 
 __all__ = ["Parser", "UsageError", "chosen_socket", "common", "connect", "session", "words_behind"]
 
@@ -132,7 +131,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     """Connect for a command; with `start` a daemon is started when none answers. What only looks at
     handles, or wants one that is there, would find none in a daemon that has just been started."""
     return Haft.connect(
-        find_socket(chosen_socket(options)),
+        chosen_socket(options),
         autostart=start,
         session=session(options),
         root=_root(options),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from haft_protocol import places
 
@@ -59,6 +60,10 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
     def socket(self) -> str:
         """The Unix socket."""
         return self.runtime.socket
+
+    def serving(self, socket: str) -> Paths:
+        """The same places with the Unix socket elsewhere, as a service manager has bound it."""
+        return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property
     def definitions(self) -> tuple[Path, ...]:

@@ -7,6 +7,8 @@ soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number:
 it means 146,000 years, which limits nothing. Rules:
 
 - Only the soft limit is set, and only where the hard one is unlimited.
+- A daemon that has a brand itself runs in a handle of another one, and hands that brand on: what the
+  handle is ended with must find all below it. Its own handles are told by their marks.
 - A brand proves kinship only together with what else is known: a child of this daemon, or a
   verified process of this user. Its absence proves nothing.
 - 24 bits tell the runtime folder, 20 the daemon's instance, 18 the number of the handle.
@@ -47,8 +49,10 @@ def instance_of(brand: int) -> int:
 
 def bounds(mark: str) -> tuple[int, int] | None:
     """(soft, hard) to be set on a child; None where no brand can be set."""
-    hard = resource.getrlimit(RESOURCE)[1]
-    return (of(mark), hard) if hard == resource.RLIM_INFINITY else None
+    soft, hard = resource.getrlimit(RESOURCE)
+    if hard != resource.RLIM_INFINITY or _is_brand(soft):
+        return None
+    return of(mark), hard
 
 
 def read(pid: int) -> int | None:
@@ -59,7 +63,11 @@ def read(pid: int) -> int | None:
         return _read_file(pid)  # another user's by now: setuid
     except (OSError, ValueError):
         return None
-    return soft if soft & _BIT and soft > 0 else None
+    return soft if _is_brand(soft) else None
+
+
+def _is_brand(soft: int) -> bool:
+    return soft > 0 and soft & _BIT != 0
 
 
 def _read_file(pid: int) -> int | None:

@@ -2,8 +2,8 @@
 
 Rules:
 
-- The mark in the environment decides. Only where there is none, the brand does: what a daemon of
-  another home started below one of our handles is its own.
+- A mark in the environment decides, or the brand. What a daemon of another home started below one of
+  our handles carries both its own mark and the handle's: it is the handle's as well.
 - The instance of a living daemon is nobody's to end: the caller's own, and one that lives on
   without its lock, as after its folder was deleted; it ends its handles itself.
 - What carries the mark of a daemon itself (number 0) is no handle's: another daemon that is about to
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from haftd.host import brand
 from haftd.host.identity import every_pid, read_environ, read_stat
 from haftd.host.lockfile import holds_daemon_lock
-from haftd.host.mark import Mark, find
+from haftd.host.mark import Mark, find, find_all
 
 __all__ = ["Claims"]
 
@@ -61,8 +61,12 @@ class Claims:
         """The mark of a process that is ours to end, made up from its brand if it has none."""
         if pid <= 1 or pid in self._protected:
             return None
-        mark = self._marked(pid) or self._branded(pid)
-        return mark if self.wants(mark) else None
+        environ = read_environ(pid)
+        for mark in () if environ is None else find_all(environ):
+            if self.wants(mark):
+                return mark
+        branded = self._branded(pid)
+        return branded if self.wants(branded) else None
 
     def find_living(self) -> list[int]:
         """Find the daemons that live on without the lock, and claim nothing of theirs.

@@ -30,7 +30,7 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.family import become_subreaper, hidden, lister, lives
 from haftd.host.identity import Stat, has_ended, read_environ, read_stat, send
 from haftd.host.launch import Launched, leaders
-from haftd.host.mark import VARIABLE
+from haftd.host.mark import is_marked
 from haftd.host.reaper import Reaper
 
 __all__ = ["Kin", "Reaper", "Survivor", "become_subreaper"]
@@ -57,7 +57,7 @@ class Kin:
     __slots__ = (
         "_brand",
         "_instance",
-        "_needle",
+        "_mark",
         "_seen",
         "cgroup",
         "leader",
@@ -71,7 +71,7 @@ class Kin:
         self.cgroup = cgroup
         self._brand = brand.of(mark) if mark else None
         self._instance = brand.instance_of(self._brand) if self._brand else None
-        self._needle = os.fsencode(f"\0{VARIABLE}={mark}\0") if mark else b""
+        self._mark = os.fsencode(mark)
         self._seen: dict[int, int] = {}
         self.leader_was_asked = False
         """Whether an `end` has signalled the leader while it lived."""
@@ -257,7 +257,7 @@ class Kin:
             return True
         if carried is not None and brand.instance_of(carried) == self._instance:
             return False  # of another handle of this daemon
-        if self._needle and self._needle in b"\0" + (read_environ(pid) or b""):
+        if self._mark and is_marked(read_environ(pid) or b"", self._mark):
             return True
         if self.leader.pid in (stat.group, stat.session):
             return True

@@ -28,6 +28,7 @@ __all__ = [
     "every_pid",
     "has_ended",
     "is_alive",
+    "machine_id",
     "of_child",
     "open_pidfd",
     "own_proc",
@@ -73,6 +74,16 @@ def boot_id() -> str:
     """Name this boot of the kernel; every record of another one is void."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
+
+
+@cache
+def machine_id() -> str:
+    """Read /etc/machine-id; empty where there is none, as in many containers."""
+    try:
+        with open("/etc/machine-id", encoding="ascii") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 @cache

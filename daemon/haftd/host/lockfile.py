@@ -1,4 +1,4 @@
-"""`daemon.lock`: who is the one daemon of a runtime folder.
+"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's of a state folder.
 
 Rules:
 
@@ -6,6 +6,7 @@ Rules:
 - Its descriptor is close-on-exec: a child that kept it would be the daemon after the daemon.
 - The file is never unlinked: a lock on a file that nobody else opens locks nothing.
 - A holder may be stopped; that is alive, and whoever finds it so leaves and touches nothing.
+- Its first line is a JSON object: the holder's identity and, once it serves, its socket.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import fcntl
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from haftd.host.identity import (
@@ -32,20 +33,24 @@ from haftd.host.identity import (
 __all__ = ["DaemonLock", "Held", "holds_daemon_lock"]
 
 _PF_EXITING = 0x4
+_LINE = 1024
+"""Bytes of the first line: one write and one read, below a page, so that no reader sees half of it."""
 
 
 class Held(Exception):
-    """Another daemon holds the lock; `pid` as it wrote it, None where it could not be read."""
+    """Another daemon holds the lock; `pid` and `socket` as it wrote them, None where it did not."""
 
-    def __init__(self, path: Path, pid: int | None) -> None:
+    def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
         who = "" if pid is None else f" (process {pid})"
-        super().__init__(f"another daemon{who} holds {path}")
+        where = "" if socket is None else f" and serves {socket}"
+        super().__init__(f"another daemon{who} holds {path}{where}")
         self.path = path
         self.pid = pid
+        self.socket = socket
 
 
 class DaemonLock:
-    """The lock of the one daemon of a runtime folder, held until `close` or the end."""
+    """A lock that one daemon holds until `close` or its end."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
@@ -65,10 +70,10 @@ class DaemonLock:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                holder, alive = _read_holder(fd)
+                holder = _read_holder(fd)
                 os.close(fd)
-                if alive or time.monotonic() > deadline:
-                    raise Held(path, holder) from None
+                if holder.alive or time.monotonic() > deadline:
+                    raise Held(path, holder.pid, holder.socket) from None
                 time.sleep(0.002)
                 continue
             except BaseException:
@@ -81,9 +86,13 @@ class DaemonLock:
                 if time.monotonic() > deadline:
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
                 continue
-            with contextlib.suppress(OSError):
-                _write_holder(fd)
+            lock.announce(None)
             return lock
+
+    def announce(self, socket: str | None) -> None:
+        """Write this process and the socket at which it serves; what cannot be written is left out."""
+        with contextlib.suppress(OSError):
+            _write_holder(self._fd, socket)
 
     def still_ours(self) -> bool:
         """Say whether the path still leads to the file that is locked."""
@@ -101,34 +110,44 @@ class DaemonLock:
             self._fd = -1
 
 
-def _write_holder(fd: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The daemon that a lock file names, and whether it may be alive."""
+
+    pid: int | None = None
+    socket: str | None = None
+    alive: bool = True
+
+
+def _write_holder(fd: int, socket: str | None) -> None:
     pidfd = os.pidfd_open(os.getpid())
     try:
-        line = json.dumps(asdict(of_child(os.getpid(), pidfd))).encode() + b"\n"
+        holder = {**asdict(of_child(os.getpid(), pidfd)), "socket": socket}
+        line = json.dumps(holder).encode() + b"\n"
     finally:
         os.close(pidfd)
     # In place, because renaming would give the lock away. Blanks cover what was there before.
-    os.pwrite(fd, line.ljust(256), 0)
+    os.pwrite(fd, line.ljust(_LINE), 0)
 
 
-def _read_holder(fd: int) -> tuple[int | None, bool]:
-    """The pid the file names, and whether that daemon may be alive."""
+def _read_holder(fd: int) -> _Holder:
     try:
-        form = json.loads(os.pread(fd, 256, 0))
+        form = json.loads(os.pread(fd, _LINE, 0))
+        socket = form.get("socket") if isinstance(form, dict) else None
         who = Identity(*(form[key] for key in ("pid", "ticks", "inode", "boot", "ns")))
     except (OSError, ValueError, KeyError, TypeError):
-        return None, True
+        return _Holder()
     if who.ns != pid_namespace() and who.boot == boot_id():
-        return who.pid, True  # its numbers mean nothing here
+        return _Holder(who.pid, socket)  # its numbers mean nothing here
     pidfd = verify(who)
     if pidfd is None:
-        return who.pid, False
+        return _Holder(who.pid, socket, alive=False)
     try:
         stat = read_stat(who.pid)
         dying = has_ended(pidfd) or stat is None or bool(stat.flags & _PF_EXITING)
     finally:
         os.close(pidfd)
-    return who.pid, not dying
+    return _Holder(who.pid, socket, alive=not dying)
 
 
 def holds_daemon_lock(pid: int) -> bool:

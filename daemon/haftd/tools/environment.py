@@ -2,7 +2,7 @@
 
 Rules: pure. Order, later wins: the client's (with a few names of the daemon's where it is silent) or
 the daemon's; less what is secret, what lets a process out of our hands and what speaks of another
-terminal; then our defaults; then the definition; HAFT_CALL and HAFT_HANDLE last. Section 10.
+terminal; then our defaults; then the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE last. Section 10.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
@@ -18,7 +17,7 @@ from haft_protocol.errors import invalid_params, limit_exceeded, shown
 
 from .template import MAX_ARGUMENT
 
-__all__ = ["LONGEST_CALL", "Askpass", "build", "call_value", "path_of", "secret_pattern"]
+__all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
 """Name and value together, in bytes: what the kernel takes less `=` and NUL."""
@@ -54,14 +53,6 @@ _FOR_TERMINALS = {"TERM": "xterm-256color"}
 _EVERYWHERE = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _ASKERS = ("SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS")
 _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Askpass:
-    """The helper through which a tool's programs ask for secrets, and where it finds the daemon."""
-
-    program: str
-    socket: str
 
 
 @lru_cache(maxsize=16)
@@ -117,11 +108,19 @@ def build(
     secret_env: Sequence[str] = (),
     overlay: Mapping[str, str | bool | None] | None = None,
     terminal: bool = False,
-    askpass: Askpass | None = None,
+    askpass: str | None = None,
+    socket: str,
+    outer: str = "",
     mark: str,
     call: str,
 ) -> dict[str, str]:
-    """The whole environment of a tool's process. `call`: what `call_value` returned."""
+    """Return the whole environment of a tool's process.
+
+    `call` is what `call_value` returned, `askpass` the helper through which programs ask for secrets.
+    `socket` leads every program to the daemon that runs it: without it, a command of ours would look
+    for the user's daemon in folders that a tool does not know. `outer` are the tags of the handles in
+    which the daemon itself runs.
+    """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))
     env = {
@@ -153,16 +152,18 @@ def build(
         else:
             env.pop(name, None)
     env["HAFT_CALL"] = call
+    env["HAFT_SOCKET"] = socket
+    if outer:
+        env["HAFT_OUTER"] = outer
     env.pop("HAFT_HANDLE", None)
     env["HAFT_HANDLE"] = mark
     return env
 
 
-def _ask_through(env: dict[str, str], askpass: Askpass, *, terminal: bool) -> None:
+def _ask_through(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
     """Have secrets asked through the daemon. A client's own program would open a window, or wait at
     a terminal, where nobody looks."""
-    env.update(dict.fromkeys(_ASKERS, askpass.program))
-    env["HAFT_ASKPASS_SOCKET"] = askpass.socket
+    env.update(dict.fromkeys(_ASKERS, askpass))
     # On a terminal ssh asks there, as it should: whoever drives it sees the question.
     env.pop("SSH_ASKPASS_REQUIRE", None)
     if not terminal:

@@ -56,6 +56,7 @@ FLAT = frozenset({"style"})
 """Tables of which a later layer replaces each field as a whole."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
 _SIZE = re.compile(r"(\d{1,15})\s*(|B|KiB|MiB|GiB|kB|KB|MB|GB)")
 _UNITS = {
     "": 1,
@@ -147,7 +148,7 @@ def _read_extent(value: object) -> int | str:
 def _read_env(value: object) -> dict[str, str | bool]:
     found: dict[str, str | bool] = {}
     for name, item in _table(value).items():
-        if not _ENV_NAME.fullmatch(name) or name in ("HAFT_HANDLE", "HAFT_CALL"):
+        if not _ENV_NAME.fullmatch(name) or name in _OURS:
             raise _wrong("this name cannot be set", name)
         if isinstance(item, bool):
             found[name] = item

@@ -28,7 +28,7 @@ from haftd.host.mark import Mark
 from haftd.host.record import Record
 from haftd.runtimes.base import Call
 from haftd.tools.definition import Tool
-from haftd.tools.environment import Askpass, build, call_value
+from haftd.tools.environment import build, call_value
 from haftd.tools.resolve import CallContext, Invocation, resolve
 
 __all__ = ["Calls", "Place", "Prepared", "find_askpass"]
@@ -42,7 +42,8 @@ class Place:
 
     `environ` is what a tool gets when the client sends none, `nofile` the soft limit of
     descriptors that the daemon itself was given, `base` the cgroup below which handles get theirs,
-    `askpass` how tools ask for secrets, None where the helper is not installed.
+    `socket` where the daemon serves, `askpass` the helper through which tools ask for secrets, None
+    where it is not installed, `outer` the marks of the handles in which this daemon itself runs.
     """
 
     environ: Mapping[str, str]
@@ -52,16 +53,18 @@ class Place:
     base: Path | None
     nofile: int
     root: str
-    askpass: Askpass | None = None
+    socket: str
+    askpass: str | None = None
+    outer: str = ""
 
 
-def find_askpass(programs: Iterable[str], socket: str) -> Askpass | None:
+def find_askpass(programs: Iterable[str]) -> str | None:
     """The helper `haft-askpass` in the folder of one of these programs, the first that has it."""
     for program in programs:
         folder = os.path.dirname(program)  # noqa: PTH120
         helper = f"{folder}/haft-askpass"
         if folder.startswith("/") and os.access(helper, os.X_OK):
-            return Askpass(helper, socket)
+            return helper
     return None
 
 
@@ -123,6 +126,8 @@ class Calls:
                 self.place.environ,
                 secret_env=self.secret_env,
                 overlay=desktop,
+                socket=self.place.socket,
+                outer=self.place.outer,
                 mark=mark,
                 call="",
             )
@@ -242,6 +247,8 @@ class Calls:
             overlay=resolved.env_overlay,
             terminal=resolved.terminal,
             askpass=self.place.askpass,
+            socket=self.place.socket,
+            outer=self.place.outer,
             mark=mark,
             call=call_value(resolved.context_json, self._call_file(mark)),
         )
