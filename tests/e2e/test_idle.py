@@ -6,6 +6,7 @@ what woke the daemon; the law is held without it.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -19,7 +20,7 @@ from tests.running import RunningDaemon
 
 WATCHED_S = 10.0
 PIPES = 25
-TERMINALS = 24
+TERMINALS = 23
 FAR_S = 300.0
 """The nearest deadline that the daemon may have set: `retain_stopped_s` of the stopped handle, less
 the time that this test may take on a busy machine."""
@@ -33,6 +34,14 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
             wire.call("spawn", tool="run", id=f"p{n}", args={"argv": ["cat"]}, wait="none")
         for n in range(TERMINALS):
             wire.call("spawn", tool="shell", id=f"t{n}", wait="pattern", pattern=r"\S")
+        # One whose program has closed its terminal, on which more is typed than it takes.
+        closes = f"exec </dev/null >/dev/null 2>&1; echo >{short_tmp}/c; exec sleep 600"
+        os.mkfifo(short_tmp / "c")
+        run = {"command": closes, "shell": True, "terminal": True}
+        wire.call("spawn", tool="run", id="closed", args=run, wait="none")
+        (short_tmp / "c").read_text()
+        for _ in range(40):
+            wire.call("apply", id="closed", input="x" * 999 + "\n", wait="none")
         # One that has printed, been typed at, and been read on a screen; one that has stopped.
         wire.call("apply", id="t0", input={"line": "echo he''re"}, wait="pattern", pattern="here")
         wire.call("fetch", id="t0", view="screen")

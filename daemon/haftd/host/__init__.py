@@ -1,6 +1,6 @@
 """Everything that is Linux: starting, signalling, terminals, the lock file, recovery.
 
-A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`.
+A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`; a terminal that no process has open: `hangup`.
 Who a process is: `identity` `mark` `brand` `family`, and which one connects: `connected`.
 A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
 Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and

@@ -6,7 +6,9 @@ Rules:
   few reads, or after `_TURN_S` where what is made of them takes long.
 - An input is written whole, in order of arrival; what fits at once is written at once, by the
   caller, and the rest by the writer's task.
-- How descriptors are watched is the secret of this room.
+- How descriptors are watched is the secret of this room and of `hangup`.
+- The end of a pipe is final. A terminal's, EIO, is of one moment: it means that no process has it
+  open, and one may open it again.
 - Descriptors do not block, and are closed by whoever owns them, through `close` where a task may
   be waiting on them; that task then gets `trio.ClosedResourceError`.
 """
@@ -23,6 +25,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 
 import trio
+
+from haftd.host.hangup import Changes, is_hung_up
 
 __all__ = [
     "CHUNK",
@@ -77,7 +81,7 @@ def _read(fd: int) -> bytes | None:
         except InterruptedError:
             continue
         except OSError as error:
-            if error.errno == errno.EIO:  # how the end of a terminal reads
+            if error.errno == errno.EIO:  # a terminal that no process has open
                 return b""
             raise
 
@@ -86,11 +90,14 @@ async def pump(
     fd: int,
     emit: Callable[[bytes], None],
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None,
+    is_final: Callable[[], bool] = lambda: True,
 ) -> None:
     """Hand everything that comes from `fd` to `emit`, until its end. Closes nothing.
 
     What `keep_up` returns after a piece is awaited before more is read: a stream waits for what is
-    made of it. Cancellation loses nothing: what was read was emitted, the rest is still in the pipe.
+    made of it. `is_final` decides about each end of a terminal; after one that is not, the pump
+    goes on when the terminal is opened again. Cancellation loses nothing: what was read was
+    emitted, the rest is still in the pipe.
     """
     reads, began = 0, trio.current_time()
     while True:
@@ -98,7 +105,11 @@ async def pump(
         if data is None:
             await trio.lowlevel.wait_readable(fd)
         elif not data:
-            return
+            if is_final():
+                return
+            with Changes(fd) as changes:
+                while is_hung_up(fd) and not is_final():
+                    await changes.next()
         else:
             emit(data)
             reads += 1
@@ -226,7 +237,7 @@ class Writer:
         while not self._closed:
             if self._queue:
                 try:
-                    await trio.lowlevel.wait_writable(self._fd)
+                    await self._room()
                 except trio.ClosedResourceError:
                     self._drop()
                     return
@@ -239,6 +250,15 @@ class Writer:
             else:
                 self._wake = trio.Event()
                 await self._wake.wait()
+
+    async def _room(self) -> None:
+        """Wait until more can be written, or that has to be found out."""
+        if not is_hung_up(self._fd, select.POLLOUT):
+            await trio.lowlevel.wait_writable(self._fd)
+            return
+        with Changes(self._fd) as changes:
+            while is_hung_up(self._fd, select.POLLOUT):
+                await changes.next()
 
     def _write(self) -> None:
         """Write until it blocks."""

@@ -4,7 +4,7 @@ Rules:
 
 - The daemon holds the master only. On Linux the master answers for its terminal: size, modes and
   foreground group are asked and set through it, and no descriptor of the slave is kept, for then
-  the end of the program would never show.
+  it would never show that what a program has left behind has let go of its output.
 - A terminal has its size before anything runs on it: a new one is 0x0.
 """
 

@@ -4,7 +4,8 @@ Rules:
 
 - The end is the end of the process that was started, never of its output. What is there by then
   is read to the last byte before the end is reported.
-- If something else holds the output then, it is read for `_LOOSE_S` more and cut loose.
+- If something else holds the output then, it is read for `_LOOSE_S` more and cut loose. A terminal
+  that no process has open while the one that was started lives is not at its end.
 - Bytes go on moving while an abort waits: a program that cleans up may have to print.
 - Whatever goes wrong in here, nothing that was started is left.
 - Everything is woken by the kernel; the only deadlines are the grace, the limit of the wall
@@ -236,10 +237,14 @@ class Child:
             self._still.set()
 
     async def _flow(self, output: Output) -> None:
-        await pump.pump(output.fd, output.take, output.keep_up)
+        await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
         output.at_end = True
         if all(one.at_end for one in self._outputs):
             self._flowed.set()
+
+    def _is_final(self) -> bool:
+        """Whether output that has come to an end cannot go on: a terminal's may."""
+        return self.launched.master is None or self.ended
 
     async def _see_through(self, interpreter: Interpreter, at_end: Callable[[], None]) -> None:
         began = trio.current_time()
@@ -333,9 +338,12 @@ class Child:
         # Not before every task has let go of them: the numbers are somebody else's afterwards.
         with trio.CancelScope(shield=True):
             await self._still.wait()
+        cut = self._reported and not self._complete
+        if cut:
+            self._drain()
         self.launched.close_stdin()
         self.launched.close_output()
-        if self._reported and not self._complete:
+        if cut:
             self._complete = True
             self._port.completed()
 

@@ -2,7 +2,8 @@
 
 Rules:
 
-- Every byte before the end is output; that nobody holds the other end any more (EIO) is the end.
+- Every byte before the end of the process is output. That no process has the terminal open (EIO)
+  says nothing before: it may be opened again.
 - The terminal has its size before the program runs. What is shown is kept up beside the output,
   never instead of it.
 - Signals go to the foreground group, as from a keyboard; where there is none, to all of it.

@@ -1,0 +1,111 @@
+"""Waiting on a terminal that no process has open at the moment.
+
+Rules:
+
+- Its master reads as EIO and is reported as hung up until the other end is opened again. A wait for
+  readability or writability would return at once, again and again: changes are awaited instead, as
+  edges, in one epoll for all terminals of a loop.
+- An open is no edge. The first output is one, so is a read of what was typed, and so is the next
+  last close. So is every write to the master, even one that finds no room: whoever waits for room
+  must not try for it by writing.
+- A caller enters the watch, looks at the terminal, and then waits: no edge in between is lost.
+- Where there is no descriptor for the epoll, the terminal is looked at every `_BLIND_S`.
+"""
+
+from __future__ import annotations
+
+import select
+
+import trio
+
+__all__ = ["Changes", "is_hung_up"]
+
+_EDGES = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
+_BLIND_S = 1.0
+
+
+def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
+    """Say whether no process has the other end open, and what is `sought` is not there."""
+    poll = select.poll()
+    poll.register(master, sought)
+    return any(events & select.POLLHUP and not events & sought for _, events in poll.poll(0))
+
+
+class _Watcher:
+    """The epoll of one loop, and who waits for each terminal in it."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._waiting: dict[int, list[Changes]] = {}
+        trio.lowlevel.spawn_system_task(self._run)
+
+    def enter(self, changes: Changes, master: int) -> None:
+        """Watch a terminal. Raises OSError."""
+        if master not in self._waiting:
+            self._epoll.register(master, _EDGES)
+            self._waiting[master] = []
+            self._hand_out()  # The state on entering is reported as an edge.
+        self._waiting[master].append(changes)
+
+    def leave(self, changes: Changes, master: int) -> None:
+        """Watch it no longer for one of those who wait."""
+        self._waiting[master].remove(changes)
+        if not self._waiting[master]:
+            del self._waiting[master]
+            self._epoll.unregister(master)
+
+    def _hand_out(self) -> None:
+        for master, _ in self._epoll.poll(0):
+            for changes in self._waiting.get(master, ()):
+                changes.came.set()
+
+    async def _run(self) -> None:
+        """Pass edges on for as long as the loop runs."""
+        with self._epoll:
+            while True:
+                await trio.lowlevel.wait_readable(self._epoll.fileno())
+                self._hand_out()
+
+
+_watcher: trio.lowlevel.RunVar[_Watcher] = trio.lowlevel.RunVar("hung up terminals")
+
+
+def _the_watcher() -> _Watcher:
+    try:
+        return _watcher.get()
+    except LookupError:
+        watcher = _Watcher()
+        _watcher.set(watcher)
+        return watcher
+
+
+class Changes:
+    """The changes of a terminal from the moment on that this is entered."""
+
+    __slots__ = ("_master", "_watcher", "came")
+
+    def __init__(self, master: int) -> None:
+        self.came = trio.Event()
+        self._master = master
+        self._watcher: _Watcher | None = None
+
+    def __enter__(self) -> Changes:
+        try:
+            watcher = _the_watcher()
+            watcher.enter(self, self._master)
+        except OSError:
+            return self
+        self._watcher = watcher
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._watcher is not None:
+            self._watcher.leave(self, self._master)
+
+    async def next(self) -> None:
+        """Wait for a change that no earlier call has returned for."""
+        if self._watcher is None:
+            await trio.sleep(_BLIND_S)
+        else:
+            await self.came.wait()
+            self.came = trio.Event()

@@ -1,0 +1,126 @@
+"""Public reports, group T: a terminal outlives the programs that had it open."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cases.conftest import Desk, text
+
+# -- RB-081: a terminal that nobody has open is opened again
+
+COUNTS = "exec </dev/null >/dev/null 2>&1; sleep 0.3; exec >/dev/tty; seq 1 40000"
+NUMBERS = "".join(f"{n}\n" for n in range(1, 40_001))
+REOPENS = """
+import ctypes, os, signal, sys, time
+name = os.ttyname(0)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+for round in range(20):
+    if round == 0 and sys.argv[1] == "hangup":  # It drops what was printed before.
+        ctypes.CDLL(None).vhangup()
+    os.closerange(0, 3)
+    time.sleep(float(sys.argv[2]))
+    assert os.open("/dev/tty" if sys.argv[1] == "tty" else name, os.O_RDWR) == 0
+    os.dup(0), os.dup(0)
+    print("round", round, flush=True)
+print("answer?", flush=True)
+print("got", input(), flush=True)
+"""
+FLOODS = """
+import os, sys, time
+done = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+if os.isatty(1):
+    os.closerange(0, 3)
+    time.sleep(0.02)
+    assert os.open("/dev/tty", os.O_RDWR) == 0
+    os.dup(0), os.dup(0)
+count = 0
+while True:
+    os.write(1, b"%d\\n" % count)
+    count += 1
+    os.pwrite(done, b"%d" % count, 0)
+"""
+
+
+def test_RB_081_output_after_the_terminal_is_opened_again_is_read(desk: Desk) -> None:
+    state = desk.done(desk.spawn(sh=COUNTS, pty=True), seconds=60, max_bytes=1 << 20)
+    assert text(state) == NUMBERS
+    assert state["exit"] == {"code": 0} and state["output_complete"] is True
+
+
+@pytest.mark.parametrize("way", ["tty", "name", "hangup"])
+@pytest.mark.parametrize("closed_s", [0, 0.001, 0.02])
+def test_RB_081_a_program_that_opens_its_terminal_again_is_driven_on(
+    desk: Desk, closed_s: float, way: str
+) -> None:
+    """However often, and for however short a time no process has it open; also after a hangup, as
+    `login` makes it (of the superuser's; for others it is refused, and changes nothing)."""
+    argv = (sys.executable, "-S", "-c", REOPENS, way, str(closed_s))
+    handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
+    assert desk.last["waited"] == "input" and desk.last["input_wanted"]["kind"] == "line"
+    shown = text(desk.fetch(handle, view="all"))
+    assert shown == "".join(f"round {n}\n" for n in range(20)) + "answer?\n"
+    state = desk.apply(handle, {"line": "yes"}, wait="stopped", view="all")
+    assert text(state).endswith("got yes\n") and state["exit"] == {"code": 0}
+
+
+def test_RB_081_a_prompt_on_dev_tty_alone_is_seen_and_answered(desk: Desk, tmp_path: Path) -> None:
+    """The program's own three streams are elsewhere, as in a script that collects its output."""
+    script = (
+        f"exec </dev/null >{tmp_path}/out 2>&1; sleep 0.05; exec 3<>/dev/tty; stty -echo <&3; "
+        'printf "Passphrase: " >&3; read answer <&3; stty echo <&3; echo "length ${#answer}" >&3'
+    )
+    handle = desk.spawn(sh=script, pty=True, wait="input", timeout_ms=20_000)
+    assert desk.last["waited"] == "input", desk.last
+    state = desk.fetch(handle, view="all")
+    assert state["input_wanted"]["kind"] == "secret" and text(state) == "Passphrase: "
+    state = desk.apply(handle, {"line": "hunter2", "secret": True}, wait="stopped", view="all")
+    assert text(state).split() == ["Passphrase:", "length", "7"]
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="no ssh-keygen")
+def test_RB_081_ssh_keygen_asks_for_a_passphrase_beside_its_streams(
+    desk: Desk, tmp_path: Path
+) -> None:
+    key = tmp_path / "key"
+    made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "open sesame", "-f", str(key)]
+    subprocess.run(made, check=True, stdin=subprocess.DEVNULL)
+    script = f"exec ssh-keygen -y -f {key} </dev/null >{tmp_path}/out 2>&1"
+    handle = desk.spawn(sh=script, pty=True, wait="input", timeout_ms=20_000)
+    assert desk.last["waited"] == "input", desk.last
+    assert "passphrase" in text(desk.fetch(handle, view="all"))
+    given = {"line": "open sesame", "secret": True}
+    assert desk.apply(handle, given, wait="stopped")["exit"] == {"code": 0}
+    assert (tmp_path / "out").read_text().startswith("ssh-ed25519 ")
+
+
+@pytest.mark.parametrize("pty", [True, False], ids=["terminal", "pipe"])
+def test_RB_081_an_abort_keeps_every_byte_that_the_program_has_written(
+    desk: Desk, tmp_path: Path, pty: bool
+) -> None:
+    """Up to the last write that returned, also where the terminal was opened again."""
+    done = tmp_path / "done"
+    argv = (sys.executable, "-S", "-c", FLOODS, str(done))
+    handle = desk.spawn(*argv, pty=pty, wait="pattern", pattern="5000\n", timeout_ms=20_000)
+    assert desk.last["waited"] == "matched"
+    state = desk.abort(handle, grace_ms=0)
+    assert state["ended_by"]["by"] == "abort" and state["output_complete"] is True
+    lines = printed(desk, handle).split("\n")
+    written = int(done.read_text())
+    assert lines[:written] == [str(n) for n in range(written)]
+
+
+def printed(desk: Desk, handle: str) -> str:
+    """All that a handle has printed."""
+    parts: list[str] = []
+    cursor = 0
+    while True:
+        state = desk.fetch(handle, cursor=cursor, max_bytes=1 << 20)
+        if state["cursor"] == cursor:
+            return "".join(parts)
+        parts.append(text(state))
+        cursor = state["cursor"]

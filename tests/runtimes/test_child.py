@@ -1,0 +1,54 @@
+"""A started process and its output, whoever of it goes on printing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import trio
+
+from haftd.runtimes import child as room
+from haftd.runtimes.bounds import Bounds
+from haftd.runtimes.child import Child, Output
+from haftd.runtimes.interpreter import Plain
+from haftd.runtimes.pipes import PipeGrip
+from tests.conformance.checker import Recorder
+
+from . import kit
+
+
+async def test_output_that_waits_to_be_read_is_kept_when_it_is_cut_loose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader has fallen behind: it waits for what is made of the first piece."""
+    monkeypatch.setattr(room, "_LOOSE_S", 3600.0)
+    for name in ("behind", "ended", "late"):
+        os.mkfifo(tmp_path / name)
+    late = "read x <ended; echo late; echo >late; exec sleep 60"
+    call = kit.shell(f"cd {tmp_path}; echo first; ({late}) & read x <behind; exit 0")
+    port = Recorder(grace_s=0.1)
+    scope, behind = trio.CancelScope(), trio.Event()
+
+    async def keep_up() -> None:
+        behind.set()
+        await trio.sleep_forever()
+
+    async def run() -> None:
+        with scope:
+            async with await Child.start(call, port, Bounds({})) as child:
+                port.started(PipeGrip(call, port, child))
+                output = Output(child.stdout, child.emit, keep_up)
+                await child.run([output], Plain())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await behind.wait()
+        await trio.to_thread.run_sync((tmp_path / "behind").write_text, "\n")
+        await port.until(lambda: port.end)
+        await trio.to_thread.run_sync((tmp_path / "ended").write_text, "\n")
+        await trio.to_thread.run_sync((tmp_path / "late").read_text)
+        assert port.output == b"first\n"
+        scope.cancel()
+    assert port.output == b"first\nlate\n" and port.is_complete
+    assert kit.lives(call) == []
