@@ -23,6 +23,14 @@ _NAMED = re.compile(
 )
 _HALF = re.compile(rb"\\u[dD][89abAB]")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+_ELSEWHERE = {
+    "clientInfo": "client",
+    "input": "arguments",
+    "name": "tool",
+    "names": "tools",
+    "protocolVersion": "protocol",
+}
+"""Fields of other protocols (MCP, the providers' tool calls) and the field that does the same here."""
 _WORDS = {
     "int": "an integer",
     "str": "a text",
@@ -71,11 +79,19 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
         takes = _takes(inner.cls if inner else kind, f"`{path}`" if path else method)
         if named["how"] == "missing required":
             return invalid_params(f"the field `{full}` is missing; {takes}", field=full)
-        near = difflib.get_close_matches(name, _fields(inner.cls if inner else kind), 1)
-        hint = f" (is `{near[0]}` meant?)" if near else ""
+        meant = _meant(name, _fields(inner.cls if inner else kind))
+        hint = f" (is `{meant}` meant?)" if meant else ""
         return invalid_params(f"unknown field `{full}`{hint}; {takes}", field=full)
     field = shown(path, 200)[1:-1] if path else "params"
     return invalid_params(_expected(field, what, node), field=field)
+
+
+def _meant(name: str, known: list[str]) -> str | None:
+    """The known field that an unknown one stands for, or is a misspelling of."""
+    if (ours := _ELSEWHERE.get(name)) in known:
+        return ours
+    near = difflib.get_close_matches(name, known, 1)
+    return near[0] if near else None
 
 
 def _expected(field: str, what: str, node: inspect.Type | None) -> str:

@@ -20,6 +20,8 @@ from haft_protocol.methods import (
     HandlesListParams,
     InitializeParams,
     SpawnParams,
+    ToolsCallParams,
+    ToolsDescribeParams,
 )
 from haft_protocol.rpc import read_params
 
@@ -194,3 +196,24 @@ def test_params_are_written_without_their_defaults() -> None:
 def test_nesting_that_decoding_cannot_follow_is_refused() -> None:
     raw = b'{"tool":"t","id":"a","args":' + b'{"a":' * 5000 + b"1" + b"}" * 5001
     assert refused(raw, SpawnParams).code == -32602
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "word", "ours"),
+    [
+        (ToolsCallParams, b'{"name":"run","arguments":{}}', "name", "tool"),
+        (SpawnParams, b'{"name":"run","id":"a"}', "name", "tool"),
+        (InitializeParams, b'{"clientInfo":{"name":"x"},"protocol":1}', "clientInfo", "client"),
+        (InitializeParams, b'{"protocolVersion":"2025-11-25"}', "protocolVersion", "protocol"),
+        (SpawnParams, b'{"tool":"run","id":"a","arguments":{}}', "arguments", "args"),
+        (ToolsCallParams, b'{"tool":"run","args":{}}', "args", "arguments"),
+        (ToolsCallParams, b'{"tool":"run","input":{}}', "input", "arguments"),
+        (ToolsDescribeParams, b'{"names":["run"]}', "names", "tools"),
+    ],
+)
+def test_a_word_of_mcp_is_answered_with_ours(
+    kind: type[Any], raw: bytes, word: str, ours: str
+) -> None:
+    error = refused(raw, kind)
+    assert f"unknown field `{word}` (is `{ours}` meant?)" in error.message
+    assert error.data["field"] == word

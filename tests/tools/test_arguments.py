@@ -160,6 +160,61 @@ def test_defaults_are_filled_in_also_inside() -> None:
     assert check(tool, args)["a"] == []
 
 
+MANY = [f"value-{number:02}" for number in range(25)]
+SHAPE = {
+    "oneOf": [
+        {"type": "object", "properties": {"kind": {"const": "circle"}, "r": INTEGER}, "required": ["kind", "r"]},
+        {"type": "object", "properties": {"kind": {"const": "line"}, "to": INTEGER}, "required": ["kind", "to"]},
+    ]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"enum": ["a", "b", "c", "d", "e"]}, "x", 'it must be one of "a", "b", "c", "d", "e", not "x"'),
+        ({"enum": ["a", 1, None]}, "x", 'it must be one of "a", 1, null, not "x"'),
+        ({"const": 3}, 4, "it must be 3, not 4"),
+        ({"enum": MANY}, "x", f"it must be one of {', '.join(map(json.dumps, MANY))}, not \"x\""),
+        ({"anyOf": [{"enum": ["a", "b"]}, {"type": "null"}]}, "x", 'it must be one of "a", "b" or null, not "x"'),
+        ({"anyOf": [{"enum": ["a"]}, {"const": 2}, INTEGER, LIST]}, "x", 'it must be one of "a", 2 or integer or array, not "x"'),
+        ({"oneOf": [INTEGER, {"type": ["boolean", "null"]}]}, "x", 'it must be integer or null or boolean, not "x"'),
+        ({"$ref": "#/$defs/e"}, "x", 'it must be one of "p", "q", "r", "s", not "x"'),
+        ({"type": "array", "items": {"enum": ["a", "b", "c", "d"]}}, ["x"], 'it must be one of "a", "b", "c", "d", not "x"'),
+    ],
+)  # fmt: skip
+def test_an_error_names_all_that_is_taken(schema: dict[str, Any], value: Any, message: str) -> None:
+    whole = {
+        "type": "object",
+        "properties": {"v": schema},
+        "$defs": {"e": {"enum": ["p", "q", "r", "s"]}},
+    }
+    found = problems(of(whole), {"v": value})
+    assert list(found.values()) == [message]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "found"),
+    [
+        ({"anyOf": [{"type": "object", "properties": {"n": {"enum": [1, 2, 3, 4]}}}, {"type": "null"}]}, {"n": 5},
+         {"v.n": "it must be one of 1, 2, 3, 4, not 5"}),
+        (SHAPE, {"kind": "circle"}, {"v.r": "it is required"}),
+        (SHAPE, {"kind": "line", "to": "x"}, {"v.to": 'it must be integer, not "x"'}),
+    ],
+)  # fmt: skip
+def test_of_a_choice_the_branch_that_is_meant_is_explained(
+    schema: dict[str, Any], value: Any, found: dict[str, str]
+) -> None:
+    assert problems(having(v=schema), {"v": value}) == found
+
+
+def test_a_long_enum_is_named_in_part_and_counted_with_the_nearest_first() -> None:
+    values = [f"{name}-{number}" for number in range(200) for name in ("red", "green", "blue")]
+    message = problems(having(v={"enum": values}), {"v": "grene-7"})["v"]
+    assert message.startswith('it must be one of "green-7", ') and "of 600 values" in message
+    assert len(message) < 500
+
+
 def test_a_large_value_is_not_sent_back() -> None:
     found = problems(having(v={"enum": ["a"]}, w=INTEGER), {"v": "x" * 100_000, "w": "y" * 100_000})
     assert all(len(message) < 300 for message in found.values())

@@ -5,7 +5,7 @@ Read: `document` `load` `fields` `commands` `parameters` make a `definition`, wi
 A root's own: `roots` `trust` `rooted` `showing`.
 Told: the `offer` to a caller, `listing` `describing` `pages`.
 What it wants of the daemon: `approving` `noticing`.
-Called: `calling` `arguments` (`reducing` and `fitting` what a model gave), `template` `words` `shelltext`,
+Called: `calling` `arguments` (with `fitting`, `reducing`, `mismatches`), `template` `words` `shelltext`,
 `resolve`, `environment` with `loginpath`.
 Brought along: `builtin`, and the `toolpack`.
 """

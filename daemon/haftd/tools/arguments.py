@@ -3,22 +3,21 @@
 Rules: the caller's object is never changed. What can be taken for what is wanted is (`fitting`),
 defaults are filled in, then all is checked, and everything that is wrong is said at once, each with
 its path. An answer is bounded, and so is the work for it: of a large value a part is explained
-(`reducing`), near names are looked for a few times.
+(`reducing`), what one finding means is told by `mismatches`.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 
-from haft_protocol.errors import invalid_arguments, shown
+from haft_protocol.errors import invalid_arguments
 
 from .definition import NO_PARAMETERS, Tool
 from .fitting import fit
+from .mismatches import Names, Path, explain
 from .reducing import Part, is_larger, names_in, parts
 
 __all__ = ["check", "check_against", "problems"]
@@ -29,12 +28,9 @@ _MOST_EXPLAINED = 500
 _MOST_READ = 5_000
 """The most of a part that is wrong as a whole only."""
 _LARGE_SCHEMA = 20_000
-_MOST_SUGGESTED = 5
-_MOST_COMPARED = 100
 _LONGEST_NAME = 120
 
-_Path = tuple[str | int, ...]
-_Found = tuple[_Path, str]
+_Found = tuple[Path, str]
 
 # What is so of a part is so of the whole: because of what is there,
 _SURE = frozenset(
@@ -42,10 +38,6 @@ _SURE = frozenset(
 )
 # or unless a name was cut away that the schema speaks of.
 _BY_NAME = frozenset(["required", "dependentRequired"])
-_UNCHECKED = (
-    jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
-    jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
-)
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +97,7 @@ def _wrong(
     if not is_larger(value, most):
         return _listed(_explained(validator, Part(value), schema)[0])
     doubtful: list[_Found] = []
-    end: _Path = ()
+    end: Path = ()
     for part in parts(value, lambda one: not validator.is_valid(one), names_in(schema), few):
         end = part.end
         if is_larger(part.value, _MOST_READ):
@@ -131,89 +123,14 @@ def _explained(
     """What is wrong with a part of a value, and what may be so only because it is a part."""
     sure: dict[_Found, None] = {}
     doubtful: dict[_Found, None] = {}
-    names = _Names()
+    names = Names()
     for error in validator.iter_errors(part.value):
         place = part.path(error.instance_path)
         kind = str(error.kind.name)
         is_sure = kind in _SURE or not part.lost_in(place)
         is_sure = is_sure or (kind in _BY_NAME and place not in part.bare)
-        for path, message in _explain(error, kind, place, schema, names):
+        for path, message in explain(error, part.path, schema, names):
             (sure if is_sure else doubtful)[path, message] = None
         if len(sure) > _MOST_PROBLEMS:
             break
     return list(sure), list(doubtful)
-
-
-def _explain(
-    error: jsonschema_rs.ValidationError,
-    kind: str,
-    path: _Path,
-    schema: Mapping[str, Any],
-    names: _Names,
-) -> list[_Found]:
-    """What one finding of the validator means, in our words where it is a common one."""
-    if isinstance(error.kind, _UNCHECKED):
-        return [(path, "it could not be checked against the pattern that it must match: too hard")]
-    if kind == "required":
-        return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
-    if kind in ("additionalProperties", "unevaluatedProperties"):
-        inside = _at(schema, list(error.schema_path)[:-1])
-        known = list(inside.get("properties", {}))
-        unexpected = error.kind.as_dict()["unexpected"][: _MOST_PROBLEMS + 1]
-        return [((*path, name), names.unknown(name, known)) for name in unexpected]
-    if kind in ("oneOf", "anyOf"):
-        inside = _at(schema, list(error.schema_path)[:-1])
-        if either := ", ".join(f"`{name}`" for name in _alternatives(inside.get(kind))):
-            how = "exactly" if kind == "oneOf" else "at least"
-            return [(path, f"give {how} one of {either}")]
-    given = _short(error.instance)
-    if kind == "type":
-        wanted = _at(schema, list(error.schema_path)[:-1]).get("type", "another type")
-        wanted = wanted if isinstance(wanted, str) else " or ".join(map(str, wanted))
-        return [(path, f"it must be {wanted}, not {given}")]
-    message = error.message
-    return [(path, message if len(message) <= 200 else f"{shown(given, 80)} does not fit `{kind}`")]
-
-
-def _at(schema: Any, path: Sequence[str | int]) -> Mapping[str, Any]:
-    """The part of the schema that a path leads to; an empty one when it leads through a `$ref`."""
-    for key in path:
-        try:
-            schema = schema[key]
-        except (KeyError, IndexError, TypeError):
-            return {}
-    return schema if isinstance(schema, Mapping) else {}
-
-
-def _alternatives(branches: object) -> list[str]:
-    """The names, when a choice only says which of them have to be there."""
-    if not isinstance(branches, list):
-        return []
-    if all(
-        isinstance(b, Mapping) and set(b) == {"required"} and len(b["required"]) == 1
-        for b in branches
-    ):
-        return [str(b["required"][0]) for b in branches]
-    return []
-
-
-def _short(value: object) -> str:
-    if isinstance(value, str):
-        value = value[:61]  # no more is shown
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-class _Names:
-    """Words about names that are not known; a near one is looked for a few times only."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_SUGGESTED
-
-    def unknown(self, name: str, known: Sequence[str]) -> str:
-        """What to say about a name where others are known."""
-        if self._left > 0 and len(name) <= _LONGEST_NAME:
-            self._left -= 1
-            if near := difflib.get_close_matches(name, known[:_MOST_COMPARED], n=1):
-                return f"it is not known; did you mean `{near[0]}`?"
-        return f"it is not known; known are {', '.join(known[:12]) or 'none'}"

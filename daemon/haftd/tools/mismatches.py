@@ -1,0 +1,205 @@
+"""What one finding of the schema validator means, as a sentence for a model or a person.
+
+Rules: a finding that names what is taken names all of it: every value of an `enum`, every alternative of
+a choice. Of a choice whose other branches take another type the one that is meant is explained. Bounded:
+a long list is cut and counted, near names and values are looked for a few times.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from haft_protocol.errors import shown
+
+__all__ = ["Names", "Path", "explain"]
+
+Path = tuple[str | int, ...]
+_Finding = tuple[Path, str]
+
+_MOST_UNEXPECTED = 51
+_MOST_SUGGESTED = 5
+_MOST_COMPARED = 100
+_LONGEST_NAME = 120
+_LONGEST_LIST = 400
+_MOST_VALUES = 500
+_LONGEST_VALUE = 80
+_DEEPEST_CHOICE = 4
+_UNCHECKED = (
+    jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
+    jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
+)
+_OFFERING = frozenset(["type", "enum", "const"])
+"""Findings that say what is taken instead of the whole value."""
+
+
+class Names:
+    """Words about names that are not known; a near one is looked for a few times only."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_SUGGESTED
+
+    def unknown(self, name: str, known: Sequence[str]) -> str:
+        """What to say about a name where others are known."""
+        if near := self.near(name, known):
+            return f"it is not known; did you mean `{near}`?"
+        return f"it is not known; known are {', '.join(known[:12]) or 'none'}"
+
+    def near(self, name: str, known: Sequence[str]) -> str | None:
+        """The one of the known names that is most like this one, if any is."""
+        if self._left <= 0 or len(name) > _LONGEST_NAME:
+            return None
+        self._left -= 1
+        near = difflib.get_close_matches(name, known[:_MOST_COMPARED], n=1)
+        return near[0] if near else None
+
+
+def explain(
+    error: jsonschema_rs.ValidationError,
+    place: Callable[[Sequence[str | int]], Path],
+    schema: Mapping[str, Any],
+    names: Names,
+    depth: int = 0,
+) -> list[_Finding]:
+    """Sentences for one finding, each with its path; `place` gives the path of an instance path."""
+    path, kind = place(error.instance_path), str(error.kind.name)
+    if isinstance(error.kind, _UNCHECKED):
+        return [(path, "it could not be checked against the pattern that it must match: too hard")]
+    if kind == "required":
+        return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
+    if kind in ("additionalProperties", "unevaluatedProperties"):
+        known = list(_holder(schema, error).get("properties", {}))
+        unexpected = error.kind.as_dict()["unexpected"][:_MOST_UNEXPECTED]
+        return [((*path, name), names.unknown(name, known)) for name in unexpected]
+    if kind in ("oneOf", "anyOf"):
+        if either := ", ".join(f"`{name}`" for name in _needed(_holder(schema, error).get(kind))):
+            how = "exactly" if kind == "oneOf" else "at least"
+            return [(path, f"give {how} one of {either}")]
+        branches = error.kind.as_dict().get("context") or []
+        if depth < _DEEPEST_CHOICE and (meant := _meant(error, branches)):
+            return [
+                finding
+                for inner in meant
+                for finding in explain(inner, place, schema, names, depth + 1)
+            ]
+    else:
+        branches = [[error]]
+    if offer := _offer(error, branches, names):
+        return [(path, f"it must be {offer}, not {_short(error.instance)}")]
+    message = error.message
+    if len(message) > 200:
+        message = f"{shown(_short(error.instance), 80)} does not fit `{kind}`"
+    return [(path, message)]
+
+
+def _meant(
+    error: jsonschema_rs.ValidationError,
+    branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
+) -> Sequence[jsonschema_rs.ValidationError]:
+    """The findings of the branch that the value was given for; none where that cannot be told.
+
+    Such a branch takes the value's type, and no other does, or no other has the values that it fixes
+    in the value's properties."""
+    inside = [found for found in branches if not _is_offering(error, found)]
+    if len(inside) > 1:
+        inside = [
+            found
+            for found in inside
+            if not any(str(inner.kind.name) in ("const", "enum") for inner in found)
+        ]
+    return inside[0] if len(inside) == 1 else []
+
+
+def _is_offering(
+    error: jsonschema_rs.ValidationError, found: Sequence[jsonschema_rs.ValidationError]
+) -> bool:
+    """Whether findings of a branch only say what is taken in place of the whole value."""
+    return all(
+        str(inner.kind.name) in _OFFERING and len(inner.instance_path) == len(error.instance_path)
+        for inner in found
+    )
+
+
+def _offer(
+    error: jsonschema_rs.ValidationError,
+    branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
+    names: Names,
+) -> str:
+    """All that is taken instead of the value; empty where the findings say something else as well."""
+    values: dict[str, Any] = {}
+    types: dict[str, None] = {}
+    count = 0
+    for found in branches:
+        if not _is_offering(error, found):
+            return ""
+        said = {str(inner.kind.name): inner.kind.as_dict() for inner in found}
+        if "const" in said or "enum" in said:
+            listed = (
+                said["enum"]["options"] if "enum" in said else [said["const"]["expected_value"]]
+            )
+            count += len(listed)
+            values |= {_json(value): value for value in listed[: _MOST_VALUES - len(values)]}
+        else:
+            types |= dict.fromkeys(said["type"]["types"])
+    parts = list(types)
+    if values:
+        parts.insert(0, _values(error.instance, values, count, names))
+    return " or ".join(parts)
+
+
+def _values(given: Any, values: Mapping[str, Any], count: int, names: Names) -> str:
+    """The values that are taken; of very many the nearest and the first, and how many there are."""
+    if len(values) == 1:
+        return next(iter(values))
+    listed = ", ".join(values)
+    if len(listed) <= _LONGEST_LIST and len(values) < _MOST_VALUES:
+        return f"one of {listed}"
+    texts = [value for value in values.values() if isinstance(value, str)]
+    near = names.near(given, texts) if isinstance(given, str) else None
+    first = dict.fromkeys([*([] if near is None else [_json(near)]), *values])
+    kept: list[str] = []
+    left = _LONGEST_LIST
+    for text in first:
+        text = text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+        left -= len(text) + 2
+        if left < 0:
+            break
+        kept.append(text)
+    return f"one of {', '.join(kept)} or another of {count} values"
+
+
+def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, Any]:
+    """The part of the schema that has the word of a finding; an empty one behind a `$ref`."""
+    for key in list(error.schema_path)[:-1]:
+        try:
+            schema = schema[key]
+        except (KeyError, IndexError, TypeError):
+            return {}
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _needed(branches: object) -> list[str]:
+    """The names, when a choice only says which of them have to be there."""
+    if not isinstance(branches, list):
+        return []
+    if all(
+        isinstance(b, Mapping) and set(b) == {"required"} and len(b["required"]) == 1
+        for b in branches
+    ):
+        return [str(b["required"][0]) for b in branches]
+    return []
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _short(value: object) -> str:
+    if isinstance(value, str):
+        value = value[:61]  # no more is shown
+    text = _json(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
