@@ -1,12 +1,11 @@
 """`haft`: find the command, run it, and turn what goes wrong into one line and an exit status.
 
-Rules: only the command that was asked for is loaded. Ctrl-C ends it with 130 and a broken pipe
-with 141, both without a word: those are the shell's own numbers for them.
+Rules: only the command that was asked for is loaded. Its exit status is one of `cli/statuses`; an error is
+one line on stderr, never a traceback. A broken pipe is no error that is told, as for every filter.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,24 +15,22 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-OK, FAILED, USAGE, NO_DAEMON, PROTOCOL = range(5)
-INTERRUPTED, BROKEN_PIPE = 130, 141
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status."""
     try:
-        status = _run(list(sys.argv[1:] if arguments is None else arguments))
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        return INTERRUPTED
+        from .cli.statuses import Status
+
+        return Status.INTERRUPTED
     except BrokenPipeError:
-        # Only stdout raises it: the socket's errors have other names. Python flushes once more at
-        # its end, and must find someone who takes it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return BROKEN_PIPE
-    return status
+        # Only stdout raises it: the socket's errors have other names, and stderr's are not told.
+        from .cli.show import discard_rest
+        from .cli.statuses import Status
+
+        discard_rest()
+        return Status.BROKEN_PIPE
 
 
 def _run(arguments: list[str]) -> int:
@@ -49,10 +46,10 @@ def _run(arguments: list[str]) -> int:
     try:
         return _read(arguments, options)(options)
     except (HaftError, UsageError) as fault:
-        return _report(options.name, fault, options.json)
-    except SystemExit as end:
+        return _report(options, fault)
+    except SystemExit:
         # argparse has shown its help.
-        return end.code if isinstance(end.code, int) else OK
+        return 0
 
 
 def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argparse.Namespace], int]:
@@ -95,33 +92,30 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     return run
 
 
-def _report(name: str, fault: Exception, as_json: bool) -> int:
+def _report(options: argparse.Namespace, fault: Exception) -> int:
     from .cli import show
-    from .cli.options import UsageError
+    from .cli.statuses import status_of
     from .cli.words import in_our_words
-    from .errors import Misplaced, ProtocolFault, RemoteError, ReplyTimeout, SetupFailed
+    from .errors import NotUnicode, RemoteError
 
-    error: dict[str, object] = {"kind": "unreachable", "message": str(fault)}
-    status = NO_DAEMON
-    if isinstance(fault, UsageError | Misplaced):
-        error["kind"], status = "usage", USAGE
-    elif isinstance(fault, SetupFailed):
-        error["kind"], status = "setup", FAILED
-    elif isinstance(fault, RemoteError):
-        error = {
-            "code": fault.code,
-            "kind": fault.kind,
-            "message": fault.message,
-            "data": fault.data,
-        }
-        status = PROTOCOL
-    elif isinstance(fault, ReplyTimeout | ProtocolFault):
-        error["kind"], status = "protocol", PROTOCOL
-    show.line(f"{name}: {show.plain(in_our_words(str(fault)), 1000)}", "red")
-    if as_json:
+    kind, status = status_of(fault)
+    error: dict[str, object] = {"kind": kind, "message": str(fault)}
+    if isinstance(fault, RemoteError):
+        error = {"code": fault.code, **error, "data": fault.data}
+    text = in_our_words(str(fault))
+    if isinstance(fault, NotUnicode) and fault.field == "root" and options.root is None:
+        text = f"the name of this folder is not UTF-8: {fault.text!a}; name another with --root"
+    show.line(f"{options.name}: {show.plain(text, 1000)}", "red")
+    if isinstance(fault, show.OutputFailed):
+        show.discard_rest()
+    elif options.json:
         import msgspec
 
-        show.document(msgspec.json.encode({"error": error}))
+        try:
+            show.document(msgspec.json.encode({"error": error}))
+        except show.OutputFailed as unwritten:
+            # What went wrong first is what the exit status tells.
+            _report(options, unwritten)
     return status
 
 
@@ -129,6 +123,8 @@ _ABOUT = "Holds running tools for you: start one, read it, give it input, end it
 
 
 def _overview(commands: Mapping[str, str]) -> str:
+    from .cli.statuses import table
+
     lines = "".join(f"  {name:10}{what}\n" for name, what in commands.items())
     return f"""\
 commands:
@@ -136,9 +132,7 @@ commands:
 spawn, shell, tools and trust start a daemon when none answers; the others say that there is none.
 
 exit status:
-  0 done   1 the tool failed   2 usage   3 no daemon   4 the daemon refused or did not answer
-  5 the time of an await ran out
-
+{table()}
 examples:
   haft spawn run --id build -- make -j4
   haft logs build -f

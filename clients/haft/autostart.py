@@ -233,7 +233,8 @@ def _why(log: int, begin: int, status: str) -> str:
     """One sentence of a daemon that ended at its start: its last words and its status."""
     said = os.pread(log, 65_536, max(begin, os.fstat(log).st_size - 65_536))
     lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
-    words = _event(lines[-1]) if lines else "nothing"
+    full = os.fstatvfs(log).f_bavail == 0
+    words = _event(lines[-1]) if lines else f"nothing{', and its log has no room left' * full}"
     words = "".join(c if c.isprintable() else " " for c in words)[:300]
     return f"haftd could not be started (exit {status or 'unknown'}); it said: {words}"
 

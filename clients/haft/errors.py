@@ -13,6 +13,7 @@ __all__ = [
     "HaftError",
     "Misplaced",
     "NotRunning",
+    "NotUnicode",
     "ProtocolFault",
     "RemoteError",
     "ReplyTimeout",
@@ -61,6 +62,16 @@ class ReplyTimeout(HaftError, TimeoutError):
 
 class ProtocolFault(HaftError):
     """The other side broke the protocol, or is another program, or another user's."""
+
+
+class NotUnicode(HaftError, ValueError):
+    """A text of a request cannot be sent: JSON is UTF-8, and it holds a byte that is not. `field` names
+    the param, as in `args.path`."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(f"`{field}` is not UTF-8 (it has a lone surrogate): {text!a}")
+        self.field = field
+        self.text = text
 
 
 class SetupFailed(HaftError):

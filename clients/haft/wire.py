@@ -7,13 +7,13 @@ not of a call, and is kept as its fault. Newline framing, section 1 of the proto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .errors import ProtocolFault, RemoteError
+from .errors import NotUnicode, ProtocolFault, RemoteError
 
 __all__ = ["Answer", "Conversation", "Id", "result_of"]
 
@@ -166,7 +166,23 @@ def _line(message: object) -> bytes:
     try:
         return _ENCODER.encode(message) + b"\n"
     except UnicodeEncodeError as fault:
-        raise ValueError("a text to be sent is not Unicode: it holds a lone surrogate") from fault
+        found = next(_not_unicode(msgspec.to_builtins(message), ""), ("?", ""))
+        raise NotUnicode(*found) from fault
+
+
+def _not_unicode(value: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield each text that cannot be encoded, as a key or as a value, with the path that leads to it."""
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+            yield path, value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            below = path if name == "params" and not path else f"{path}.{name}".lstrip(".")
+            yield from _not_unicode(name, path or below)
+            yield from _not_unicode(member, below)
+    elif isinstance(value, list):
+        for member in value:
+            yield from _not_unicode(member, path)
 
 
 def _remote(error: _Error) -> RemoteError:

@@ -201,11 +201,28 @@ def test_a_wait_in_vain_is_told(
 ) -> None:
     """But for the moment in which a program on a pipe may say something at once."""
     serve(lambda request, peer: running(**{"waited": "deadline", **fields}))
-    assert main(words) == 0
+    assert main(words) == (5 if is_said else 0)
     err = capsys.readouterr().err
     assert (f"haft {words[0]}: timed out\n" in err) == is_said
-    assert main([*words, "--json"]) == 0
+    assert main([*words, "--json"]) == (5 if is_said else 0)
     assert capsys.readouterr().err == ""
+
+
+def test_a_handle_that_stops_without_the_pattern_was_waited_for_in_vain(
+    serve: Serve, capsys: Capture
+) -> None:
+    states = iter(
+        [
+            stopped("a", "x", exit={"code": 0}, waited="stopped"),
+            stopped("a", "x", exit={"code": 0}, waited="matched"),
+            stopped(
+                "a", None, content="x", exit={"code": 3}, error={"message": "No."}, waited="stopped"
+            ),
+        ]
+    )
+    serve(lambda request, peer: next(states))
+    assert [main(["fetch", "a", "--pattern", "y"]) for _ in range(3)] == [5, 0, 1]
+    assert capsys.readouterr().err.count("stopped without a match for --pattern") == 2
 
 
 def test_json_is_one_document_and_nothing_else(serve: Serve, capsys: Capture) -> None:

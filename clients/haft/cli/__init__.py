@@ -1,8 +1,7 @@
 """The command line: one file a command, loaded only when it is the one that was asked for.
 
 Rules: content goes to stdout as it is, what is said about it to stderr, each error on one line.
-Exit status: 0; 1 the tool failed; 2 usage; 3 no daemon; 4 the daemon refused or broke the protocol;
-5 the time of an await ran out.
+The exit statuses are in `statuses`.
 """
 
 from __future__ import annotations

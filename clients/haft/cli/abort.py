@@ -19,6 +19,7 @@ from ..requests import given
 from . import show
 from .options import connect
 from .reading import approved, finish
+from .statuses import Status
 from .words import in_our_words
 
 __all__ = ["EPILOG", "configure", "run"]
@@ -32,8 +33,6 @@ examples:
   haft abort server tunnel
   haft abort server --grace-ms 0                    at once, without asking it to end
 """
-
-_REFUSED = 4
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
             show.document(_document(ends))
         for end in ends:
             _show(haft, options, end)
-    return _REFUSED if any(isinstance(end, RemoteError) for end in ends) else 0
+    refused = any(isinstance(end, RemoteError) for end in ends)
+    return Status.REFUSED if refused else Status.DONE
 
 
 class _Earlier:

@@ -22,6 +22,7 @@ from .attachment import Attachment
 from .line import Line
 from .options import UsageError, chosen_socket, session
 from .ownterminal import Overdue, OwnTerminal
+from .statuses import Status
 
 __all__ = ["EPILOG", "configure", "run", "terminals"]
 
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
             show.line(
                 f"{options.id}: there is nothing to attach to; {logs} shows its output", "dim"
             )
-            return int(show.failed(state))
+            return Status.FAILED if show.failed(state) else Status.DONE
         own = OwnTerminal(keys, screen)
         attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
         last: HandleState | None = None
@@ -105,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _status(own: OwnTerminal, last: HandleState | None) -> int:
     if last is not None:
-        return int(show.failed(last))
+        return Status.FAILED if show.failed(last) else Status.DONE
     return 0 if own.ended_by is None else 128 + own.ended_by
 
 

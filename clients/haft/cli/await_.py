@@ -11,6 +11,7 @@ from haft_protocol.methods import AwaitResult
 from ..requests import given
 from . import show
 from .options import UsageError, connect
+from .statuses import Status
 
 __all__ = ["EPILOG", "USAGE", "configure", "run"]
 
@@ -23,9 +24,6 @@ examples:
   haft await --any server tunnel --timeout-secs 60
   haft await --all build --any server tunnel
 """
-
-
-TIMED_OUT = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,5 +51,5 @@ def run(options: argparse.Namespace) -> int:
             show.show_line(state)
     if result.timed_out:
         show.line("haft await: timed out", "yellow")
-        return TIMED_OUT
-    return 1 if any(map(show.failed, result.completed)) else 0
+        return Status.WAITED_IN_VAIN
+    return Status.FAILED if any(map(show.failed, result.completed)) else Status.DONE

@@ -35,6 +35,7 @@ from ..usermanager import UserManager
 from . import show
 from .options import chosen_socket, connect
 from .status import problem_line
+from .statuses import Status
 
 __all__ = ["EPILOG", "Finding", "configure", "run"]
 
@@ -91,8 +92,9 @@ def run(options: argparse.Namespace) -> int:
         for finding in findings:
             _show(finding)
     if not answers:
-        return 3
-    return 1 if any(finding.level == "problem" for finding in findings) else 0
+        return Status.NO_DAEMON
+    wrong = any(finding.level == "problem" for finding in findings)
+    return Status.FAILED if wrong else Status.DONE
 
 
 def _show(finding: Finding) -> None:

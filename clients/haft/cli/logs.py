@@ -18,6 +18,7 @@ from ..errors import ConnectionLost, HaftError, NotRunning
 from . import show
 from .options import UsageError, connect
 from .reading import state_of
+from .statuses import Status
 
 __all__ = ["EPILOG", "Follower", "configure", "run"]
 
@@ -73,7 +74,7 @@ def _follow(follower: Follower, haft: Haft) -> int:
     while not follower.done:
         state = follower.read(haft, wait="output", timeout_ms=_WAIT_MS)
     show.show_line(state)
-    return 1 if show.failed(state) else 0
+    return Status.FAILED if show.failed(state) else Status.DONE
 
 
 def _again(options: argparse.Namespace, follower: Follower) -> Haft:

@@ -12,8 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ..client import Haft
+from . import show
 
-__all__ = ["Parser", "UsageError", "chosen_socket", "common", "connect", "session", "words_behind"]
+__all__ = [
+    "Parser",
+    "UsageError",
+    "chosen_root",
+    "chosen_socket",
+    "common",
+    "connect",
+    "session",
+    "unicode",
+    "words_behind",
+]
 
 
 _PATIENCE_S = 10.0
@@ -92,6 +103,9 @@ class Parser(argparse.ArgumentParser):
             said = None if self._beyond is None else self._beyond(options, spare)
             self.error(said or f"unrecognized arguments: {' '.join(spare)}")
 
+    def _print_message(self, message: str, file: object = None) -> None:
+        show.write(message)
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self._explained(message)}; see `{self.prog} --help`")
 
@@ -124,7 +138,18 @@ def common(parser: argparse.ArgumentParser) -> None:
 def session(options: argparse.Namespace) -> str | None:
     """The session that was named, by option or environment."""
     named: str | None = options.session
-    return named or os.environ.get("HAFT_SESSION") or None
+    if named:
+        return unicode(named, "--session")
+    return unicode(os.environ.get("HAFT_SESSION", ""), "HAFT_SESSION") or None
+
+
+def unicode(text: str, name: str) -> str:
+    """The text, which can be sent; `name` is what gave it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} is not UTF-8: {text!a}") from None
+    return text
 
 
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
@@ -134,7 +159,7 @@ def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
         chosen_socket(options),
         autostart=start,
         session=session(options),
-        root=_root(options),
+        root=chosen_root(options),
         name="haft",
         timeout=_PATIENCE_S,
     )
@@ -158,8 +183,9 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path)  # noqa: PTH100
 
 
-def _root(options: argparse.Namespace) -> str:
+def chosen_root(options: argparse.Namespace, folder: str | None = None) -> str:
+    """The absolute path of `folder`, of the one named by an option, or of the one that this runs in."""
     try:
-        return _absolute(options.root or ".")
+        return _absolute(folder or options.root or ".")
     except OSError:
         raise UsageError("the folder this runs in is gone; name one with --root") from None

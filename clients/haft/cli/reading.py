@@ -22,6 +22,7 @@ from ..client import Haft
 from ..errors import HaftError
 from . import show
 from .options import connect
+from .statuses import Status
 
 __all__ = ["add_reading", "approved", "finish", "reading_of", "state_of"]
 
@@ -119,19 +120,23 @@ def finish(haft: Haft, options: argparse.Namespace, encoded: bytes) -> int:
         show.show_bytes(state)
     else:
         show.show_state(_settled(haft, options, state))
-    if not options.json and _timed_out(options, state):
-        show.line(f"haft {options.command}: timed out", "yellow")
-    return 1 if show.failed(state) else 0
+    missed = _missed(options, state)
+    if missed and not options.json:
+        show.line(f"haft {options.command}: {missed}", "yellow")
+    if show.failed(state):
+        return Status.FAILED
+    return Status.WAITED_IN_VAIN if missed else Status.DONE
 
 
-def _timed_out(options: argparse.Namespace, state: HandleState) -> bool:
-    """Whether what was waited for has not come. The moment for the first output that a program on a
-    pipe is given unasked is no wait."""
-    if state.waited != "deadline":
-        return False
+def _missed(options: argparse.Namespace, state: HandleState) -> str:
+    """Say how the wait ended if what was waited for has not come. The moment for the first output that a
+    program on a pipe is given unasked is no wait."""
+    for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
+    if state.waited == "stopped" and for_pattern:
+        return "stopped without a match for --pattern"
     asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))
     on_terminal = isinstance(state, Running) and not isinstance(state.input_wanted, UnsetType)
-    return asked or on_terminal
+    return "timed out" if state.waited == "deadline" and (asked or on_terminal) else ""
 
 
 def _settled(haft: Haft, options: argparse.Namespace, state: HandleState) -> HandleState:

@@ -11,6 +11,7 @@ from haft_protocol.methods import ReloadResult
 from . import show
 from .options import connect
 from .status import problem_line
+from .statuses import Status
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -31,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     with connect(options) as haft:
         encoded = haft.raw("daemon/reload")
     result = msgspec.json.decode(encoded, type=ReloadResult)
-    status = 1 if result.problems else 0
+    status = Status.FAILED if result.problems else Status.DONE
     if options.json:
         show.document(encoded)
         return status

@@ -11,6 +11,7 @@ from haft_protocol.methods import SearchResult
 from ..requests import given
 from . import show
 from .options import connect
+from .statuses import Status
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -49,4 +50,4 @@ def run(options: argparse.Namespace) -> int:
             show.write(f"{found.id}:{found.cursor}: {found.line}\n")
         if result.more:
             show.line("haft search: there may be more; raise --max-matches")
-    return 0 if result.matches else 1
+    return Status.DONE if result.matches else Status.FAILED

@@ -31,6 +31,7 @@ from ..usermanager import ManagerFailed, UserManager
 from . import show
 from .asking import ask, can_ask, handle_names, live_handles
 from .options import UsageError, chosen_socket, connect
+from .statuses import Status
 from .stop import shut_down
 
 __all__ = ["EPILOG", "USAGE", "configure", "run"]
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         if ends and running.ends_something and not _agreed(options, running):
             show.line("haft setup: nothing was changed")
-            return 1
+            return Status.FAILED
         change.prepare()
         with starts_barred():
             if ends:

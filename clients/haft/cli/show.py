@@ -18,8 +18,12 @@ from msgspec import UnsetType
 from haft_protocol.questions import Boolean, Choice, Form, Secret, Select
 from haft_protocol.states import HandleState, Pending, Running, Screen, Stopped, Waiting
 
+from ..errors import HaftError
+
 __all__ = [
+    "OutputFailed",
     "amount",
+    "discard_rest",
     "document",
     "duration",
     "failed",
@@ -39,21 +43,64 @@ __all__ = [
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
+class OutputFailed(HaftError):
+    """Standard output did not take what was written."""
+
+
 def write(text: str | bytes) -> None:
-    """Write to stdout, at once."""
-    if sys.stdout is not None and text:
-        sys.stdout.flush()
-        data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    """Write to stdout, at once; whoever started us with it closed wants no output. Raises
+    `OutputFailed`, or `BrokenPipeError` when the reader has gone."""
+    if sys.stdout is None or not text:
+        return
+    data = memoryview(text.encode("utf-8", "replace") if isinstance(text, str) else text)
+    try:
         while data:
-            # With PYTHONUNBUFFERED this is the bare file, which takes what the pipe takes.
-            data = data[sys.stdout.buffer.write(data) :]
-        sys.stdout.buffer.flush()
+            try:
+                # With PYTHONUNBUFFERED this is the bare file, which takes what the pipe takes; None: nothing.
+                data = data[sys.stdout.buffer.write(data) or 0 :]
+            except BlockingIOError as full:
+                data = data[full.characters_written :]
+            if data:
+                _wait_for_room()
+        _flush()
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        reason = os.strerror(fault.errno or 0)
+        raise OutputFailed(f"the output cannot be written: {reason}") from fault
+
+
+def _flush() -> None:
+    while True:
+        try:
+            sys.stdout.buffer.flush()
+        except BlockingIOError:
+            _wait_for_room()
+        else:
+            return
+
+
+def _wait_for_room() -> None:
+    """Whoever gave us stdout has made it non-blocking, and it is full."""
+    import select
+
+    select.select([], [sys.stdout], [])
+
+
+def discard_rest() -> None:
+    """Let what stdout has not taken go to nobody: Python writes it once more at its end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def line(text: str, colour: str | None = None) -> None:
-    """Write one line to stderr."""
-    if sys.stderr is not None:
+    """Write one line to stderr. One that cannot be written is lost: there is nowhere to say so."""
+    if sys.stderr is None:
+        return
+    try:
         print(paint(text, colour, sys.stderr), file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def document(encoded: bytes) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import re
 import shlex
 import sys
@@ -24,7 +23,8 @@ from haft_protocol.trust import DefinedTool, DefinitionFile, TrustListResult, Tr
 
 from ..client import Haft
 from . import show
-from .options import UsageError, connect
+from .options import UsageError, chosen_root, connect
+from .statuses import Status
 
 __all__ = ["EPILOG", "configure", "run"]
 
@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Do what was asked for."""
-    root = os.path.abspath(getattr(options, "folder", None) or options.root or ".")  # noqa: PTH100
+    root = chosen_root(options, getattr(options, "folder", None))
     with connect(options, start=True) as haft:
         if getattr(options, "list", False):
             return _list(haft, options)
@@ -113,10 +113,10 @@ def _trust(haft: Haft, options: argparse.Namespace, root: str) -> int:
         else:
             said = "nothing else can be trusted" if refused else "all of it is trusted already"
         show.line(f"haft trust: {said}")
-        return 1 if refused or not shown.files else 0
+        return Status.FAILED if refused or not shown.files else Status.DONE
     if not sure and not _asked(len(waiting)):
         show.line("haft trust: nothing was trusted")
-        return 1
+        return Status.FAILED
     granted = haft.raw("trust/grant", {"root": shown.root, "digest": shown.digest})
     if options.json:
         show.document(granted)

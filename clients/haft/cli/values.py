@@ -14,7 +14,7 @@ import msgspec
 
 from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Select
 
-from .options import UsageError
+from .options import UsageError, unicode
 
 __all__ = ["read_answer", "read_arguments", "read_json", "read_place", "read_size", "read_text"]
 
@@ -41,11 +41,13 @@ def read_arguments(
         if key in named:
             raise UsageError(f"--arg {key} is given twice")
         named.add(key)
-        arguments[key] = read_json(value, f"--arg {key}:") if typed else _unicode(value)
+        arguments[key] = (
+            read_json(value, f"--arg {key}:") if typed else unicode(value, f"--arg {key}")
+        )
     if words is not None:
         if not words:
             raise UsageError("there is no command behind --")
-        arguments["argv"] = [_unicode(word) for word in words]
+        arguments["argv"] = [unicode(word, "an argument") for word in words]
     return arguments
 
 
@@ -63,7 +65,7 @@ def read_text(text: str, *, line: bool = False, secret: bool = False) -> str:
     A secret is asked for without echo where there is a terminal.
     """
     if text != "-":
-        return _unicode(text)
+        return unicode(text, "an argument")
     if sys.stdin is None:
         raise UsageError("standard input is closed")
     if secret and sys.stdin.isatty():
@@ -128,11 +130,3 @@ def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
             )
         found[name] = _chosen(choice, fields[name].options, name)
     return found
-
-
-def _unicode(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"an argument is not UTF-8: {text!a}") from None
-    return text

@@ -33,6 +33,7 @@ _FIELDS = (
     "max_bytes",
     "max_matches",
     "quiet_ms",
+    "root",
     "since_revision",
     "timeout_ms",
     "timeout_secs",

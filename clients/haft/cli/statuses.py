@@ -1,0 +1,73 @@
+"""The exit statuses of `haft`, one table: what each means, and which one an error ends with.
+
+Rules: a script decides by these numbers, so none is ever given another meaning. Every command returns a
+member; `attach` also returns 128 and the number of the signal that ended it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ..errors import (
+    Misplaced,
+    NotUnicode,
+    ProtocolFault,
+    RemoteError,
+    ReplyTimeout,
+    SetupFailed,
+)
+from .options import UsageError
+from .show import OutputFailed
+
+__all__ = ["Status", "status_of", "table"]
+
+
+class Status(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NO_DAEMON = 3
+    REFUSED = 4
+    WAITED_IN_VAIN = 5
+    NOT_WRITTEN = 6
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+_MEANINGS = {
+    Status.DONE: "done",
+    Status.FAILED: "the tool failed, or the command did not do what was asked (nothing found, not agreed to)",
+    Status.USAGE: "the command line is wrong",
+    Status.NO_DAEMON: "no daemon answers",
+    Status.REFUSED: "the daemon refused, or did not answer as it should",
+    Status.WAITED_IN_VAIN: "the time ran out, or the wait ended without what was waited for",
+    Status.NOT_WRITTEN: "the output could not be written",
+    Status.INTERRUPTED: "interrupted by Ctrl-C; a handle runs on",
+    Status.BROKEN_PIPE: "whoever read the output has gone",
+}
+
+_KINDS: tuple[tuple[type[Exception], str, Status], ...] = (
+    (UsageError, "usage", Status.USAGE),
+    (Misplaced, "usage", Status.USAGE),
+    (NotUnicode, "usage", Status.USAGE),
+    (OutputFailed, "output", Status.NOT_WRITTEN),
+    (SetupFailed, "setup", Status.FAILED),
+    (RemoteError, "", Status.REFUSED),
+    (ReplyTimeout, "protocol", Status.REFUSED),
+    (ProtocolFault, "protocol", Status.REFUSED),
+)
+
+
+def status_of(fault: Exception) -> tuple[str, Status]:
+    """Return the kind of an error for its JSON document, and its exit status."""
+    if isinstance(fault, RemoteError):
+        return fault.kind, Status.REFUSED
+    found = (entry[1:] for entry in _KINDS if isinstance(fault, entry[0]))
+    return next(found, ("unreachable", Status.NO_DAEMON))
+
+
+def table() -> str:
+    """Return the table for the help, a status a line."""
+    return "".join(f"  {status:<5}{meaning}\n" for status, meaning in _MEANINGS.items())
