@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import structlog
@@ -22,7 +23,7 @@ from haftd.aside import aside
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
 from haftd.config.options import ConfigError, Paths
-from haftd.config.settings import Settings, load_settings
+from haftd.config.settings import InquirySettings, Settings, load_settings
 from haftd.core.handles import Handle
 from haftd.core.matches import Matches
 from haftd.core.notices import Notices
@@ -158,8 +159,12 @@ def assemble(
         journal=parts.journal,
         make_room=registry.make_room,
     )
+
+    def backends(inquiry: InquirySettings) -> list[Backend]:
+        return _backends(inquiry, parts, links, sessions, calls)
+
     desk = Desk(
-        _backends(parts, links, sessions, calls),
+        backends(parts.settings.inquiry),
         answered,
         remembered,
         timeout_s=own.question_timeout_s,
@@ -228,7 +233,9 @@ def assemble(
         turns=turns,
         turn_ends=TurnEnds(handles, desk),
         remembered=remembered,
-        reload=_reloader(parts, catalogue, facts, audit, registry),
+        reload=_reloader(
+            parts, catalogue, facts, audit, registry, lambda said: desk.replace(backends(said))
+        ),
         stir=stir,
         stop=stop,
     )
@@ -238,12 +245,13 @@ def _members(sessions: Sessions, name: str) -> list[Caller]:
     return [one for one in sessions.members(name) if isinstance(one, Caller)]
 
 
-def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> list[Backend]:
+def _backends(
+    inquiry: InquirySettings, parts: Parts, links: Links, sessions: Sessions, calls: Calls
+) -> list[Backend]:
     """Who answers questions, in the configured order."""
-    settings = parts.settings
 
     def command() -> Backend:
-        own = settings.inquiry.command
+        own = inquiry.command
         if own is None:
             raise AssertionError("the settings leave the backend out where it has no command")
         limits = {"wall_s": own.timeout_s}
@@ -253,17 +261,17 @@ def _backends(parts: Parts, links: Links, sessions: Sessions, calls: Calls) -> l
         # It brings an HTTP client along: only who asks a model pays for that.
         from haftd.inquiry.llm.backend import LlmBackend
 
-        if settings.inquiry.llm is None:
+        if inquiry.llm is None:
             raise AssertionError("the settings leave the backend out where it has no section")
-        return LlmBackend(settings.inquiry.llm, parts.environ)
+        return LlmBackend(inquiry.llm, parts.environ)
 
     made: dict[str, Callable[[], Backend]] = {
         "client": lambda: ClientBackend(links, lambda name: _members(sessions, name)),
         "command": command,
         "llm": model,
-        "static": lambda: StaticBackend(settings.inquiry.static),
+        "static": lambda: StaticBackend(inquiry.static),
     }
-    return [made[name]() for name in settings.inquiry.backends]
+    return [made[name]() for name in inquiry.backends]
 
 
 def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
@@ -355,23 +363,41 @@ def _spools(
     return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
 
 
+_RELOADED = ("toolpack", "inquiry")
+"""Sections that a reload applies; the others take effect at a start."""
+
+
 def _reloader(
-    parts: Parts, catalogue: Catalogue, facts: Facts, audit: Audit, registry: Registry
+    parts: Parts,
+    catalogue: Catalogue,
+    facts: Facts,
+    audit: Audit,
+    registry: Registry,
+    take_inquiry: Callable[[InquirySettings], None],
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
     """What reads settings and definitions again. They may be long, and are read by Python: a thread
-    leaves the loop its turns. Each reload reads what is there when it is its turn."""
+    leaves the loop its turns. Each reload reads what is there when it is its turn. `take_inquiry` applies
+    a changed `[inquiry]`."""
     turn = trio.Lock()
+    inquiry = parts.settings.inquiry
 
     def read() -> tuple[Settings, list[Problem], Definitions]:
         settings, problems = load_settings(parts.paths)
+        if settings.inquiry.llm is not None and "llm" in settings.inquiry.backends:
+            # Loading its HTTP client takes long.
+            import_module("haftd.inquiry.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
 
     async def reload() -> tuple[Problem, ...]:
+        nonlocal inquiry
         settings = parts.settings
         try:
             async with turn:
                 settings, problems, definitions = await aside(read)
                 catalogue.take(definitions)
+                if settings.inquiry != inquiry:
+                    inquiry = settings.inquiry
+                    take_inquiry(inquiry)
         except ConfigError as error:
             problems = [Problem(file=parts.paths.config, key="", message=str(error))]
         else:
@@ -383,7 +409,8 @@ def _reloader(
                     advice="`haft stop`, which ends all that it holds, then start it again",
                 )
                 for name in settings.__struct_fields__
-                if name != "toolpack" and getattr(settings, name) != getattr(parts.settings, name)
+                if name not in _RELOADED
+                and getattr(settings, name) != getattr(parts.settings, name)
             ]
         facts.problems = [*problems, *_unanswering(parts, settings), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))

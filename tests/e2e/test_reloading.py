@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,15 +126,54 @@ def test_what_only_a_start_can_change_is_said(
         )
         reload(daemon, wire)
         said = {one["key"]: one["message"] for one in problems(wire)}
-        assert "/nowhere/key" in said["inquiry.llm"], "a key that the next start will lack"
+        assert "/nowhere/key" in said["inquiry.llm"], "a key that it lacks"
         config.write_text(
             "[inquiry]\nbackends = ['command']\n[inquiry.command]\nargv = ['/bin/nope']\n"
             "[toolpack]\nenable = ['run']\n"
         )
         reload(daemon, wire)
         said = {one["key"]: one["message"] for one in problems(wire)}
-        assert "/bin/nope" in said["inquiry.command.argv"], "a program that it will lack"
+        assert "/bin/nope" in said["inquiry.command.argv"], "a program that it lacks"
         config.write_text("[daemon\n")
         reload(daemon, wire)
         assert [one["file"] for one in problems(wire)] == [str(config)]
         assert wire.call("ping") == {"pong": True} and "run" in tools(wire)
+
+
+ASKS = """
+[tools.asks]
+source = "local"
+stateful = true
+output = "outcome"
+command = ["sh", "-c", 'case $HAFT_CALL in *\\"q\\":*) echo "$HAFT_CALL" | grep -o \\"q\\":.*;; *) cat "$0"; esac', "QUESTION"]
+parameters = {}
+"""
+
+
+def test_a_changed_inquiry_section_answers_questions_after_a_reload(
+    make_daemon: MakeDaemon, tmp_path: Path
+) -> None:
+    """Also one that was open before, which all the earlier backends had declined."""
+    question = tmp_path / "question"
+    question.write_text(
+        '{"type": "needs_input", "question": {"id": "q", "text": "?", "answer_type": "Text"}}'
+    )
+    daemon = make_daemon()
+    daemon.tools(ASKS.replace("QUESTION", str(question)))
+    daemon.start()
+    config = daemon.config / "haft" / "config.toml"
+    with daemon.connect() as wire:
+        state = wire.call("spawn", tool="asks", id="before", wait="input")
+        assert state["state"] == "waiting"
+        for answer in ("first", "second"):
+            config.write_text(
+                f'[inquiry]\nbackends = ["static"]\n[inquiry.static.asks]\nq = "{answer}"\n'
+            )
+            assert wire.call("daemon/reload")["problems"] == []
+            state = wire.call("spawn", tool="asks", id="after", wait="stopped")
+            assert answer in state["result"]
+        assert "first" in wire.call("fetch", id="before", wait="stopped")["result"]
+        config.write_text("")
+        wire.call("daemon/reload")
+        state = wire.call("spawn", tool="asks", id="again", wait="input")
+        assert state["state"] == "waiting"

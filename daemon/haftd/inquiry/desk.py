@@ -47,8 +47,16 @@ class Desk:
     ) -> None:
         self.timeout_s = timeout_s
         self._backends = tuple(backends)
+        self._replaced = trio.Event()
         self._record = record
         self.remembered = Remembered() if remembered is None else remembered
+
+    def replace(self, backends: Sequence[Backend]) -> None:
+        """Ask these backends from now on, also what all others have declined. An answer that is being
+        waited for still counts."""
+        self._backends = tuple(backends)
+        self._replaced.set()
+        self._replaced = trio.Event()
 
     def inquirer(self, handle: Handle, origin: Origin) -> Inquirer:
         """Who asks for one use of a tool."""
@@ -58,7 +66,7 @@ class Desk:
 
     async def find(self, way: Way) -> Answered:
         """The first answer there is. Raises `InquiryFailed`; waits while nobody answers."""
-        hopes = self._backends
+        backends = hopes = self._backends
         while True:
             for backend in hopes:
                 found = await self._try(backend, way)
@@ -66,7 +74,8 @@ class Desk:
                     return found
             if way.claim is not None:
                 way.claim(False)
-            hopes = await self._changed(way)
+            hopes = await self._changed(way, backends)
+            backends = self._backends
             if way.claim is not None:
                 way.claim(True)
             if way.renew is not None:
@@ -90,8 +99,10 @@ class Desk:
         log.info("declined", backend=backend.name, question=question.id, why=why)
         return None
 
-    async def _changed(self, way: Way) -> tuple[Backend, ...]:
-        """Wait until one that declined may do otherwise."""
+    async def _changed(self, way: Way, declined: tuple[Backend, ...]) -> tuple[Backend, ...]:
+        """Wait until one that declined may do otherwise, or others have replaced them."""
+        if self._backends is not declined:
+            return self._backends
         changed: list[Backend] = []
         async with trio.open_nursery() as nursery:
 
@@ -100,10 +111,13 @@ class Desk:
                 changed.append(backend)
                 nursery.cancel_scope.cancel()
 
-            for backend in self._backends:
+            for backend in declined:
                 nursery.start_soon(watch, backend)
-            nursery.start_soon(trio.sleep_forever)
-        return tuple(backend for backend in self._backends if backend in changed)
+            await self._replaced.wait()
+            nursery.cancel_scope.cancel()
+        if self._backends is not declined:
+            return self._backends
+        return tuple(backend for backend in declined if backend in changed)
 
     def record(
         self, handle: Handle, question: Question, answer: Any, *, private: bool, **who: object
