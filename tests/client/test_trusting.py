@@ -21,6 +21,7 @@ TEXT = """
 summary = "Build. \u202e"
 command = ["make", "--", "{{ tool.arguments.a b }}"]
 env = { CFLAGS = "-O2" }
+parameters.target = {}
 """.replace("a b", "target")
 SCRIPT = (
     r"""

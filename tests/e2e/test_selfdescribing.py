@@ -376,7 +376,7 @@ def test_no_program_is_run_that_may_not_know_the_question(serve: Serve, tmp_path
         "plain": f"command = {json.dumps(touch)}",
         "local": f'source = "local"\ncommand = {json.dumps(touch)}',
         "text": f'command = "touch {mark}"',
-        "word": f"command = {json.dumps([*touch, '{{ tool.arguments.name }}'])}",
+        "word": f"command = {json.dumps([*touch, '{{ tool.name }}'])}",
         "raw": f'source = "local"\noutput = "raw"\ncommand = {json.dumps(touch)}',
         "script": f'source = "local"\ncommand = {{ program = "touch {mark}", shell = true }}',
         "onterminal": f'source = "local"\nruntime = "pty"\ncommand = {json.dumps(touch)}',

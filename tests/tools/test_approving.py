@@ -69,7 +69,9 @@ def test_what_is_too_long_to_be_shown_says_so() -> None:
     ],
 )
 def test_arguments_are_shown_by_a_word_or_a_command(written: str, read_as: object) -> None:
-    tools, problems = read(f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\n')
+    tools, problems = read(
+        f'[tools.x]\ncommand = "true"\nstyle.parameters = {written}\nparameters.x = {{}}\n'
+    )
     assert problems == [] and tools["x"].style["parameters"] == read_as
 
 

@@ -184,8 +184,8 @@ WRONG = [
     ('command = "a"\nquestions.q.answer = 2026-11-28', "questions.q.answer"),
     ('command = "a"\nparameters.p = "string"', "parameters.p"),
     ('command = "a"\nparameters.p.tpye = "string"', "parameters.p.tpye"),
-    ('command = "a"\nparameters.p.type = "strin"', "parameters"),
-    ('command = "a"\nparameters.p.pattern = "("', "parameters"),
+    ('command = "a"\nparameters.p.type = "strin"', "parameters.p.type"),
+    ('command = "a"\nparameters.p.pattern = "("', "parameters.p.pattern"),
     ('command = "a"\nparameters.p = { "$ref" = "http://127.0.0.1:1/x" }', "parameters"),
     ('summary = "no command"', "command"),
 ]
@@ -370,3 +370,27 @@ def test_access_of_an_older_definition_is_a_problem_and_the_tool_is_used() -> No
     assert (list(tools), problems) == (["x"], [])
     tools, problems = read(older, "[tools.x]\naccess = { net = [] }\n")
     assert tools == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "said"),
+    [
+        ('p.type = "strnig"', "p.type", "did you mean `string`?"),
+        ('p.type = ["string", "nil"]', "p.type", "it is 'nil'; a type is one of string, integer,"),
+        ("p.type = 5", "p.type", "it is 5"),
+        ('p = { type = "array", items = { type = "int" } }', "p.items.type", "`integer`"),
+        ('p = { anyOf = [{ type = "text" }] }', "p.anyOf.0.type", "it is 'text'"),
+        ('p = { type = "object", properties.q.type = "x" }', "p.properties.q.type", "it is 'x'"),
+        ('type = "object"\nproperties.p.type = "strin"', "properties.p.type", "`string`"),
+        ('p = { type = "string", pattern = "(" }', "p.pattern", "makes no schema"),
+        ('p.minimum = "low"', "p.minimum", "makes no schema"),
+        ('type = "object"\nproperties.p.minimum = "low"', "properties.p.minimum", "no schema"),
+    ],
+)
+def test_a_word_of_a_schema_that_is_wrong_is_named_with_its_parameter(
+    text: str, key: str, said: str
+) -> None:
+    tools, problems = read(f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\n{text}\n')
+    assert tools == {}
+    assert [one.key for one in problems] == [f"tools.x.parameters.{key}"]
+    assert said in problems[0].message

@@ -187,7 +187,7 @@ def test_the_reference_is_written_for_the_quotes_around_it(script: str, placed: 
 def test_a_block_decides_what_stands_in_the_script(tmp_path: Path) -> None:
     text = (
         "printf '[%s]' {% for v in tool.arguments.l %}'{{ v }}' {% endfor %}"
-        "{% if tool.arguments.no %}no{% endif %}"
+        "{% if tool.arguments.l == 5 %}no{% endif %}"
     )
     each = tool(definition(text, parameter="l", kind="array"))
     done = run(called(each, {"l": ["a b", "$(touch c)", 3]}, str(tmp_path)))

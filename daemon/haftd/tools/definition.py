@@ -25,6 +25,7 @@ __all__ = [
     "Each",
     "QuestionPolicy",
     "RunMode",
+    "SchemaError",
     "Tool",
     "compile_schema",
 ]
@@ -69,14 +70,23 @@ def _refuse_to_retrieve(uri: str) -> Any:
     raise ValueError(f"a schema may not refer to {uri}")
 
 
+class SchemaError(ValueError):
+    """It is no JSON Schema: the path of the word that is wrong, and a sentence."""
+
+    def __init__(self, message: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 def compile_schema(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
-    """Compile a JSON Schema; raises ValueError with a sentence. Nothing is fetched from anywhere."""
+    """Compile a JSON Schema; raises `SchemaError`. Nothing is fetched from anywhere."""
     try:
         return jsonschema_rs.validator_for(
             dict(schema), retriever=_refuse_to_retrieve, pattern_options=_PATTERNS
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-        raise ValueError(str(error).partition("\n")[0]) from None
+        path = tuple(map(str, getattr(error, "instance_path", ())))
+        raise SchemaError(str(error).partition("\n")[0], path) from None
 
 
 NO_PARAMETERS: Mapping[str, Any] = {

@@ -17,7 +17,7 @@ from haft_protocol.errors import shown
 
 from .approving import PARAMETERS
 from .commands import read_command, read_template
-from .definition import ACTIONS, Command, QuestionPolicy, Tool
+from .definition import ACTIONS, Command, QuestionPolicy, SchemaError, Tool
 from .noticing import read_notify
 from .parameters import Wrong, read_parameters
 
@@ -340,8 +340,8 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     kept = {key: read[key] for key in _KEPT if key in read}
     try:
         return Tool(name=name, file=file, line=line, kept=kept, **values)
-    except ValueError as error:
-        raise _wrong(f"they make no schema: {error}", "parameters") from None
+    except SchemaError as error:
+        raise _wrong(f"it makes no schema: {error}", "parameters", *error.path) from None
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

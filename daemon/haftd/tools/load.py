@@ -21,10 +21,11 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from . import fields
+from .declared import check_names
 from .definition import Tool
 from .document import Document
 from .merging import merge
-from .selfdescribed import marked
+from .selfdescribed import is_described_later, marked
 
 __all__ = ["FORMS", "Layer", "layers_of", "merged", "tables", "tools_of"]
 
@@ -148,6 +149,16 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
     return tools
 
 
+def _as_written(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path of a word of the schema in the definition, where the short form leaves `properties` out."""
+    is_short = path[:2] == ("parameters", "properties") and _is_short(values.get("parameters"))
+    return (path[0], *path[2:]) if is_short else path
+
+
+def _is_short(parameters: object) -> bool:
+    return isinstance(parameters, dict) and parameters.get("type") != "object"
+
+
 def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Problem]) -> Tool | None:
     values = merged((*under, *own))
     said_by = {key: layer for layer in (*under, *own) for key in layer.values}
@@ -160,7 +171,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     except fields.Wrong as wrong:
         layer = said_by.get(wrong.path[0], last) if wrong.path else last
         layer = layer if layer.name != "*" else last
-        problems.append(layer.problem(wrong.path, wrong.message))
+        problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
         return None
     if "access" in known and not known.get("unsafe", False):
         layer = said_by["access"]
@@ -170,4 +181,10 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
     for path, message in fields.remarks(tool, known):
         problems.append(said_by.get(path[0], last).problem(path, message))
-    return marked(tool, values, older=any(layer.form != ("tools",) for layer in own))
+    tool = marked(tool, values, older=any(layer.form != ("tools",) for layer in own))
+    try:
+        check_names(tool, arguments=not is_described_later(tool))
+    except fields.Wrong as wrong:
+        problems.append(said_by.get(wrong.path[0], last).problem(wrong.path, wrong.message))
+        return None
+    return tool

@@ -8,6 +8,7 @@ kept as it is. Either way an object that names its properties takes no others, u
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 from haft_protocol.errors import shown
@@ -71,6 +72,7 @@ _WORDS = frozenset(
         "summary",
     ]
 )
+_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 _CHOICES = ("anyOf", "oneOf", "allOf")
 _CONDITIONS = ("not", "if", "then", "else")
 _ONE = ("items", "contains", "additionalProperties", "propertyNames")
@@ -103,7 +105,7 @@ def _either(value: object) -> dict[str, Any]:
     for name, parameter in value.items():
         if not isinstance(parameter, dict):
             raise Wrong((name,), "a parameter is a table")
-    return _schema({"type": "object", "properties": value}, (), 0)
+    return _schema({"type": "object", "properties": value}, (), 0, is_short=True)
 
 
 def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
@@ -117,7 +119,9 @@ def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
     return "\n\n".join(texts) or None
 
 
-def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+def _schema(
+    form: object, path: tuple[str, ...], depth: int, *, is_short: bool = False
+) -> dict[str, Any]:
     if not isinstance(form, dict):
         raise Wrong(path, "it must be a table")
     if depth > _DEEPEST:
@@ -129,6 +133,8 @@ def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
         if key in ("summary", "description", "properties", "required"):
             continue
         inner = (*path, key)
+        if key == "type":
+            _check_type(value, inner)
         if key in (*_CHOICES, "prefixItems") and isinstance(value, list):
             closed = key == "prefixItems" or "properties" not in form
             schema[key] = [
@@ -159,11 +165,7 @@ def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
         schema["properties"] = {}
         for name, item in properties.items():
             # In the short form the parameter's name is the path; `properties` was not written.
-            inner = (
-                (*path, name)
-                if depth == 0 and "type" in form and len(form) == 2
-                else (*path, "properties", name)
-            )
+            inner = (*path, name) if is_short else (*path, "properties", name)
             schema["properties"][name] = _schema(item, inner, depth + 1)
             if isinstance(item, dict) and item.get("required") is True:
                 names.append(name)
@@ -171,6 +173,14 @@ def _schema(form: object, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     if names:
         schema["required"] = list(dict.fromkeys(names))
     return schema
+
+
+def _check_type(value: object, path: tuple[str, ...]) -> None:
+    for one in value if isinstance(value, list) else [value]:
+        if one not in _TYPES:
+            near = get_close_matches(one, _TYPES, n=1) if isinstance(one, str) else []
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            raise Wrong(path, f"it is {shown(one)}; a type is one of {', '.join(_TYPES)}{hint}")
 
 
 def _branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:

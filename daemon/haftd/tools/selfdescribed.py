@@ -20,12 +20,13 @@ from haft_protocol.errors import RpcError, invalid_arguments, shown, spawn_faile
 from haft_protocol.methods import Problem
 from haft_protocol.outcome import Described, SchemaUnreadable, read_schema
 
-from .definition import Command, Each, Tool
+from .declared import check_names
+from .definition import Command, Each, SchemaError, Tool
 from .document import problem
 from .merging import merge
 from .parameters import Wrong, read_parameters
 
-__all__ = ["Descriptions", "Undescribed", "marked", "read_description"]
+__all__ = ["Descriptions", "Undescribed", "is_described_later", "marked", "read_description"]
 
 _MOST_ROOTS = 32
 """In so many roots it is remembered that a program gave no answer."""
@@ -69,6 +70,16 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
     if tool.command.shell is None and (structured or entry):
         return replace(tool, may_describe=True, laid_over=over)
     return tool
+
+
+def is_described_later(tool: Tool) -> bool:
+    """Whether templates may name parameters that only the program describes: it is handed its call as a
+    whole, so it knows that it is asked. Any other would be asked with nothing in their place."""
+    return (
+        tool.self_describing
+        and tool.command is not None
+        and any(True for _ in _handed(tool.command))
+    )
 
 
 def _is_laid_over(given: object) -> bool:
@@ -117,7 +128,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
     try:
         parameters = read_parameters(_laid(_plain(entry.parameters), tool.laid_over))
-        return replace(
+        described = replace(
             tool,
             self_describing=False,
             may_describe=False,
@@ -133,8 +144,15 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
         raise Undescribed(f"gave a `{where}` that is wrong: {wrong.message}") from None
     except RecursionError:
         raise Undescribed("gave parameters that are nested too deeply") from None
-    except ValueError as error:
-        raise Undescribed(f"gave parameters that make no schema: {error}") from None
+    except SchemaError as error:
+        where = ".".join(("parameters", *error.path))
+        raise Undescribed(f"gave a `{where}` that makes no schema: {error}") from None
+    try:
+        check_names(described)
+    except Wrong as wrong:
+        where = ".".join(wrong.path)
+        raise Undescribed(f"does not describe all parameters: `{where}`: {wrong.message}") from None
+    return described
 
 
 def _entry(tool: Tool, entries: tuple[Described, ...]) -> Described:

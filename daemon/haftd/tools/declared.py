@@ -1,0 +1,130 @@
+"""Check that the templates of a definition name only what the definition declares.
+
+Rules: pure. A template fills an undeclared name in with nothing, so `rm -rf build/{{ typo }}` would
+remove `build/`: an undeclared name is an error before the tool is offered. Arguments are declared by
+`parameters` (of the definition, or of the program where it describes itself), options by `options`;
+an option may be missing where the template says `default` or `is defined`. Answers, `access` and `vars`
+come with the call. A name that a template makes up while it runs (`tool.arguments[key]`) is not seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import minijinja
+
+from haft_protocol.dialects.flattening import flatten
+from haft_protocol.dialects.merging import is_never
+from haft_protocol.dialects.reading import Inexpressible, read
+
+from .definition import Command, Each, Tool
+from .parameters import Wrong
+
+__all__ = ["check_names"]
+
+_OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
+_OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access"})
+_FREE = frozenset({"answers", "access"})
+_SUBSCRIPT = re.compile(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*\]""")
+_COMBINED = frozenset(
+    ["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas", "patternProperties"]
+)
+_MOST_NAMED = 12
+_NAMES = minijinja.Environment()
+
+
+def check_names(tool: Tool, *, arguments: bool = True) -> None:
+    """Raise `Wrong`, with the field, for the first name that is not declared. Without `arguments` those
+    are not checked: the program is still to say what they are."""
+    for path, source in _templates(tool):
+        for name in sorted(_names(source)):
+            if why := _undeclared(tool, name.split("."), source, arguments=arguments):
+                raise Wrong(path, f"a template of it names `{name}`, {why}")
+
+
+def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each template of a definition, with its field."""
+    yield from _of_command(("command",), tool.command)
+    yield from _of_command(("style", "parameters"), tool.style.get("parameters"))
+    yield from (
+        (("env", name), value) for name, value in tool.env.items() if isinstance(value, str)
+    )
+    yield from (
+        (("limits", name), value) for name, value in tool.limits.items() if isinstance(value, str)
+    )
+    for key in ("cwd", "rows", "cols", "runtime"):
+        value = getattr(tool, key)
+        if isinstance(value, str):
+            yield (key,), value
+
+
+def _of_command(path: tuple[str, ...], command: object) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(command, Command):
+        for word in command.words:
+            yield path, f"{{{{ {word.each} }}}}" if isinstance(word, Each) else word
+
+
+def _names(source: str) -> set[str]:
+    """The dotted names of `tool` and `context` in a template."""
+    if "{" not in source:
+        return set()
+    names = _NAMES.undeclared_variables_in_str(source, nested=True)
+    subscripts = {f"tool.{kind}.{one or other}" for kind, one, other in _SUBSCRIPT.findall(source)}
+    return {name for name in names if name.startswith(("tool.", "context."))} | subscripts
+
+
+def _undeclared(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
+    """Why the name is not declared, as the end of a sentence; empty where it is."""
+    owner, part, *rest = name
+    known = _OF_TOOL if owner == "tool" else _OF_CONTEXT
+    if part not in known:
+        return f"which there is not: `{owner}` has {', '.join(sorted(known))}"
+    if not rest or part in _FREE or _is_method(rest[-1], source):
+        return ""
+    if part == "options":
+        is_optional = re.search(rf"{re.escape('.'.join(name))}\s*(\|\s*d(efault)?\b|is\b)", source)
+        return (
+            ""
+            if is_optional or rest[0] in tool.options
+            else _not_of("options", rest[0], tool.options)
+        )
+    if part == "arguments" and arguments:
+        return _not_a_parameter(tool.parameters, rest)
+    return ""
+
+
+def _is_method(name: str, source: str) -> bool:
+    return (
+        name in ("items", "keys", "values", "get")
+        and re.search(rf"\.{name}\s*\(", source) is not None
+    )
+
+
+def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
+    """Why a schema has no such parameter; empty where it has, or may have."""
+    properties = schema.get("properties", {})
+    if path[0] in properties:
+        inner = properties[path[0]]
+        is_nested = len(path) > 1 and isinstance(inner, dict) and "properties" in inner
+        return _not_a_parameter(inner, path[1:]) if is_nested else ""
+    if schema.get("additionalProperties") is not False or "patternProperties" in schema:
+        if not _COMBINED & schema.keys() or "patternProperties" in schema:
+            return ""
+        try:
+            flat = flatten(read(schema))[0]
+        except Inexpressible:
+            return ""
+        properties = flat.get("properties", {})
+        if path[0] in properties or not is_never(flat.get("additionalProperties", {})):
+            return ""
+    return _not_of("parameters", path[0], properties)
+
+
+def _not_of(field: str, name: str, known: Mapping[str, Any]) -> str:
+    if near := get_close_matches(name[:64], known, n=1):
+        return f"which `{field}` does not declare; did you mean `{near[0]}`?"
+    names = ", ".join(f"`{one}`" for one in list(known)[:_MOST_NAMED])
+    return f"which `{field}` does not declare" + (f"; it has {names}" if names else "")
