@@ -10,13 +10,14 @@ SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo run test check lint types contracts bytecode bench soak install-service clean
+.PHONY: help demo run test check lint types contracts bytecode bench soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
 	@echo "make run              the daemon in the foreground"
 	@echo "make bench            speed, as ratios measured in one run"
 	@echo "make soak             the long forms of the fault tests"
+	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
 	@echo "make install-service  haftd as a systemd user service"
 
 $(VENV)/.made: pyproject.toml
@@ -55,6 +56,9 @@ contracts: $(VENV)/.made
 
 soak: $(VENV)/.made
 	@$(PYTEST) -n 0 -m soak
+
+mutants: $(VENV)/.made
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 bench: $(VENV)/.made
 	@$(BIN)/python -m tests.bench
