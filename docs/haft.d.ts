@@ -1015,6 +1015,10 @@ export interface StatusResult {
   spooled: number;
   /** what was left out of the configuration, and why */
   problems: Problem[];
+  /** the PATH of tools whose client sends no environment */
+  path?: string;
+  /** whether a service manager has started the daemon */
+  managed?: boolean;
   /** where the WebSocket listens, if it does */
   websocket?: WebSocketInfo;
   /** process ids of an earlier run that could not be ended */

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.wire import Framing, Wire
@@ -70,13 +70,21 @@ class RunningDaemon:
         """Write a file of definitions, read at the next start or reload."""
         (self.config / "haft" / "tools" / name).write_text(text)
 
-    def start(self, *args: str, wait: bool = True, descriptors: int | None = None) -> RunningDaemon:
-        """Start it, with so many descriptors at most; with `wait`, return when it answers."""
+    def start(
+        self,
+        *args: str,
+        wait: bool = True,
+        descriptors: int | None = None,
+        prefix: Sequence[str] = (),
+    ) -> RunningDaemon:
+        """Start it, with so many descriptors at most and behind a `prefix` that executes it; with
+        `wait`, return when it answers."""
         limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(limit if descriptors is not None else ()),
+                    *prefix,
                     *(sys.executable, "-m", "haftd", "--log-format", "json", *args),
                 ],
                 stdin=subprocess.DEVNULL,

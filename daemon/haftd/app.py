@@ -33,6 +33,7 @@ from haftd.host.group import Reaper, become_subreaper
 from haftd.host.guardian import Guardian
 from haftd.host.lockfile import DaemonLock, Held
 from haftd.host.mark import home_of
+from haftd.host.privacy import become_private
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval
 from haftd.opening import EXIT_HELD, CannotStart
@@ -50,6 +51,7 @@ log = structlog.get_logger("haftd")
 
 def run(options: Options, paths: Paths, instance: str) -> int:
     """Start, serve until asked to stop, and return the exit status."""
+    become_private()
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
     farewell = _Farewell()

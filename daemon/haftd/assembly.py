@@ -202,6 +202,8 @@ def assemble(
         socket=parts.paths.socket,
         started_at=time.time(),
         began=trio.current_time(),
+        path=parts.environ.get("PATH", ""),
+        managed="INVOCATION_ID" in parts.environ,
         containment="processes" if parts.base is None else "cgroup",
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,

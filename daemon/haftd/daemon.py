@@ -57,6 +57,8 @@ class Facts:
     started_at: float
     began: float
     containment: str = "processes"
+    path: str = ""
+    managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET
     recovered: dict[str, int] | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()

@@ -106,6 +106,8 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     threads: int
     spooled: int
     problems: tuple[Problem, ...]
+    path: str = ""
+    managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
     recovered: dict[str, int] | UnsetType = UNSET

@@ -47,10 +47,7 @@ def test_a_healthy_daemon_has_no_findings(
     serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}")
-    with open("/proc/self/environ", "rb") as file:
-        path = next(e for e in file.read().split(b"\0") if e.startswith(b"PATH="))[5:]
-    monkeypatch.setenv("PATH", os.fsdecode(path))
-    serve(lambda request, peer: STATUS)
+    serve(lambda request, peer: {**STATUS, "path": os.environ["PATH"]})
     assert main(["doctor", "--json"]) == 0
     found = findings(capsys)
     assert {level for level, _, _ in found.values()} == {"ok"}
@@ -61,7 +58,13 @@ def test_a_healthy_daemon_has_no_findings(
 def test_each_fault_is_found_and_comes_with_what_to_do(
     serve: Serve, capsys: Capture, short_tmp: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ill = {**STATUS, "version": "0.0.9", "containment": "processes", "problems": [PROBLEM]}
+    ill = {
+        **STATUS,
+        "path": "/bin",
+        "version": "0.0.9",
+        "containment": "processes",
+        "problems": [PROBLEM],
+    }
     serve(lambda request, peer: {**ill, "unconfirmed": [99]})
     short_tmp.chmod(0o775)
     monkeypatch.setenv("PATH", "/only/here")

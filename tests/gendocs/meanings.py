@@ -307,6 +307,8 @@ MEANINGS: dict[str, str] = {
     "StatusResult.descriptors": "open file descriptors",
     "StatusResult.threads": "of the daemon",
     "StatusResult.spooled": "bytes of output on disk",
+    "StatusResult.path": "the PATH of tools whose client sends no environment",
+    "StatusResult.managed": "whether a service manager has started the daemon",
     "StatusResult.websocket": "where the WebSocket listens, if it does",
     "StatusResult.unconfirmed": "process ids of an earlier run that could not be ended",
     "StatusResult.recovered": "what the last start found and ended",

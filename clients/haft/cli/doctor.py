@@ -259,26 +259,20 @@ def _service(pid: int | None) -> Iterator[Finding]:
 
 def _path(status: StatusResult) -> Iterator[Finding]:
     """Programs that the shell finds and the daemon does not are the usual surprise."""
-    try:
-        with open(f"/proc/{status.pid}/environ", "rb") as file:
-            environment = file.read().split(b"\0")
-    except OSError:
+    if not status.path:
         return
-    theirs = next((os.fsdecode(e[5:]) for e in environment if e.startswith(b"PATH=")), "")
-    known = set(theirs.split(":"))
+    known = set(status.path.split(":"))
     missing = [p for p in os.environ.get("PATH", "").split(":") if p and p not in known]
     if not missing:
-        yield Finding("PATH", "ok", "the daemon started with every folder of this shell's PATH")
+        yield Finding("PATH", "ok", "the daemon looks in every folder of this shell's PATH")
         return
-    # systemd gives each service one.
-    managed = any(entry.startswith(b"INVOCATION_ID=") for entry in environment)
     again = "`systemctl --user import-environment PATH; haft stop`"
     yield Finding(
         "PATH",
         "note",
-        f"the daemon did not start with these folders of this shell's PATH: {':'.join(missing)}",
+        f"the daemon does not look in these folders of this shell's PATH: {':'.join(missing)}",
         "`haft spawn` sends this shell's PATH along; for other clients, "
-        + (again if managed else "`haft stop` and start it here"),
+        + (again if status.managed else "`haft stop` and start it here"),
     )
 
 

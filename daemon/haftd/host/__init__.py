@@ -6,5 +6,6 @@ A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
 Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and
 `peers`, with `alarm` for a look in less than a millisecond.
 After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.
+What others may see of this one: `privacy`.
 The place: `folder` `spoolfolder` `lockfile`.
 """

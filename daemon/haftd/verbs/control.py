@@ -65,6 +65,8 @@ def _status(daemon: Daemon) -> StatusResult:
             *daemon.catalogue.store_problems,
             *cut_output(daemon.registry, facts.budget),
         ),
+        path=facts.path,
+        managed=facts.managed,
         websocket=facts.websocket,
         unconfirmed=facts.unconfirmed,
         recovered=facts.recovered,

@@ -1,0 +1,37 @@
+"""What is withheld from a tool's environment is not to be had from the daemon's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tests.running import RunningDaemon
+
+SECRET = "hunter2-of-the-user"
+READS = """
+for file in environ mem maps; do
+    head -c 1 /proc/$PPID/$file >/dev/null 2>&1 && echo "read $file"
+done
+readlink /proc/$PPID/fd/0 && echo "read a descriptor"
+tr '\\0' '\\n' </proc/$PPID/environ
+grep -E "^(Pid|PPid)" /proc/$PPID/status
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs util-linux's setpriv")
+def test_a_tool_cannot_read_the_daemons_environment(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    # The superuser may look into every process, but for one without these capabilities.
+    drop = () if os.geteuid() else ("setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin")
+    daemon = make_daemon(env={"SOME_TOKEN": SECRET}).start(prefix=drop)
+    with daemon.connect() as wire:
+        args = {"argv": ["sh", "-c", READS]}
+        state = wire.call("spawn", tool="run", id="r", args=args, wait="stopped")
+        said = state.get("result") or state["content"]
+        assert f"Pid:\t{daemon.pid}\n" in said
+        assert SECRET not in said and "read " not in said
+        assert wire.call("daemon/status")["descriptors"] > 5
