@@ -62,6 +62,23 @@ def test_what_was_started_and_has_not_ended_is_read_again(tmp_path: Path) -> Non
     assert Journal.open(path).records == expected
 
 
+def test_a_closed_journal_touches_no_other_descriptor_and_a_start_opens_it_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "handles.lock"
+    expected = filled(path)
+    journal = Journal.open(path)
+    journal.close()
+    other = os.open(os.devnull, os.O_RDONLY)  # has the number that was the journal's
+    journal.close()
+    os.fstat(other)
+    journal.start(record(9))
+    journal.close()
+    os.fstat(other)
+    os.close(other)
+    assert read_records(path) == [*expected, record(9)]
+
+
 text = st.text(max_size=40)
 number = st.integers(0, (1 << 64) - 1)
 identities = st.builds(Identity, pid=number, ticks=number, inode=number, boot=text, ns=number)
