@@ -245,6 +245,18 @@ async def test_while_a_job_that_has_ended_is_not_reaped_it_is_unknown_and_each_j
         assert seen[0] != seen[1]
 
 
+async def test_what_is_unknown_within_a_terminal_that_is_carried_is_not_settled_by_who_carries_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reads, "_SETTLED_S", 0.0)
+    carrier = f"import pty; pty.spawn({python(*JOBS)!r})"
+    async with stage(*python(carrier)) as on:
+        now = await on.until(says="job 0")
+        assert now.relays and not now.is_settled
+    async with stage(*python("import pty; pty.spawn(['cat'])")) as on:
+        await on.until(lambda now: now.state == "reads" and not now.relays)
+
+
 async def test_what_has_run_for_a_while_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage(*python(*RING, "c.syscall(426, ring, 0, 1, 1, None, 0)")) as on:
         await has_ring(on)

@@ -4,21 +4,54 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 
 import pytest
 
-from haftd.host import waits
+from haftd.host import syscalls, waits
 
 
 def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has neither a stack nor a place in the program, and no call of its own."""
-    told = b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0"
-    program = b"\x7fELF\x02"
-    monkeypatch.setattr(
-        waits, "_read", lambda path, size=0: program if path.endswith("exe") else told
-    )
-    me = os.getpid()
-    assert waits.blocked(me, me, lambda what: True).state == "hidden"
+    of_proc = {
+        "syscall": b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0",
+        "exe": b"\x7fELF\x02",
+        "stat": b"1 (worker) S 0",
+        "schedstat": b"1 1 1",
+    }
+    monkeypatch.setattr(waits, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]])
+    assert waits.blocked(1, 1, lambda what: True).state == "hidden"
+    of_proc["stat"] = b"1 (worker) R 0"
+    assert waits.blocked(1, 1, lambda what: True).state == "away"
+
+
+def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it waited for was closed under the look."""
+    runs = iter((b"1 1 1", b"2 2 2"))
+    of_proc: dict[str, Callable[[], bytes]] = {
+        "syscall": lambda: b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x7fffffffffff 0x7fffffffffff",
+        "stat": lambda: b"1 (program) S 0",
+        "schedstat": lambda: next(runs),
+    }
+
+    def judge(*_: object) -> waits.Blocked:
+        raise waits._Unclear
+
+    monkeypatch.setattr(waits, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]]())
+    monkeypatch.setattr(waits, "_judge", judge)
+    monkeypatch.setattr(waits, "_OURS", {0: syscalls.CALLS["x86_64"][0]})
+    assert waits.blocked(1, 1, lambda what: True).state == "away"
+    runs = iter((b"1 1 1", b"1 1 1"))
+    assert waits.blocked(1, 1, lambda what: True).state == "hidden"
+
+
+@pytest.mark.parametrize("address", [1 << 63, (1 << 64) - 8])
+def test_an_address_beyond_what_can_be_read_from_is_unclear(address: int) -> None:
+    """A call may be given any number; the offset of a file ends at 2^63."""
+    with pytest.raises(waits._Unclear):
+        waits._memory(os.getpid(), address, 8)
 
 
 @pytest.mark.parametrize(

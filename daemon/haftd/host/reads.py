@@ -185,14 +185,18 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     carried = _carried(look)
     within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
     found = confirm(look)
-    if found:
-        told = _reads(look, found, kind, patience_ms) if within is None else within
+    if found and within is not None and within.state != "unknown":
+        told = within
+    elif found:
+        told = _reads(look, found, kind, patience_ms)
     elif look.unsure or (not look.members and not _is_empty(group)):
         told = ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
     else:
         doubtful = kind == "key" and (look.timed or bool(look.outward))
         told = ReadState("busy", None, not doubtful, tuple(look.members))
-    return _with_processes(told, look, group)
+    told = _with_processes(told, look, group)
+    # Nobody may be in the foreground in there.
+    return replace(told, is_settled=told.is_settled and (within is None or within.is_settled))
 
 
 def _carried(look: Look) -> int | None:
@@ -219,7 +223,7 @@ def _inside(number: int, look: Look, depth: int) -> ReadState | None:
     except OSError:
         return None
     if told.state != "reads":
-        return None if told.state == "unknown" else told
+        return told
     # What was printed in there may be on its way to who carries it, who is not awake yet.
     for wait in look.waits:
         for _, fd in wait.seen.terminals:

@@ -117,12 +117,11 @@ def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
         if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
             return _AWAY
         return replace(_judge(pid, call, args, sought, line), ran=ran)
-    except _Unclear:
-        return _HIDDEN
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
-    except OSError:
-        return _HIDDEN
+    except (_Unclear, OSError):
+        # A thread that has gone on meanwhile is not hidden: what it had has changed under the look.
+        return _HIDDEN if still(pid, tid, Blocked("hidden", line=line, ran=ran)) else _AWAY
 
 
 def still(pid: int, tid: int, seen: Blocked) -> bool:
