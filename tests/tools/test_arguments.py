@@ -208,6 +208,37 @@ def test_of_a_choice_the_branch_that_is_meant_is_explained(
     assert problems(having(v=schema), {"v": value}) == found
 
 
+def test_a_value_that_fits_two_of_a_choice_of_one_is_said_to() -> None:
+    both = having(v={"oneOf": [INTEGER, {"minimum": 3}, {"type": "string"}]})
+    assert problems(both, {"v": 5}) == {
+        "v": "it fits more than one of the forms of which it must fit one"
+    }
+    never = having(v={"anyOf": [False, {"not": {}}]})
+    assert "v" in problems(never, {"v": 5})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        having(a={"oneOf": [{"type": "null"}, {"type": "null"}], "default": None}),
+        having(a={"type": "integer", "default": "x"}),
+        having(a={"type": "integer", "minimum": 5, "default": 1}),
+        of({**having(a={"type": "string", "default": "x"}).parameters, "maxProperties": 0}),
+        of({**having(a={"type": "string", "default": "x"}).parameters, "not": {"required": ["a"]}}),
+    ],
+    ids=lambda tool: str(tool.parameters)[:60],
+)
+def test_a_default_that_does_not_fit_is_not_filled_in(schema: Tool) -> None:
+    assert check(schema, {}) == {}
+
+
+def test_defaults_beside_one_that_does_not_fit_are_filled_in() -> None:
+    inner = {"type": "object", "properties": {"n": {"type": "integer", "default": 1}}}
+    tool = having(a={"type": "integer", "default": "x"}, b={"default": 2}, c=inner)
+    assert check(tool, {"c": {}}) == {"b": 2, "c": {"n": 1}}
+    assert problems(tool, {"b": 1, "c": 5}).keys() >= {"c"}
+
+
 def test_a_long_enum_is_named_in_part_and_counted_with_the_nearest_first() -> None:
     values = [f"{name}-{number}" for number in range(200) for name in ("red", "green", "blue")]
     message = problems(having(v={"enum": values}), {"v": "grene-7"})["v"]

@@ -200,6 +200,17 @@ def test_a_wrong_definition_is_left_out_and_named_and_the_rest_works(text: str, 
     assert problems[0].line >= 4
 
 
+@pytest.mark.parametrize("default", ['"x"', "1", "[]"])
+def test_a_default_that_its_parameter_does_not_take_is_named(default: str) -> None:
+    form = f'{{ type = "integer", minimum = 5, default = {default} }}'
+    tools, problems = read(
+        f'[tools.x]\ncommand = "a"\n[tools.x.parameters]\nok = {{ default = 3 }}\nq = {form}'
+    )
+    assert list(tools) == ["x"]
+    assert [(one.key, one.line) for one in problems] == [("tools.x.parameters.q.default", 5)]
+    assert "`q`" in problems[0].message
+
+
 @pytest.mark.parametrize("name", ["a b", "", "-a", "é", "a" * 65, "await", "a/b"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
     tools, problems = read(f'[tools."{name}"]\ncommand = "a"\n[tools.good]\ncommand = "a"\n')

@@ -92,6 +92,25 @@ def definition(script: str, shell: str = "sh", parameter: str = "v", kind: str =
     )
 
 
+@pytest.mark.parametrize(
+    "before",
+    ['"$(echo (a) )"', '"$( (echo a) )"', '"$( ( (echo a); (echo b) ) )"', "$( (a) )", "( (a) );"],
+)
+def test_a_value_behind_nested_brackets_stands_outside_of_them(before: str) -> None:
+    script = f'{before} \ue0000\ue001 "\ue0001\ue001"'
+    assert place(script) == f'{before} "${{HAFT_VALUE_0}}" "${{HAFT_VALUE_1}}"'
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_value_behind_nested_brackets_is_neither_split_nor_globbed(
+    tmp_path: Path, shell: str
+) -> None:
+    (tmp_path / "file").touch()
+    script = f"x=\"$( (echo a) )\" && printf '[%s]' {V}"
+    done = run(called(tool(definition(script, shell)), {"v": "* x"}, str(tmp_path)))
+    assert done.stdout == b"[* x]"
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_X01_no_payload_is_run_by_a_shell(tmp_path: Path, shell: str) -> None:
     """Each payload at many places of a script at once: all of it arrives, none of it runs."""

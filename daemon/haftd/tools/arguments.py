@@ -1,7 +1,7 @@
 """A call's arguments, held against the tool's parameters.
 
 Rules: the caller's object is never changed. What can be taken for what is wanted is (`fitting`),
-defaults are filled in, then all is checked, and everything that is wrong is said at once, each with
+defaults are filled in (unless arguments that fit do not fit with them), then all is checked, and everything that is wrong is said at once, each with
 its path. An answer is bounded, and so is the work for it: of a large value a part is explained
 (`reducing`), what one finding means is told by `mismatches`.
 """
@@ -29,6 +29,8 @@ _MOST_READ = 5_000
 """The most of a part that is wrong as a whole only."""
 _LARGE_SCHEMA = 20_000
 _LONGEST_NAME = 120
+_MOST_TRIALS = 64
+"""Defaults that are tried one by one where not all of them fit."""
 
 _Found = tuple[Path, str]
 
@@ -62,9 +64,33 @@ def check_against(
     if not isinstance(fitted, dict):
         raise AssertionError("an object was fitted into something else")
     found = problems(validator, fitted, schema)
-    if found:
+    if not found:
+        return fitted
+    given = fit(dict(args), schema, with_defaults=False)
+    if given == fitted or not _is_valid(validator, given):
         raise invalid_arguments(name, found)
-    return fitted
+    return _with_defaults_that_fit(given, fitted, validator)
+
+
+def _with_defaults_that_fit(
+    given: dict[str, Any], filled: Mapping[str, Any], validator: jsonschema_rs.Validator
+) -> dict[str, Any]:
+    """Arguments that fit as they were given, with those of their defaults with which they still do."""
+    left = _MOST_TRIALS if not is_larger(given, _MOST_EXPLAINED) else 0
+    for name, item in filled.items():
+        if left > 0 and (name not in given or given[name] != item):
+            left -= 1
+            trial = {**given, name: item}
+            if _is_valid(validator, trial):
+                given = trial
+    return given
+
+
+def _is_valid(validator: jsonschema_rs.Validator, value: Any) -> bool:
+    try:
+        return validator.is_valid(value)
+    except ValueError:  # the validator goes down so far only
+        return False
 
 
 def _path(parts: Sequence[str | int]) -> str:

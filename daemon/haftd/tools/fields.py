@@ -17,7 +17,7 @@ from haft_protocol.errors import shown
 
 from .approving import PARAMETERS
 from .commands import read_command, read_template
-from .definition import ACTIONS, Command, QuestionPolicy, SchemaError, Tool
+from .definition import ACTIONS, Command, QuestionPolicy, SchemaError, Tool, compile_schema
 from .noticing import read_notify
 from .parameters import Wrong, read_parameters
 
@@ -353,3 +353,22 @@ def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
             ("source" if tool.source != "local" else "runtime",),
             f"the tool cannot be called: {why}",
         )
+    for name in _unfit_defaults(tool.parameters):
+        why = f"the parameter `{name}` does not take its own default, which is never filled in"
+        yield ("parameters", name, "default"), why
+
+
+def _unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """The parameters whose default they do not take; `null` stands for none."""
+    shared = {key: parameters[key] for key in ("$defs", "definitions") if key in parameters}
+    for name, form in parameters.get("properties", {}).items():
+        default = form.get("default") if isinstance(form, Mapping) else None
+        if default is None:
+            continue
+        try:
+            validator = compile_schema({"properties": {name: form}, **shared})
+            fits = validator.is_valid({name: default})
+        except ValueError:  # it refers to another place of the whole
+            continue
+        if not fits:
+            yield name

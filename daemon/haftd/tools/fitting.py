@@ -62,10 +62,12 @@ class Steps:
         self.taken += count
 
 
-def fit(value: Any, schema: _Schema, steps: Steps | None = None) -> Any:
+def fit(
+    value: Any, schema: _Schema, steps: Steps | None = None, *, with_defaults: bool = True
+) -> Any:
     """The value as the schema wants it, as far as it can be taken for that."""
     try:
-        return _Fitting(schema, steps or Steps()).fit(value, schema)
+        return _Fitting(schema, steps or Steps(), with_defaults=with_defaults).fit(value, schema)
     except _Spent:
         return value
 
@@ -215,9 +217,10 @@ class _Schemas:
 class _Fitting:
     """One call's value being fitted."""
 
-    def __init__(self, whole: _Schema, steps: Steps) -> None:
+    def __init__(self, whole: _Schema, steps: Steps, *, with_defaults: bool) -> None:
         self._schemas = _Schemas(whole, steps)
         self._steps = steps
+        self._with_defaults = with_defaults
         self._level = 0
 
     def fit(self, value: Any, schema: Any) -> Any:
@@ -374,7 +377,7 @@ class _Fitting:
             elif name not in known and isinstance(others, Mapping):
                 item = self._inner(item, others)
             fitted[name] = item
-        if fill:
+        if fill and self._with_defaults:
             self._fill(fitted, properties)
         return fitted
 

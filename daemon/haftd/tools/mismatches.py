@@ -80,6 +80,8 @@ def explain(
             how = "exactly" if kind == "oneOf" else "at least"
             return [(path, f"give {how} one of {either}")]
         branches = error.kind.as_dict().get("context") or []
+        if not all(branches):
+            return [(path, "it fits more than one of the forms of which it must fit one")]
         if depth < _DEEPEST_CHOICE and (meant := _meant(error, branches)):
             return [
                 finding
@@ -88,7 +90,7 @@ def explain(
             ]
     else:
         branches = [[error]]
-    if offer := _offer(error, branches, names):
+    if branches and (offer := _offer(error, branches, names)):
         return [(path, f"it must be {offer}, not {_short(error.instance)}")]
     message = error.message
     if len(message) > 200:

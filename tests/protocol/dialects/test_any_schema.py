@@ -52,6 +52,13 @@ def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
     assert schema == before
 
 
+def test_a_default_that_fits_nothing_is_not_lost_on_the_way_to_a_lossless_dialect() -> None:
+    form = {"oneOf": [{"type": "null"}, {"type": "null"}], "default": None}
+    schema = {"type": "object", "properties": {"a": form}}
+    assert any(one.lossless for _, one in each(schema))
+    assert check(Tool(name="x", file="f", parameters=schema), {}) == {}
+
+
 @law(st.data())
 def test_what_a_dialect_takes_is_taken_or_refused_with_a_path(data: st.DataObject) -> None:
     schema = data.draw(schemas())
@@ -87,6 +94,25 @@ def test_most_of_what_is_common_is_lossless(provider: str) -> None:
         "required": ["s"],
     }
     assert express("", schema, PROVIDERS[provider]).lossless
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("values", [["a", "b"], ["a"], ["a", "b", "c"], [1, 2], [0.5, 2.5]])
+def test_a_short_choice_stays_one(provider: str, values: list[Any]) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": values}}, "required": ["a"]}
+    found = express("", schema, PROVIDERS[provider]).parameters["properties"]["a"]
+    as_texts = provider == "google"
+    assert found["enum"] == [str(value) if as_texts else value for value in values]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_both_truth_values_are_a_boolean_and_one_of_them_a_choice(provider: str) -> None:
+    forms = {"a": {"enum": [True, False]}, "b": {"enum": [True]}}
+    schema = {"type": "object", "properties": forms, "required": ["a", "b"]}
+    found = express("", schema, PROVIDERS[provider]).parameters["properties"]
+    if provider not in ("anthropic", "mcp"):  # these keep every word
+        assert found["a"] == {"type": "boolean"}
+        assert found["b"]["enum"] == (["true"] if provider == "google" else [True])
 
 
 @pytest.mark.parametrize(
