@@ -33,6 +33,7 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
+from haftd.host.idlog import IdLog
 from haftd.host.journal import Journal
 from haftd.host.mark import OUTER, home_of
 from haftd.host.program import Missing, resolve
@@ -108,7 +109,12 @@ def assemble(
         retain_max=own.retain_stopped_max,
         open_max=parts.descriptors // _SHARE_OF_STOPPED,
     )
+    state, home = Path(parts.paths.state), home_of(Path(parts.paths.runtime.folder))
+    ids = IdLog(state / f"ids-{home}", registry.used)
+    for used in ids.load():
+        registry.restore_used(*used)
     _remember_lost(registry, parts.report)
+    registry.on_used = ids.note
     budget = Budget(parts.settings.spool.total)
     catalogue = Catalogue(
         parts.paths.definitions,
@@ -145,9 +151,9 @@ def assemble(
     calls = Calls(
         place=Place(
             environ=parts.environ,
-            home=home_of(Path(parts.paths.runtime.folder)),
+            home=home,
             instance=parts.instance,
-            calls=Path(parts.paths.state, "calls"),
+            calls=state / "calls",
             base=parts.base,
             nofile=parts.nofile,
             root=parts.environ.get("HOME") or "/",
@@ -180,6 +186,12 @@ def assemble(
         withdraw=registry.withdraw,
         clear_up=clear_up,
     )
+
+    def stopped(handle: Handle) -> None:
+        if (use := supervisor.use_of(handle)) is not None:
+            calls.stopped(use.mark)
+
+    registry.on_stopped = stopped
     errands = Errands(calls)
     describing = Describing(errands, catalogue.descriptions, handles)
     builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
@@ -344,9 +356,11 @@ def brief(report: Report) -> dict[str, int]:
 
 
 def _remember_lost(registry: Registry, report: Report) -> None:
-    now = trio.current_time()
+    """Keep a handle for each that was lost. What had stopped before has expired, whether something of
+    it was left or not."""
+    now, wall = trio.current_time(), time.time()
     for record in (*report.ended, *report.lost, *report.keep):
-        if record.id:
+        if record.id and not record.is_stopped:
             registry.restore_lost(
                 now,
                 session=record.session,
@@ -355,6 +369,7 @@ def _remember_lost(registry: Registry, report: Report) -> None:
                 generation=record.generation,
                 command=record.command,
                 wall=record.at,
+                age=max(0.0, wall - record.at),
             )
 
 

@@ -462,3 +462,18 @@ def test_killed_at_any_moment_the_file_is_whole(cycles: int, tmp_path: Path) -> 
         assert journal.problems == []
         assert len(journal.records) <= 4
         journal.close()
+
+
+def test_a_handle_that_has_stopped_stays_stopped_also_when_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "handles.lock"
+    journal = Journal.open(path)
+    journal.start(record(1))
+    journal.start(record(2))
+    journal.stopped(record(1).mark)
+    journal.stopped("nobody's")
+    assert [one.is_stopped for one in read_records(path)] == [True, False]
+    journal.compact()
+    assert [one.is_stopped for one in read_records(path)] == [True, False]
+    journal.end(record(1).mark)
+    assert [one.n for one in read_records(path)] == [2]
+    journal.close()

@@ -10,7 +10,7 @@ fails is as if it had never been admitted. Section 4, "Stopped handles".
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -64,6 +64,8 @@ class Registry:
         "_retain_s",
         "_stopped",
         "_used",
+        "on_stopped",
+        "on_used",
         "shrunk",
         "shrunk_unread",
     )
@@ -78,6 +80,10 @@ class Registry:
         open_max: int = 4096,
     ) -> None:
         """`open_max`: how many stopped handles may hold a file; what is with the others is cut."""
+        self.on_used: Callable[[str, str, int], None] = lambda session, id, generation: None
+        """Told the last generation of an id whenever that changes; 0 where it was never used."""
+        self.on_stopped: Callable[[Handle], None] = lambda handle: None
+        """Told of each handle that has stopped, before anybody else is."""
         self._max_handles = max_handles
         self._max_per_session = max_per_session
         self._retain_s = retain_s
@@ -149,7 +155,8 @@ class Registry:
             shelf.remove(previous)
             self._stopped -= 1
             self._replaced[handle] = previous
-        self._remember(handle)
+        self._remember(session, id, handle.generation)
+        self.on_used(session, id, handle.generation)
         shelf.handles[id] = handle
         shelf.live += 1
         self._live += 1
@@ -186,6 +193,7 @@ class Registry:
             self._used[key] = handle.generation - 1
         else:
             self._used.pop(key, None)
+        self.on_used(handle.session, handle.id, handle.generation - 1)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
             shelf.put(previous)
@@ -203,13 +211,15 @@ class Registry:
         generation: int,
         command: str = "",
         wall: float = 0.0,
+        age: float = 0.0,
     ) -> Handle | None:
-        """Keep a stopped handle for what a daemon before this one ran and lost.
+        """Keep a stopped handle for what a daemon before this one ran and lost; it was started `age`
+        seconds ago.
 
-        Of several records of one id the highest generation counts; None if a newer one is there.
+        Of several records of one id the highest generation counts; None if a newer one was there.
         """
         shelf = self._by_session.get(session)
-        if self._used.get((session, id), 0) >= generation:
+        if self._used.get((session, id), 0) > generation:
             return None
         handle = Handle(
             id=id,
@@ -217,7 +227,7 @@ class Registry:
             session=session,
             generation=generation,
             spool=Spool(0, 0, None, _EMPTY),
-            now=now,
+            now=now - age,
             wall=wall,
         )
         handle.command = command
@@ -227,10 +237,19 @@ class Registry:
         older = shelf.handles.get(id)
         if older is not None:
             self._let_go(shelf, older)
-        self._remember(handle)
+        self._remember(session, id, generation)
         shelf.put(handle)
         self._stopped += 1
         return handle
+
+    def restore_used(self, session: str, id: str, generation: int) -> None:
+        """Know an id that a daemon before this one has used."""
+        self._remember(session, id, generation)
+
+    def used(self) -> Iterator[tuple[str, str, int]]:
+        """The ids that are known, with their last generations, the longest unused first."""
+        for (session, id), generation in self._used.items():
+            yield session, id, generation
 
     # --- looking up -------------------------------------------------------------------------
 
@@ -360,6 +379,7 @@ class Registry:
         self._live -= 1
         shelf.stopped[handle] = None
         self._stopped += 1
+        self.on_stopped(handle)
 
     def _let_go(self, shelf: Shelf, handle: Handle) -> None:
         shelf.remove(handle)
@@ -373,10 +393,10 @@ class Registry:
         if not self._by_session[session].handles:
             del self._by_session[session]
 
-    def _remember(self, handle: Handle) -> None:
-        key = (handle.session, handle.id)
+    def _remember(self, session: str, id: str, generation: int) -> None:
+        key = (session, id)
         self._used.pop(key, None)
-        self._used[key] = handle.generation
+        self._used[key] = generation
         while len(self._used) > _REMEMBERED:
             oldest = next(iter(self._used))
             generation = self._used.pop(oldest)

@@ -18,9 +18,19 @@ import errno
 import os
 import stat as st
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from haftd.host.record import Record, Records, end_line, head_line, kin_line, read, start_line
+from haftd.host.record import (
+    Record,
+    Records,
+    end_line,
+    head_line,
+    kin_line,
+    read,
+    start_line,
+    stopped_line,
+)
 
 __all__ = ["Journal", "read_records"]
 
@@ -104,6 +114,14 @@ class Journal:
         self._append(start_line(record))
         self._live[record.mark] = record
 
+    def stopped(self, mark: str) -> None:
+        """Append that this handle has stopped, if something of it is recorded. Raises OSError; after a
+        crash it is then taken for lost.
+        """
+        if (record := self._live.get(mark)) is not None:
+            self._live[mark] = replace(record, is_stopped=True)
+            self._append(stopped_line(mark))
+
     def end(self, mark: str) -> None:
         """Append that nothing of this handle is left. Raises OSError; the end is then lost, which
         costs the next start one look at a process that is gone.
@@ -129,6 +147,8 @@ class Journal:
             lines.append(start_line(record))
             if record.kin:
                 lines.append(kin_line(record.mark, record.kin))
+            if record.is_stopped:
+                lines.append(stopped_line(record.mark))
         temp = self.path.with_name(self.path.name + ".new")
         with contextlib.suppress(FileNotFoundError):
             temp.unlink()

@@ -28,6 +28,7 @@ __all__ = [
     "kin_line",
     "read",
     "start_line",
+    "stopped_line",
 ]
 
 VERSION = 1
@@ -65,6 +66,8 @@ class Record:
     command: str = ""
     at: float = 0.0
     kin: tuple[Identity, ...] = ()
+    is_stopped: bool = False
+    """Its handle had stopped, and only what that left behind may live."""
 
     @property
     def identity(self) -> Identity:
@@ -74,6 +77,7 @@ class Record:
 
 _TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"})
 _NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
+_OWN_LINES = frozenset({"kin", "is_stopped"})
 _NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
 
 
@@ -93,8 +97,13 @@ def end_line(mark: str) -> bytes:
 
 
 def start_line(record: Record) -> bytes:
-    form = {key: value for key, value in asdict(record).items() if key != "kin"}
+    form = {key: value for key, value in asdict(record).items() if key not in _OWN_LINES}
     return _encode({"t": "start", **form})
+
+
+def stopped_line(mark: str) -> bytes:
+    """The handle with this mark has stopped; something of it may be left."""
+    return _encode({"t": "stopped", "mark": mark})
 
 
 def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
@@ -170,6 +179,10 @@ class Records:
         if kind == "kin" and (found := _read_kin(form)) is not None:
             if (record := self.live.get(found[0])) is not None:
                 self.live[found[0]] = replace(record, kin=(*record.kin, *found[1]))
+            return True
+        if kind == "stopped" and isinstance(form.get("mark"), str):
+            if (record := self.live.get(form["mark"])) is not None:
+                self.live[form["mark"]] = replace(record, is_stopped=True)
             return True
         if kind == "end" and isinstance(form.get("mark"), str):
             self.live.pop(form["mark"], None)

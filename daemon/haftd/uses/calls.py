@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import structlog
 
+from haft_protocol.errors import spawn_failed
 from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.host.cgroup import Cgroup
@@ -156,6 +157,11 @@ class Calls:
         if confirmed:
             with self._told("record", call.mark):
                 self.journal.end(call.mark)
+
+    def stopped(self, mark: str) -> None:
+        """Record that the handle has stopped, for a daemon that may have to end what is left of it."""
+        with self._told("record", mark):
+            self.journal.stopped(mark)
 
     def _of_use(self, handle: Handle, ready: Prepared, mark: Mark, cgroup: Cgroup | None) -> Call:
         tool, args, context = ready.tool, ready.args, ready.context
@@ -295,9 +301,17 @@ class Calls:
     def _call_file(self, mark: str) -> Callable[[bytes], str]:
         def write(data: bytes) -> str:
             path = self._files[mark] = self.place.calls / mark
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:
-                file.write(data)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            try:
+                for folder in (path.parent.parent, path.parent):
+                    # The state folder may have been removed.
+                    with contextlib.suppress(FileExistsError):
+                        folder.mkdir(mode=0o700)
+                with open(os.open(path, flags, 0o600), "wb") as file:
+                    file.write(data)
+            except OSError as error:
+                why = f"its arguments cannot be written below {path.parent}: {error.strerror}"
+                raise spawn_failed(why, reason="resources") from None
             return str(path)
 
         return write

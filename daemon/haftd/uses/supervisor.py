@@ -75,6 +75,7 @@ class Supervisor:
         answers its questions; `entry` is waited for before it runs; `reviewing` holds its end back
         until somebody has seen it."""
         use = Use(handle, self._grace_s, router, entry, reviewing)
+        use.mark = call.mark
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.hold(use.left_behind)

@@ -78,6 +78,7 @@ class Use:
         "grace_s",
         "grip",
         "handle",
+        "mark",
         "reviewing",
         "routine_ms",
         "scope",
@@ -94,6 +95,8 @@ class Use:
         reviewing: Reviewing | None = None,
     ) -> None:
         self.handle = handle
+        self.mark = ""
+        """What its processes carry."""
         self.reviewing = reviewing
         self._entry = entry
         self.asking = Asking(handle, router)

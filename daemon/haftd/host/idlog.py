@@ -1,0 +1,107 @@
+"""The ids that were used, in the state folder, for the daemon that comes after this one.
+
+Rules:
+
+- One line of JSON a use, `["session","id",generation]`, appended by one write without fsync, before
+  the tool starts. The last line of an id counts; generation 0 takes it back.
+- A line that cannot be written is dropped and no spawn fails for it: after a restart that id is
+  reported as never used, instead of expired.
+- Past `MAX_LINES` the file is rewritten by temp and rename with the ids that are still known.
+- Whatever the file holds, the daemon starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+__all__ = ["IdLog", "Use"]
+
+MAX_LINES = 20_000
+_MAX_READ = 8 << 20
+
+Use = tuple[str, str, int]
+"""A session, an id in it, and its last generation."""
+
+
+class IdLog:
+    """The file at `path`; `known` returns the ids that a rewritten file has, the longest unused first."""
+
+    def __init__(self, path: Path, known: Callable[[], Iterable[Use]]) -> None:
+        self._path = path
+        self._known = known
+        self._fd: int | None = None
+        self._lines = 0
+
+    def load(self) -> list[Use]:
+        """Return the ids that are in the file, the longest unused first."""
+        found: dict[tuple[str, str], int] = {}
+        lines = self._read().split(b"\n")
+        for line in lines:
+            with contextlib.suppress(ValueError, RecursionError):
+                match json.loads(line):
+                    case [str(session), str(id_), int(generation)]:
+                        found.pop((session, id_), None)
+                        if generation > 0:
+                            found[session, id_] = generation
+        self._lines = len(lines)
+        return [(session, id_, generation) for (session, id_), generation in found.items()]
+
+    def note(self, session: str, id_: str, generation: int) -> None:
+        """Append that this is the last generation of an id."""
+        with contextlib.suppress(OSError):
+            if self._lines >= MAX_LINES:
+                self._rewrite()
+            if self._fd is None or os.fstat(self._fd).st_nlink == 0:
+                self._open()
+            self._write(_line(session, id_, generation))
+            self._lines += 1
+
+    def close(self) -> None:
+        """Close the file. The next note opens it again."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _read(self) -> bytes:
+        """The end of the file, from the first whole line on; nothing where there is no right file."""
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.pread(fd, _MAX_READ, max(0, os.fstat(fd).st_size - _MAX_READ))
+        except OSError:
+            return b""
+        finally:
+            os.close(fd)
+
+    def _open(self, flags: int = 0, path: Path | None = None) -> None:
+        self.close()
+        flags |= os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(path or self._path, flags, 0o600)
+        self._fd = fd
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            self._write(b"\n")  # a line that was cut must not take the next one with it
+
+    def _write(self, data: bytes) -> None:
+        if self._fd is None:
+            raise AssertionError("it is opened before it is written")
+        os.write(self._fd, data)
+
+    def _rewrite(self) -> None:
+        temp = self._path.with_name(f"{self._path.name}.new")
+        temp.unlink(missing_ok=True)
+        lines = [_line(*use) for use in self._known()]
+        self._open(os.O_EXCL, temp)
+        self._write(b"".join(lines))
+        temp.rename(self._path)
+        self._lines = len(lines)
+
+
+def _line(session: str, id_: str, generation: int) -> bytes:
+    return json.dumps((session, id_, generation), separators=(",", ":")).encode() + b"\n"
