@@ -6,12 +6,24 @@ and 9 of the protocol; what comes in is read in `rpc`.
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 
 from .errors import RpcError
 from .states import as_text
 
-__all__ = ["encode_error", "encode_reply", "encode_request", "join_batch"]
+__all__ = [
+    "encode_error",
+    "encode_long_reply",
+    "encode_reply",
+    "encode_request",
+    "is_long",
+    "join_batch",
+]
+
+_PIECE = 262_144
+"""Characters of a text that are encoded at once, in a millisecond."""
 
 _encode = msgspec.json.Encoder(enc_hook=as_text).encode
 
@@ -39,6 +51,31 @@ def _mend(value: object) -> object:
 def encode_reply(id_: bytes, result: object) -> bytes:
     """A success reply; `id_` is the JSON of the request's id."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
+
+
+def is_long(result: object) -> bool:
+    """Whether a result has a text that takes milliseconds to encode."""
+    return bool(_long_texts(result))
+
+
+def encode_long_reply(id_: bytes, result: object) -> bytes:
+    """A success reply with a long text. A thread that encodes it lets other threads run in between."""
+    texts = {name: msgspec.Raw(_encode_text(text)) for name, text in _long_texts(result).items()}
+    return encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **texts))
+
+
+def _long_texts(result: object) -> dict[str, str]:
+    if not isinstance(result, msgspec.Struct):
+        return {}
+    fields = {name: getattr(result, name) for name in result.__struct_fields__}
+    return {
+        name: text for name, text in fields.items() if isinstance(text, str) and len(text) > _PIECE
+    }
+
+
+def _encode_text(text: str) -> bytes:
+    pieces = (_encode_any(text[at : at + _PIECE])[1:-1] for at in range(0, len(text), _PIECE))
+    return b'"%b"' % b"".join(pieces)
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:

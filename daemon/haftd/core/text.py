@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from base64 import b64encode
 from codecs import utf_8_decode
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -25,6 +27,7 @@ __all__ = [
     "STRIPPED",
     "Rendering",
     "Slice",
+    "Unmade",
     "bytes_from",
     "cut",
     "cut_text",
@@ -40,6 +43,9 @@ _LINE = 4_096
 
 _LONGEST_PROMPT = 1_024
 
+_AT_ONCE = 131_072
+"""How many bytes are made a text of at once, in a few milliseconds at most."""
+
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
     """A text, the offset after it, and how many bytes of the asked range it does not hold."""
@@ -47,6 +53,20 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
     text: str
     cursor: int
     omitted: int = 0
+
+
+class Unmade(str):
+    """A long text that is made later, in a thread; empty until then."""
+
+    __slots__ = ("make",)
+
+    def __new__(cls, make: Callable[[], str]) -> Unmade:
+        unmade = super().__new__(cls)
+        unmade.make = make
+        return unmade
+
+    make: Callable[[], str]
+    """Returns the text. It holds all that it needs: the spool may change meanwhile."""
 
 
 class Rendering(Protocol):
@@ -64,6 +84,9 @@ class Rendering(Protocol):
         """The text of `data`, which stands in the spool at `start`; what came before it may tell
         how it reads."""
 
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
+        """What makes the text of more than `whole` bytes, in any thread."""
+
     def plain(self, data: bytes) -> bytes:
         """The text of `data` as UTF-8 for a search, with every line end kept; looks at nothing else."""
 
@@ -76,6 +99,9 @@ class _Stripped:
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         return decode(data)
+
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
+        return partial(decode, data)
 
     def plain(self, data: bytes) -> bytes:
         return decode(data).encode() if b"\x1b" in data else data
@@ -106,7 +132,7 @@ def last_line(spool: Spool, rendering: Rendering) -> str:
     return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
 
 
-def bytes_from(spool: Spool, start: int, max_bytes: int) -> Slice:
+def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False) -> Slice:
     """Return the bytes from `start` on in base64, `max_bytes` of them at most; `omitted` are those
     that the spool has dropped."""
     data = spool.head[start : start + max_bytes] if start < spool.start else b""
@@ -115,7 +141,12 @@ def bytes_from(spool: Spool, start: int, max_bytes: int) -> Slice:
         stop = min(spool.end, max(start, spool.start) + max_bytes)
         data = spool.read(start, stop)
         begin = max(start, stop - len(data))
-    return Slice(Base64(b64encode(data).decode()), max(start, stop), begin - start)
+    text: str = Unmade(partial(_base64, data)) if defer and len(data) > _AT_ONCE else _base64(data)
+    return Slice(text, max(start, stop), begin - start)
+
+
+def _base64(data: bytes) -> Base64:
+    return Base64(b64encode(data).decode())
 
 
 def left_out(count: int) -> str:
@@ -132,8 +163,10 @@ def cut(
     final: bool,
     tail: bool = False,
     rendering: Rendering = STRIPPED,
+    defer: bool = False,
 ) -> Slice:
-    """Return what there is of [start, stop) within `max_bytes`; with `tail`, only the last of it.
+    """Return what there is of [start, stop) within `max_bytes`; with `tail`, only the last of it, with
+    `defer`, a long text as one that is `Unmade`.
 
     `final`: nothing will follow, so an unfinished character at the end is shown as U+FFFD. The
     line that says what is missing comes on top of `max_bytes`.
@@ -154,15 +187,22 @@ def cut(
             if start and 0x80 <= data[0] < 0xC0:
                 skipped = _inside(spool.read(start - 3, start), data)
                 data = data[skipped:]
-            text = rendering.text(spool, start + skipped, data)
             if size <= max_bytes:
-                return Slice(text, stop, skipped)
+                return Slice(_text(spool, start + skipped, data, rendering, defer), stop, skipped)
+            text = rendering.text(spool, start + skipped, data)
             text, whole, kept = cut_text(text, max_bytes, tail=tail)
             return Slice(text, stop, skipped + whole - kept)
     if tail:
         data = _rear(spool, start, stop, max_bytes)
-        return Slice(rendering.text(spool, stop - len(data), data), stop, size - len(data))
-    return _head_and_tail(spool, start, stop, max_bytes, rendering)
+        text = _text(spool, stop - len(data), data, rendering, defer)
+        return Slice(text, stop, size - len(data))
+    return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
+
+
+def _text(spool: Spool, start: int, data: bytes, rendering: Rendering, defer: bool) -> str:
+    if defer and len(data) > _AT_ONCE:
+        return Unmade(rendering.deferred(spool, start, data))
+    return rendering.text(spool, start, data)
 
 
 def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int, int]:
@@ -177,7 +217,7 @@ def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int
 
 
 def _head_and_tail(
-    spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering
+    spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering, defer: bool
 ) -> Slice:
     """Return the beginning of the range, a line for what is missing, and its end.
 
@@ -200,7 +240,7 @@ def _head_and_tail(
         rear = b""
     if spool.start != base:
         # The file failed while it was read and was given up; that happens once.
-        return _head_and_tail(spool, start, stop, max_bytes, rendering)
+        return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
     missing = stop - start - len(front) - len(rear)
     begin = start
     if start and front and 0x80 <= front[0] < 0xC0:
@@ -208,12 +248,20 @@ def _head_and_tail(
         begin += _inside(before, front)
         front = front[begin - start :]
     omitted = stop - start - len(front) - len(rear)
-    text = rendering.text(spool, begin, front)
-    if missing:
-        if text and not text.endswith("\n"):
-            text += "\n"
-        text += left_out(omitted)
-    return Slice(text + rendering.text(spool, stop - len(rear), rear), stop, omitted)
+    head = _text(spool, begin, front, rendering, defer)
+    end = _text(spool, stop - len(rear), rear, rendering, defer)
+    line = left_out(omitted) if missing else ""
+    if isinstance(head, Unmade) or isinstance(end, Unmade):
+        return Slice(Unmade(partial(_joined, head, line, end)), stop, omitted)
+    return Slice(_joined(head, line, end), stop, omitted)
+
+
+def _joined(head: str, line: str, end: str) -> str:
+    """Both stretches, with the line for what is missing between them."""
+    head, end = (text.make() if isinstance(text, Unmade) else text for text in (head, end))
+    if line and head and not head.endswith("\n"):
+        head += "\n"
+    return head + line + end
 
 
 def _front(data: bytes) -> bytes:

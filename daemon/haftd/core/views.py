@@ -42,23 +42,25 @@ def show(
     painted: str = "",
     input_wanted: InputWanted | UnsetType | None = UNSET,
     peek: bool = False,
+    defer: bool = False,
 ) -> HandleState:
     """Return the handle's state with the text that `view` or `cursor` asks for.
 
     A `peek` (a list, an error's data) moves no mark and does not count as read. `painted` is what the
-    view `paint` shows. The view `none` has no text, and the read mark as its cursor.
+    view `paint` shows. The view `none` has no text, and the read mark as its cursor. With `defer` a
+    long text is one that is `Unmade`.
     """
     if waited is None:
         waited = UNSET
     state = handle.state
     if state is State.STOPPED:
         handle.end_shown = handle.end_shown or not (peek or cursor is not None)
-        encoded = _encoded(handle, view, cursor, max_bytes, painted)
+        encoded = _encoded(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
-        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, encoded, peek)
-    piece = _encoded(handle, view, cursor, max_bytes, painted) or _text(
-        handle, view, cursor, max_bytes, final=False
+        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, encoded, peek, defer)
+    piece = _encoded(handle, view, cursor, max_bytes, painted, defer) or _text(
+        handle, view, cursor, max_bytes, final=False, defer=defer
     )
     if not peek and cursor is None and view == "delta":
         handle.mark = piece.cursor
@@ -114,15 +116,18 @@ def show(
 
 
 def _encoded(
-    handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str
+    handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str, defer: bool
 ) -> Slice | None:
     """What the views that are no text show; None for the others."""
     if view == "raw":
-        return bytes_from(handle.spool, handle.mark if cursor is None else cursor, max_bytes)
+        start = handle.mark if cursor is None else cursor
+        return bytes_from(handle.spool, start, max_bytes, defer=defer)
     return Slice(painted, handle.spool.end) if view == "paint" else None
 
 
-def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool) -> Slice:
+def _text(
+    handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool, defer: bool
+) -> Slice:
     spool = handle.spool
     if view == "none":
         return Slice("", handle.mark)
@@ -137,7 +142,9 @@ def _text(handle: Handle, view: str, cursor: int | None, max_bytes: int, *, fina
     else:
         start = 0
     rendering = handle.rendering
-    return cut(spool, start, spool.end, max_bytes, final=final, tail=tail, rendering=rendering)
+    return cut(
+        spool, start, spool.end, max_bytes, final=final, tail=tail, rendering=rendering, defer=defer
+    )
 
 
 def _stopped(
@@ -150,6 +157,7 @@ def _stopped(
     screen: Screen | UnsetType,
     encoded: Slice | None,
     peek: bool,
+    defer: bool,
 ) -> Stopped:
     assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
     error = failure_of(
@@ -160,7 +168,7 @@ def _stopped(
     truncated: Truncated | UnsetType = UNSET
     position, omitted = handle.spool.end, 0
     if handle.raw or handle.ended_by.by != "exit":
-        piece = _text(handle, view, cursor, max_bytes, final=handle.output_complete)
+        piece = _text(handle, view, cursor, max_bytes, final=handle.output_complete, defer=defer)
         position, omitted = piece.cursor, piece.omitted
         if omitted:
             whole = position - _asked_from(handle, view, cursor)

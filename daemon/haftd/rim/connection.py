@@ -313,7 +313,7 @@ class Connection:
                 if batch.is_whole:
                     reply = await _in_turns(dispatcher.join(batch.slots))
             elif answer is not None:
-                reply = dispatcher.encode(answer)
+                reply = await dispatcher.encode_later(answer)
             if reply is not None:
                 await self._send(reply)
         finally:

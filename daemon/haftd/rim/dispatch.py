@@ -1,6 +1,6 @@
 """From a message to its answer: JSON-RPC requests through jsonrpcserver, batches by our own rules.
 
-Rules: everything here is synchronous but `finish`. A verb decides at once, or returns `Later`; which
+Rules: everything here is synchronous but `finish` and `encode_later`. A verb decides at once, or returns `Later`; which
 of the two it was is all a connection learns. jsonrpcserver's `dispatch_request` gets messages that
 are decoded once: each method carries its own `__signature__`, whose `bind` is the one msgspec
 conversion of its params, and is driven by one `send`, since it never suspends. Errors of ours become
@@ -17,9 +17,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import trio
 from oslash.either import Left, Right
 
-from haft_protocol.encoding import encode_error, encode_reply, join_batch
+from haft_protocol.encoding import (
+    encode_error,
+    encode_long_reply,
+    encode_reply,
+    is_long,
+    join_batch,
+)
 from haft_protocol.errors import (
     RpcError,
     internal,
@@ -225,6 +232,18 @@ class Dispatcher:
             except Exception as fault:
                 error = self._fail(reply.method, fault)
         return encode_error(reply.id, error)
+
+    async def encode_later(self, reply: Reply) -> bytes:
+        """The reply as it is sent; a long one is encoded in a thread. Raises nothing but a
+        cancellation."""
+        if reply.error is None and is_long(reply.result):
+            try:
+                return await trio.to_thread.run_sync(
+                    encode_long_reply, reply.id, reply.result, abandon_on_cancel=True
+                )
+            except Exception as fault:
+                return encode_error(reply.id, self._fail(reply.method, fault))
+        return self.encode(reply)
 
     def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
         """All the replies of a batch as one, none of them too long beside the others; `None` where

@@ -19,7 +19,9 @@ Rules:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from haftd.core import escapes
 from haftd.core.spool import Spool
@@ -98,6 +100,11 @@ class Transcript:
         returns = len(tail) - len(tail.rstrip(b"\r"))
         return returns or escapes.pending(tail)
 
+    def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
+        """See `core.text.Rendering`."""
+        at_line_start = _is_at_line_start(spool, start)
+        return partial(_long_text, data, at_line_start=at_line_start)
+
     def plain(self, data: bytes) -> bytes:
         """See `core.text.Rendering`."""
         if b"\x1b" in data:
@@ -108,7 +115,7 @@ class Transcript:
         """See `core.text.Rendering`."""
         if data.count(b"\x1b") > _MOST_ESCAPES:
             return _written_last(escapes.decode(data))
-        text = _appended(data, at_line_start=spool.read(start - 1, start) in (b"", b"\n"))
+        text = _appended(data, at_line_start=_is_at_line_start(spool, start))
         if text is not None:
             return text
         context = spool.read(start - _CONTEXT, start)
@@ -125,8 +132,30 @@ class Transcript:
             scratch.close()
 
 
+def _is_at_line_start(spool: Spool, start: int) -> bool:
+    return spool.read(start - 1, start) in (b"", b"\n")
+
+
+def _long_text(data: bytes, *, at_line_start: bool) -> str:
+    """The text of output that is too long to be drawn."""
+    text = None
+    if data.count(b"\x1b") <= _MOST_ESCAPES:
+        text = _appended(data, at_line_start=at_line_start)
+    return _written_last(escapes.decode(data)) if text is None else text
+
+
 def _appended(data: bytes, *, at_line_start: bool) -> str | None:
     """The text of output that only appends; None for any other."""
+    parts: list[str] = []
+    for piece in escapes.lines(data):
+        text = _appended_lines(piece, at_line_start=at_line_start or bool(parts))
+        if text is None:
+            return None
+        parts.append(text)
+    return "".join(parts)
+
+
+def _appended_lines(data: bytes, *, at_line_start: bool) -> str | None:
     text = data.decode("utf-8", "replace")
     if "\x1b" in text or "\x07" in text or "\0" in text:
         text = _HARMLESS.sub("", text)

@@ -27,9 +27,9 @@ class Later:
 
 async def result_of(reply: object, *, in_batch: bool = False) -> object:
     """The result of a verb's answer, waited for where it has to be."""
-    if not isinstance(reply, Later):
-        return reply
-    return await (reply.run_in_batch if in_batch and reply.run_in_batch else reply.run)()
+    while isinstance(reply, Later):
+        reply = await (reply.run_in_batch if in_batch and reply.run_in_batch else reply.run)()
+    return reply
 
 
 Verb = Callable[[Caller, Any], object]

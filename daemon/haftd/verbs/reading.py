@@ -20,7 +20,7 @@ from haftd.core.echo import Typed, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import Watch, compile_pattern
-from haftd.core.text import last_line
+from haftd.core.text import Unmade, last_line
 from haftd.core.views import show
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Wanted
@@ -32,6 +32,7 @@ from .waiting import until
 
 __all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
 
+_TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
 _FOUND = ("input", "quiet")
@@ -88,8 +89,8 @@ def look(
     waited: Waited | UnsetType = UNSET,
     wanted: Wanted | None = None,
     typed: Typed | None = None,
-) -> HandleState:
-    """Show the handle as the call asked for; moves the read mark when the view is `delta` or `answer`.
+) -> HandleState | Later:
+    """Show the handle as the call asked for, later where its text is long; moves the read mark when the view is `delta` or `answer`.
     `wanted` is what the call has just found the program to wait for, if it has; `typed`, what it typed."""
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
@@ -120,10 +121,25 @@ def look(
         screen=screen,
         painted=painted,
         input_wanted=_input_wanted(daemon, handle, waited, wanted),
+        defer=True,
     )
-    if params.view != "answer":
-        return state
-    return _without_known(state, typed.text if typed is not None and typed.at == begin else "")
+    echo = typed.text if typed is not None and typed.at == begin else ""
+
+    def shown(state: HandleState) -> HandleState:
+        return state if params.view != "answer" else _without_known(state, echo)
+
+    unmade = [name for name in _TEXTS if isinstance(getattr(state, name, None), Unmade)]
+    if not unmade:
+        return shown(state)
+
+    async def made() -> HandleState:
+        def make() -> dict[str, str]:
+            return {name: getattr(state, name).make() for name in unmade}
+
+        texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+        return shown(structs.replace(state, **texts))
+
+    return Later(made)
 
 
 def _without_known(state: HandleState, typed: str) -> HandleState:
@@ -208,7 +224,7 @@ def answer(
         found = condition.found() if reason in _FOUND else None
         return look(daemon, params, handle, reason if reading.announced else UNSET, found, typed)
 
-    async def wait_and_look() -> HandleState:
+    async def wait_and_look() -> HandleState | Later:
         reason = await _wait(condition, deadline)
         found = condition.found() if reason in _FOUND else None
         return look(daemon, params, handle, reason, found, typed)
@@ -244,7 +260,7 @@ def _answer_match(
     echo = b"" if typed is None else typed.text.encode()
     watch = Watch(pattern, since, before, handle.rendering, echo)
 
-    def look_now(waited: Waited) -> HandleState:
+    def look_now(waited: Waited) -> HandleState | Later:
         return look(daemon, params, handle, waited, typed=typed)
 
     if watch.take(spool):
@@ -252,7 +268,7 @@ def _answer_match(
     if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
         return look_now(_matched(watch, handle))
 
-    async def match_and_look() -> HandleState:
+    async def match_and_look() -> HandleState | Later:
         return look_now(await _match(handle, watch, deadline))
 
     return Later(match_and_look)

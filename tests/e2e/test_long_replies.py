@@ -1,0 +1,59 @@
+"""A long text is made and encoded aside: it holds up no other call, and is the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+SIZE = 4_000_000
+
+
+@pytest.fixture(scope="module")
+def wire(shared_daemon: RunningDaemon) -> Iterator[Wire]:
+    wire = shared_daemon.connect()
+    script = f"yes 'gr\u00fc\u00df dich' | head -c {SIZE}"
+    state = wire.call(
+        "spawn", tool="run", id="big", args={"command": script}, wait="stopped", timeout_ms=60_000
+    )
+    assert state["state"] == "stopped"
+    yield wire
+    wire.close()
+
+
+@pytest.mark.parametrize("view", ["all", "tail", "raw"])
+def test_what_comes_behind_a_long_fetch_is_answered_before_it(wire: Wire, view: str) -> None:
+    for number, method, params in (
+        (1, "fetch", {"id": "big", "view": view, "cursor": 0, "max_bytes": SIZE}),
+        (2, "ping", {}),
+    ):
+        wire.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    replies = [wire.receive(), wire.receive()]
+    order = [reply["id"] for reply in replies]
+    assert order == [2, 1]
+    state = replies[1]["result"]
+    text = state["content" if view == "raw" else "result"]
+    assert len(text.encode()) >= SIZE - 20
+
+
+def test_a_long_reply_within_a_batch_is_cut_as_before(wire: Wire) -> None:
+    call = {"id": "big", "view": "all", "max_bytes": SIZE}
+    wire.send([{"jsonrpc": "2.0", "id": 1, "method": "fetch", "params": call}])
+    [reply] = wire.receive()
+    assert reply["result"]["truncated"]["kept"] < SIZE
+
+
+def test_a_delta_is_handed_out_once_although_it_is_made_later(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon().start()
+    with daemon.connect() as wire:
+        script = f"yes abcdefg | head -c {SIZE}; echo end; read x"
+        wire.call("spawn", tool="run", id="a", args={"command": script}, wait="none")
+        wire.call("fetch", id="a", wait="pattern", pattern="^end$", view="all", timeout_ms=60_000)
+        calls = [wire.start("fetch", id="a", max_bytes=SIZE) for _ in range(2)]
+        first, second = (wire.finish(call) for call in calls)
+        assert "abcdefg" in first["content"] and second["content"] == ""
