@@ -5,7 +5,7 @@ Rules: everything here decides synchronously. Files, sockets and signals are the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import trio
@@ -46,6 +46,9 @@ from haftd.uses.supervisor import Supervisor
 from haftd.uses.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
+
+_AT_ONCE = 8
+"""Spawns of a batch that are checked before others have their turn: some milliseconds."""
 
 
 @dataclass(slots=True)
@@ -169,17 +172,30 @@ class Daemon:
             fields["generation"] = handle.generation
         self.audit.record(event, **fields, **more)
 
-    def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
-        """Say of each spawn of a batch whether its id clashes; takes nothing."""
+    def reserve(
+        self, caller: Caller, spawns: Sequence[SpawnParams]
+    ) -> Generator[None, None, list[RpcError | None]]:
+        """Return for each spawn of a batch the clash that it is part of, in steps. Where there is none
+        the ids are kept for them, until `redeem`."""
         keys = []
-        for one in spawns:
+        for count, one in enumerate(spawns):
+            if count and count % _AT_ONCE == 0:
+                yield
             session = self.session_of(caller, one)
             try:
                 keys.append(self.starter.prepare(session, one).key)
             except RpcError:
                 # It fails by itself when it is its turn; its id is taken into account all the same.
                 keys.append(SpawnKey(session, one.id))
-        return admit_batch(keys, self.registry)
+        errors = admit_batch(keys, self.registry)
+        if not any(errors):
+            for key in keys:
+                self.registry.promise(key.session, key.id)
+        return errors
+
+    def redeem(self, caller: Caller, spawn: SpawnParams) -> None:
+        """Give up the id that was kept for a spawn: it takes it now, or never will."""
+        self.registry.redeem(self.session_of(caller, spawn), spawn.id)
 
 
 def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:

@@ -43,3 +43,13 @@ def test_a_repeated_call_is_no_clash() -> None:
     assert [error is None for error in admit_batch([again, other], registry)] == [True, False]
     fresh = SpawnKey("s", "b", "run", "e", {})
     assert admit_batch([fresh, fresh], registry) == [None, None]
+
+
+def test_an_id_that_is_kept_for_a_batch_is_nobody_elses() -> None:
+    registry = Registry()
+    registry.promise("s", "a")
+    [clash] = admit_batch([SpawnKey("s", "a")], registry)
+    assert clash is not None and clash.kind == "handle_exists"
+    assert admit_batch([SpawnKey("t", "a")], registry) == [None]
+    registry.redeem("s", "a")
+    assert admit_batch([SpawnKey("s", "a")], registry) == [None]

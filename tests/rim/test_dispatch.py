@@ -195,6 +195,30 @@ def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
     assert rig.calls == ["spawn 1", "spawn 3", "n"]
 
 
+def test_others_have_their_turns_between_the_spawns_of_a_batch(rig: Rig) -> None:
+    """Their ids are kept for them meanwhile, and given up when they take them."""
+    given_up: list[str] = []
+    rig.rim.dispatcher.redeem = lambda caller, spawn: given_up.append(spawn.id)
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
+    steps = rig.rim.dispatcher.receive(Caller("unix"), batch(*calls), 30)
+    assert isinstance(steps, Generator)
+    next(steps)
+    assert 0 < len(rig.calls) < 20 and given_up == [call.split()[1] for call in rig.calls]
+    assert [one["id"] for one in plain(settled(steps))] == list(range(20))
+    assert given_up == [str(n) for n in range(20)]
+
+
+def test_a_batch_that_is_dropped_gives_up_what_was_kept_for_it(rig: Rig) -> None:
+    given_up: list[str] = []
+    rig.rim.dispatcher.redeem = lambda caller, spawn: given_up.append(spawn.id)
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
+    steps = rig.rim.dispatcher.receive(Caller("unix"), batch(*calls), 30)
+    assert isinstance(steps, Generator)
+    next(steps)
+    steps.close()
+    assert sorted(given_up, key=int) == [str(n) for n in range(20)]
+
+
 def test_nothing_is_looked_at_for_who_has_not_said_hello(rig: Rig) -> None:
     """A tool's program may be run to find out what it takes."""
     looked: list[str] = []

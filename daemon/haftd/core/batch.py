@@ -41,6 +41,8 @@ def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError
         if registry.known(spawn.session, spawn.call_id, spawn.tool, dict(spawn.args)) is not None:
             continue
         state = live[spawn.session].get(spawn.id)
+        if state is None and registry.is_promised(spawn.session, spawn.id):
+            state = "pending"
         if state is not None:
             errors[at] = handle_exists(spawn.id, spawn.session, state)
             continue

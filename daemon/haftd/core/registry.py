@@ -58,6 +58,7 @@ class Registry:
         "_max_per_session",
         "_open_max",
         "_out",
+        "_promised",
         "_replaced",
         "_retain_all",
         "_retain_max",
@@ -97,6 +98,8 @@ class Registry:
         self._by_session: dict[str, Shelf] = {}
         self._live = 0
         self._stopped = 0
+        self._promised: set[tuple[str, str]] = set()
+        """Ids that the spawns of a batch are about to take."""
         self._used: dict[tuple[str, str], int] = {}
         """The last generation of each id, the longest unused first."""
         self._replaced: dict[Handle, Handle] = {}
@@ -128,6 +131,8 @@ class Registry:
         previous = shelf.handles.get(id) if shelf is not None else None
         if previous is not None and not previous.stopped:
             raise handle_exists(id, session, previous.state)
+        if (session, id) in self._promised:
+            raise handle_exists(id, session, State.PENDING)
         if shelf is not None and shelf.live >= self._max_per_session:
             raise limit_exceeded(
                 "max_handles_session",
@@ -164,6 +169,18 @@ class Registry:
             shelf.calls[call] = handle
         handle.on_stop = self._on_stop
         return Admitted(handle)
+
+    def promise(self, session: str, id: str) -> None:
+        """Keep an id for a spawn of a batch that is about to take it."""
+        self._promised.add((session, id))
+
+    def redeem(self, session: str, id: str) -> None:
+        """Give up a promise, if there is one: the spawn takes the id now, or never will."""
+        self._promised.discard((session, id))
+
+    def is_promised(self, session: str, id: str) -> bool:
+        """Whether a spawn of a batch is about to take the id."""
+        return (session, id) in self._promised
 
     def known(
         self, session: str, call_id: str | None, tool: str, args: dict[str, Any]

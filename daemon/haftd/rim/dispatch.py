@@ -77,6 +77,10 @@ with warnings.catch_warnings():
 __all__ = ["Dispatcher"]
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
+Verdicts = list[RpcError | None]
+
+_AT_ONCE = 8
+"""Spawns of a batch that are started before others have their turn: some milliseconds."""
 
 
 class _Signature(inspect.Signature):
@@ -144,19 +148,24 @@ def _nothing_found(session: str, id: str, generation: int) -> None:
     """No handle is known."""
 
 
+def _nothing_kept(caller: Caller, spawn: SpawnParams) -> None:
+    """No ids are kept for the spawns of a batch."""
+
+
 def _nobody_asked(caller: Caller, reply: Incoming) -> None:
     """Nobody asks this daemon's clients anything."""
 
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes;
+    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes, at once
+    or in steps, and keeps its id until `redeem` where none does;
     `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
     requests of ours. `unready` says what is to be awaited before a method with these params can be
     decided; a verb sees to that itself, but a batch's spawns are decided together. `find` gives the handle of a result that has to be cut."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
-    reserve: Callable[[Caller, Sequence[SpawnParams]], list[RpcError | None]]
+    reserve: Callable[[Caller, Sequence[SpawnParams]], Verdicts | Generator[None, None, Verdicts]]
     limits: LimitsResult
     log: Log
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
@@ -165,6 +174,7 @@ class Dispatcher:
     hear: Callable[[Caller, Incoming], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
     find: Find = _nothing_found
+    redeem: Callable[[Caller, SpawnParams], None] = _nothing_kept
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -317,9 +327,25 @@ class Dispatcher:
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Spawns take their ids before anything runs; then they start, then all others, in order.
-        Nothing comes between the spawns: the ids were looked at together."""
-        clash = self._clash(caller, spawns)
+        """Spawns take their ids before anything runs; then they start, then all others, in order. The
+        ids are kept for them meanwhile, so that nobody takes one between two spawns."""
+        clash = yield from self._clash(caller, spawns)
+        kept = dict(spawns) if clash is None else {}
+        try:
+            return (yield from self._decide(caller, items, spawns, clash, kept, room))
+        finally:
+            for _, spawn in kept.values():
+                self.redeem(caller, spawn)
+
+    def _decide(
+        self,
+        caller: Caller,
+        items: Sequence[Item],
+        spawns: _Spawns,
+        clash: dict[int, RpcError] | None,
+        kept: _Spawns,
+        room: int,
+    ) -> Steps:
         slots: list[Slot] = [None] * len(items)
         cancels: list[Cancel] = []
         first = [at for at in range(len(items)) if at in spawns]
@@ -331,6 +357,8 @@ class Dispatcher:
                 error = clash.get(at) or clash[-1]
                 slots[at] = None if item.id is None else encode_error(item.id, error)
             else:
+                if at in kept:
+                    self.redeem(caller, kept.pop(at)[1])
                 answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
@@ -339,7 +367,7 @@ class Dispatcher:
                         room -= 1
                         answer.in_batch = True
                     slots[at] = answer
-            if at not in spawns:
+            if at not in spawns or len(kept) % _AT_ONCE == _AT_ONCE - 1:
                 yield
         if any(isinstance(slot, Waiting) for slot in slots):
             return Batched(slots, cancels)
@@ -368,12 +396,16 @@ class Dispatcher:
                     found[at] = params, spawn
         return found, waits
 
-    def _clash(self, caller: Caller, spawns: _Spawns) -> dict[int, RpcError] | None:
+    def _clash(
+        self, caller: Caller, spawns: _Spawns
+    ) -> Generator[None, None, dict[int, RpcError] | None]:
         """The errors of a batch that must not run, by place; -1 is for all that have none."""
         if not spawns:
             return None
         try:
             verdicts = self.reserve(caller, [spawn for _, spawn in spawns.values()])
+            if isinstance(verdicts, Generator):
+                verdicts = yield from verdicts
         except RpcError as error:
             return {-1: error}
         except Exception as fault:
