@@ -1149,7 +1149,7 @@ export interface ToolInfo {
   tool?: string;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; `env` is as for spawn. */
+/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. */
 export interface ToolsCallParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1161,7 +1161,7 @@ export interface ToolsCallParams {
   arguments?: { [name: string]: unknown } | string | null;
   /** the caller's name for this call; made up when not given. A retry with the same one starts nothing twice */
   call_id?: string;
-  /** whatever helps to answer a question of the tool; it is handed on, never looked into */
+  /** whatever helps to answer a question of the tool; it is handed on, and only its `vars` are looked into: they stand in the tool's own context */
   context?: unknown;
   /** as for `spawn` */
   env?: { [name: string]: string | null };

@@ -48,8 +48,8 @@ Style = Literal["oneof", "flat"]
 
 class ToolsCallParams(Params, frozen=True, kw_only=True):
     """Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle,
-    else the tool runs to its end. `context` is handed to whoever answers the tool's questions; `env`
-    is as for spawn."""
+    else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`,
+    an object, to the tool as well; `env` is as for spawn."""
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)

@@ -25,8 +25,9 @@ class Project:
         self.daemon = daemon
         self.wire = wire
 
-    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+    def call(self, tool: str, context: Any = None, **arguments: Any) -> dict[str, Any]:
         params = {"tool": tool, "arguments": arguments, "root": self.root, "session": "s"}
+        params |= {} if context is None else {"context": context}
         state: dict[str, Any] = self.wire.call("tools/call", **params)
         return state
 
@@ -56,7 +57,7 @@ def test_they_are_listed_and_only_access_is_a_problem(project: Project) -> None:
     assert result.get("problems", []) == []
     tools = {one["name"]: one for one in result["tools"]}
     assert tools.keys() >= {
-        "read_file", "modify_file", "status", "renamed", "count_words", "sorted", "fails", "asked",
+        "read_file", "modify_file", "status", "plain", "renamed", "count_words", "sorted", "fails", "asked",
     }  # fmt: skip
     assert not tools.keys() & {"hidden", "off", "*"}
     assert tools["read_file"]["parameters"]["required"] == ["path"]
@@ -72,7 +73,9 @@ def test_they_are_listed_and_only_access_is_a_problem(project: Project) -> None:
 
 def test_the_program_gets_its_context_and_its_tool_as_it_expects_them(project: Project) -> None:
     context, tool = project.given("read_file", path="a b'\"$(c)", end_line=None)
-    assert context.keys() == {"action", "root", "session", "handle", "access"}
+    assert context.keys() == {
+        "action", "root", "session", "handle", "access", "vars", "workspace_id", "conversation_id",
+    }  # fmt: skip
     assert (context["action"], context["root"], context["session"]) == ("run", project.root, "s")
     assert context["access"] == {"fs": {"read": ["."]}}
     assert tool == {
@@ -112,3 +115,40 @@ def test_what_asks_first_still_asks(project: Project) -> None:
             "approvals/decide", session="s", approval_id=waiting["approval_id"], decision="allow"
         )
         assert project.wire.finish(number)["result"] == "\n"
+
+
+def test_the_ids_that_a_program_of_the_crate_requires_come_from_root_and_session(
+    project: Project,
+) -> None:
+    context, _ = project.given("plain")
+    assert context["conversation_id"] == "s" and context["vars"] == {}
+    again, _ = project.given("plain")
+    assert context["workspace_id"] == again["workspace_id"] != ""
+
+
+def test_a_client_hands_the_ids_on_as_vars(project: Project) -> None:
+    ids = {"workspace_id": "abc12", "conversation_id": "17327391"}
+    given = json.loads(
+        project.call("plain", {"vars": {**ids, "action": "x", "more": [1]}})["result"].splitlines()[
+            0
+        ]
+    )
+    assert {key: given[key] for key in ids} == ids and given["more"] == [1]
+    assert (given["action"], given["root"], given["session"]) == ("run", project.root, "s")
+    assert given["vars"]["action"] == "x"
+    # Also where a tool is run again with the answer to its question.
+    state = project.call("modify_file", {"vars": ids, "messages": []}, patterns=[])
+    assert json.loads(state["result"].splitlines()[0])["workspace_id"] == "abc12"
+    with pytest.raises(Refused, match="`vars` of `context` must be an object") as caught:
+        project.call("plain", {"vars": "abc12"})
+    assert caught.value.code == -32602
+
+
+def test_a_program_that_knows_no_schema_is_listed_and_called_without_a_problem(
+    project: Project,
+) -> None:
+    listed = project.wire.call("tools/list", root=project.root)
+    assert "problems" not in listed
+    (plain,) = [one for one in listed["tools"] if one["name"] == "plain"]
+    assert plain["parameters"]["properties"] == {}
+    assert project.given("plain")[1]["arguments"] == {}

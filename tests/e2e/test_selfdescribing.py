@@ -72,7 +72,10 @@ class Binary:
         return [one for one in map(json.loads, lines) if one[0] == action]
 
     def defined(self, name: str, more: str = "") -> str:
-        return f'[conversation.tools.{name}]\nsource = "local"\ncommand = "{self.path}"\n{more}\n'
+        command = f"{self.path} {{{{context}}}}"
+        return (
+            f'[tools.{name}]\nsource = "local"\noutput = "outcome"\ncommand = "{command}"\n{more}\n'
+        )
 
 
 @pytest.fixture
@@ -107,7 +110,7 @@ def test_a_binary_with_several_tools_is_listed_described_and_called(
 ) -> None:
     """The least registration, one with the user's words over it, and a second name for a tool."""
     binary = Binary(tmp_path / "b")
-    over = 'summary = "Mine."\n[conversation.tools.test.parameters.times]\ndefault = 7'
+    over = 'summary = "Mine."\n[tools.test.parameters.times]\ndefault = 7'
     again = binary.defined("again").replace('"local"', '"local.check"')
     _, wire = serve(binary.defined("check") + again + binary.defined("test", over))
     assert binary.asked() == []
@@ -222,7 +225,7 @@ def test_one_that_cannot_answer_is_named_and_all_else_works(serve: Serve, tmp_pa
     file = daemon.config / "haft" / "tools" / "test.toml"
     lines = file.read_text().splitlines()
     for how, (_, why) in UNABLE.items():
-        line = lines.index(f"[conversation.tools.{how}]") + 1
+        line = lines.index(f"[tools.{how}]") + 1
         for words in (why, f"{file}:{line},", "add `parameters`", 'action = "schema"'):
             assert words in problems[how], how
     named = {one["key"] for one in wire.call("daemon/status")["problems"]}

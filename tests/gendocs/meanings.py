@@ -34,7 +34,7 @@ MEANINGS: dict[str, str] = {
     "ToolsCallParams.call_id": "the caller's name for this call; made up when not given. A retry with the same one starts nothing twice",
     "CalledAwait.call_id": "the call's name: the caller's, or the one that was made up",
     "CalledAwait.notifications": "what the session has not seen, oldest first; each is handed out once",
-    "ToolsCallParams.context": "whatever helps to answer a question of the tool; it is handed on, never looked into",
+    "ToolsCallParams.context": "whatever helps to answer a question of the tool; it is handed on, and only its `vars` are looked into: they stand in the tool's own context",
     "ToolsCallParams.env": "as for `spawn`",
     "NoticesResult.notifications": "what the session has not seen, oldest first; handed out once",
     "NoticesResult.text": "the same as Markdown, where that was asked for; empty where there is nothing",

@@ -204,6 +204,7 @@ parameters.v = { type = "array" }
             "session": "s",
             "handle": "h",
             "access": {"fs": []},
+            "vars": {},
         },
     }
     assert [json.loads(word) for word in found.argv[1:]] == [call["context"], call["tool"]]

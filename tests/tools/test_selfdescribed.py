@@ -19,18 +19,13 @@ OURS = "[tools.x]\n"
 @pytest.mark.parametrize(
     "text",
     [
-        OLDER + 'source = "local"\ncommand = "a b"',
-        OLDER + 'command = "a"',
-        OLDER + 'source = "local.y"\ncommand = { program = "a", args = ["{{tool}}"] }',
         OURS + 'command = "a {{context}} {{tool}}"',
         OURS + 'command = ["a", "{{ tool | tojson }}"]',
         OURS + 'command = ["a", "--action={{ context.action }}"]',
         OURS + 'command = { program = "a {{context}}", shell = true }',
-        OLDER + 'command = { program = "a {{ context.action }}", shell = true }',
         OURS + 'source = "local"\ncommand = "a {{context}}"\nparameters.p.default = 5',
         OURS + 'command = "a {{context}}"\nparameters.p.enum = ["b"]',
         OURS + 'command = "a {{context}}"\nparameters.p.properties.q.maximum = 5',
-        OLDER + 'command = "a"\nparameters.p = { enum = ["b"], summary = "c" }',
     ],
 )
 def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_question(
@@ -48,6 +43,11 @@ def test_a_program_is_asked_where_the_definition_shows_that_it_knows_the_questio
         OURS + 'output = "events"\nstateful = true\ncommand = "a"',
         OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.default = 5',
         OURS + 'output = "outcome"\ncommand = "a"\nparameters.p.const = 5',
+        OLDER + 'source = "local"\ncommand = "a b"',
+        OLDER + 'command = "a"',
+        OLDER + 'source = "local.y"\ncommand = { program = "a", args = ["{{tool}}"] }',
+        OLDER + 'command = { program = "a {{ context.action }}", shell = true }',
+        OLDER + 'command = "a"\nparameters.p = { enum = ["b"], summary = "c" }',
     ],
 )
 def test_a_program_may_be_asked_where_the_definition_only_says_how_it_speaks(text: str) -> None:
@@ -354,3 +354,10 @@ def test_two_definitions_of_one_binary_stand_beside_each_other() -> None:
     assert problems == []
     said = say({"name": "check", "summary": "c"}, {"name": "test", "summary": "t"})
     assert [read_description(one, said).summary for one in tools.values()] == ["c", "t"]
+
+
+def test_a_program_of_the_older_form_without_an_answer_is_no_problem() -> None:
+    known, one = Descriptions(), tool(OLDER + 'command = "a {{context}}"')
+    known.learn(one, "/a", "printed no description of tools")
+    assert known.refusal(one, "/a", ()) is None and not known.lacks(one, "/a")
+    assert known.problems([one], "/a") == () and known.failures() == ()

@@ -1,6 +1,7 @@
 """From a definition to a tool that can run.
 
-Read: `document` `load` `fields` `commands` `parameters` make a `definition`, with its `references`, whose templates name only what is `declared`; by
+Read: `document` `load` `fields` `commands` `parameters` make a `definition`, with its `references`, whose
+templates name only what is `declared`; by
 `merging` over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
 A root's own: `roots` `trust` `rooted` `showing`.
 Told: the `offer` to a caller, `listing` `describing` `pages`.

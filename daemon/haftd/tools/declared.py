@@ -26,8 +26,9 @@ from .parameters import Wrong
 __all__ = ["check_names"]
 
 _OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
-_OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access"})
-_FREE = frozenset({"answers", "access"})
+_OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access", "vars"})
+_OF_OLDER = _OF_CONTEXT | {"workspace_id", "conversation_id"}
+_FREE = frozenset({"answers", "access", "vars"})
 _SUBSCRIPT = re.compile(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"\\]*)")\s*\]""")
 _COMBINED = frozenset(
     ["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas", "patternProperties"]
@@ -79,7 +80,7 @@ def _names(source: str) -> set[str]:
 def _undeclared(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
     """Why the name is not declared, as the end of a sentence; empty where it is."""
     owner, part, *rest = name
-    known = _OF_TOOL if owner == "tool" else _OF_CONTEXT
+    known = _OF_TOOL if owner == "tool" else _OF_OLDER if tool.older else _OF_CONTEXT
     if part not in known:
         return f"which there is not: `{owner}` has {', '.join(sorted(known))}"
     if not rest or part in _FREE or _is_method(rest[-1], source):

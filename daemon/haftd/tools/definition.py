@@ -119,6 +119,8 @@ class Tool:
     """Its program may know them; the definition stands as it is where it does not."""
     laid_over: Mapping[str, Any] = field(default_factory=dict)
     """What the definition says of parameters that the program describes."""
+    older: bool = False
+    """Its definition has the form of another program's files: its own program reads that one's context."""
     entry: str = ""
     """The name under which its program knows the tool, where that is another one."""
     stateful: bool = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from haft_protocol.errors import shown
@@ -181,7 +181,8 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
     for path, message in fields.remarks(tool, known):
         problems.append(said_by.get(path[0], last).problem(path, message))
-    tool = marked(tool, values, older=any(layer.form != ("tools",) for layer in own))
+    tool = replace(tool, older=any(layer.form != ("tools",) for layer in own))
+    tool = marked(tool, values)
     try:
         check_names(tool, arguments=not is_described_later(tool))
     except fields.Wrong as wrong:

@@ -8,6 +8,7 @@ well; a relative program that an argument names is meant from the `cwd`, as in a
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class CallContext:
     action: str = "run"
     path: str = "/usr/local/bin:/usr/bin:/bin"
     answers: Mapping[str, Any] = field(default_factory=dict)
+    vars: Mapping[str, Any] = field(default_factory=dict)
+    """What the client hands to the tool besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,13 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
             "options": dict(tool.options),
         },
         "context": {
+            **(_older(context) if tool.older else {}),
             "action": context.action,
             "root": context.root,
             "session": context.session,
             "handle": context.handle,
             "access": tool.access,
+            "vars": dict(context.vars),
         },
     }
     filler = _Filler(tool, args, template.Scope(call["tool"], call["context"], context.path))
@@ -113,6 +118,16 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         context_json=msgspec.json.encode(call).decode(),
         stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
     )
+
+
+def _older(context: CallContext) -> dict[str, Any]:
+    """What programs of the older form read in their context, by the names that they know: ids of the
+    workspace and the conversation, under which they may keep what they remember."""
+    ids = {
+        "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
+        "conversation_id": context.session,
+    }
+    return {**ids, **context.vars}
 
 
 class _Filler:

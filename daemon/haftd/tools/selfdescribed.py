@@ -46,14 +46,14 @@ class Undescribed(ValueError):
 # -- which are asked
 
 
-def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
+def marked(tool: Tool, values: Mapping[str, Any]) -> Tool:
     """The tool of a definition with these fields, marked as one that describes itself if it is one.
 
     It can be one if it is local and on pipes, and gives no parameter a type. It is one
-    if the definition shows that its program knows the question: it has the `older` form, or hands the
-    whole `tool` or `context`, or the action, to its program; a shell script, only if it does that with
-    `context`. It may be one if it writes a structured `output`, or `source = "local.<name>"`, which names
-    one of several that the program knows.
+    if the definition shows that its program knows the question: it hands the whole `tool` or `context`, or
+    the action, to its program; a shell script, only if it does that with `context`. It may be one if it
+    writes a structured `output`, or `source = "local.<name>"`, which names one of several that the program
+    knows, or has the older form, whose programs are not bound to know the question.
     """
     entry = str(values.get("source", "")).partition(".")[2] if tool.source == "local" else ""
     tool = replace(tool, entry=entry) if entry else tool
@@ -64,10 +64,11 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
         return tool
     handed = set(_handed(tool.command))
     over = given or {}
-    if "context" in handed or (tool.command.shell is None and (older or handed)):
+    knows = "context" in handed or (tool.command.shell is None and bool(handed))
+    if knows and not tool.older:
         return replace(tool, self_describing=True, parameters_given=False, laid_over=over)
     structured = values.get("output") in ("outcome", "events")
-    if tool.command.shell is None and (structured or entry):
+    if knows or (tool.command.shell is None and (structured or entry or tool.older)):
         return replace(tool, may_describe=True, laid_over=over)
     return tool
 
@@ -75,11 +76,7 @@ def marked(tool: Tool, values: Mapping[str, Any], *, older: bool) -> Tool:
 def is_described_later(tool: Tool) -> bool:
     """Whether templates may name parameters that only the program describes: it is handed its call as a
     whole, so it knows that it is asked. Any other would be asked with nothing in their place."""
-    return (
-        tool.self_describing
-        and tool.command is not None
-        and any(True for _ in _handed(tool.command))
-    )
+    return tool.is_asked and tool.command is not None and any(True for _ in _handed(tool.command))
 
 
 def _is_laid_over(given: object) -> bool:
@@ -281,11 +278,11 @@ class Descriptions:
     def _is_missed(self, tool: Tool) -> bool:
         if tool in self._known:
             return False
-        return tool.self_describing or (tool.may_describe and tool in self._mute)
+        return tool.self_describing or (tool.may_describe and not tool.older and tool in self._mute)
 
     def failures(self) -> tuple[Problem, ...]:
         """Those that have been asked in vain, wherever that was."""
-        return tuple(self._problem(tool, None) for tool in list(self._mute))
+        return tuple(self._problem(tool, None) for tool in list(self._mute) if not tool.older)
 
     def _problem(self, tool: Tool, root: str | None) -> Problem:
         return problem(tool.file, f"tools.{tool.name}", self._why(tool, root), tool.line)

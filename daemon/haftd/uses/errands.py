@@ -44,6 +44,7 @@ class Errands:
         args: Mapping[str, Any] | None = None,
         handle: str = "",
         client: Mapping[str, str | None] | None = None,
+        vars: Mapping[str, Any] | None = None,
         command: Command | None = None,
         timeout_s: float = 10,
     ) -> bytes | Failed:
@@ -51,7 +52,7 @@ class Errands:
         standard output when it has ended with 0, or why there is nothing.
 
         `args` are as `arguments.check` returns them: templates see them. `root`, `session`, `handle`
-        (an id) are those of the context, `client` the environment that the client sent, if it did.
+        (an id) and `vars` are those of the context, `client` the environment that the client sent, if it did.
         With `command` that one is run in place of the tool's own, filled in and treated the same.
         The program is on pipes whatever the tool's runtime is, with an empty standard input and its
         standard error apart; it gets the environment and HAFT_CALL of a call, and all limits of the
@@ -65,7 +66,9 @@ class Errands:
         if asked.command is None:
             return Failed("start", "It has no command.")
         path = path_of(self.calls.place.environ, client)
-        context = CallContext(root=root, session=session, handle=handle, action=action, path=path)
+        context = CallContext(
+            root=root, session=session, handle=handle, action=action, path=path, vars=vars or {}
+        )
         async with self._turns:
             try:
                 call = self.calls.errand(asked, args or {}, context, client, timeout_s)

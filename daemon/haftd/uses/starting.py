@@ -63,8 +63,11 @@ class Starter:
         """Where things are started."""
         return self.calls.place
 
-    def prepare(self, session: str, params: SpawnParams) -> Prepared:
-        """Find out all that can be wrong with a spawn before its id is taken; takes nothing."""
+    def prepare(
+        self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
+    ) -> Prepared:
+        """Find out all that can be wrong with a spawn before its id is taken; takes nothing. The tool is
+        handed `vars` in its context."""
         named = None if isinstance(params.root, UnsetType) else params.root
         root = self.place.root if named is None else named
         call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
@@ -76,6 +79,7 @@ class Starter:
             handle=params.id,
             action="run",
             path=path_of(self.place.environ, client),
+            vars=vars or {},
         )
         return self._prepared(tool, params.args, context, call_id, client)
 

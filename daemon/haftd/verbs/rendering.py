@@ -42,6 +42,7 @@ def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | 
                 args=ready.args,
                 handle=ready.id,
                 client=ready.client,
+                vars=ready.context.vars,
                 command=command,
                 timeout_s=LONGEST_S,
             )

@@ -11,7 +11,7 @@ from typing import Any
 
 import trio
 
-from haft_protocol.errors import shown, shutting_down
+from haft_protocol.errors import invalid_params, shown, shutting_down
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
@@ -25,7 +25,7 @@ from .approved import approver_of, reviewer_of, what_runs
 from .base import Later, result_of
 from .reading import answer, look, plan
 
-__all__ = ["spawn", "start"]
+__all__ = ["spawn", "start", "vars_of"]
 
 
 def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = None) -> object:
@@ -36,7 +36,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
     """
     if daemon.stopping:
         raise shutting_down()
-    ready = daemon.starter.prepare(daemon.session_of(caller, params), params)
+    ready = daemon.starter.prepare(daemon.session_of(caller, params), params, vars_of(context))
     if not caller.may_reach(ready.tool.may):
         raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
     reading = plan(params, terminal=ready.invocation.terminal)
@@ -57,6 +57,14 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
         return await result_of(answer(daemon, params, handle, reading, since=0))
 
     return Later(started)
+
+
+def vars_of(context: Any) -> dict[str, Any]:
+    """What the `context` of a call hands to the tool itself: its `vars`. Raises `invalid_params`."""
+    given = context.get("vars", {}) if isinstance(context, dict) else {}
+    if not isinstance(given, dict):
+        raise invalid_params("`vars` of `context` must be an object", field="context")
+    return given
 
 
 def start(

@@ -57,7 +57,7 @@ from .await_ import NO_IDS, await_
 from .base import Later, result_of
 from .fetch import fetch
 from .reading import look
-from .spawn import spawn, start
+from .spawn import spawn, start, vars_of
 from .waiting import until
 
 __all__ = ["spawn_of", "tools_call"]
@@ -237,7 +237,7 @@ def _run(
         env=params.env,
         max_bytes=most,
     )
-    ready = daemon.starter.prepare(session, as_spawn)
+    ready = daemon.starter.prepare(session, as_spawn, vars_of(params.context))
     if tool.stateful and tool.runtime == "pty":
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import structlog
 import trio
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from haft_protocol.dialects import Inexpressible
 from haft_protocol.inquiries import Inquiry
@@ -25,7 +25,7 @@ from haftd.tools.fields import Wrong
 from ..base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way
 from . import words
 from .anthropic import Anthropic
-from .conversation import Conversation, NoConversation, find_paused, read_context
+from .conversation import Conversation, NoConversation, find_paused, is_none, read_context
 from .google import Google
 from .keys import NoKey, read_key
 from .ollama import Ollama
@@ -66,7 +66,7 @@ class LlmBackend(Backend):
         inquiry = way.inquiry
         if inquiry.is_secret or inquiry.is_for_a_person:
             return Declined("it is for a person")
-        if inquiry.target == "caller" and inquiry.context in (UNSET, None):
+        if inquiry.target == "caller" and is_none(inquiry.context):
             return Declined("the call has no context, and its definition names nobody")
         table = _table(inquiry)
         if (

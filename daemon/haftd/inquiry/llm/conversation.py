@@ -16,7 +16,15 @@ from msgspec import UNSET
 
 from haft_protocol.dialects import exposed
 
-__all__ = ["Conversation", "Message", "NoConversation", "OpenCall", "find_paused", "read_context"]
+__all__ = [
+    "Conversation",
+    "Message",
+    "NoConversation",
+    "OpenCall",
+    "find_paused",
+    "is_none",
+    "read_context",
+]
 
 Message = dict[str, Any]
 
@@ -45,9 +53,15 @@ class OpenCall:
     name: str
 
 
+def is_none(context: object) -> bool:
+    """Whether there is no conversation in it: `vars` are for the tool."""
+    has_only_vars = isinstance(context, dict) and context.keys() == {"vars"}
+    return context is UNSET or context is None or has_only_vars
+
+
 def read_context(context: object) -> Conversation:
     """The conversation in a `context`, an empty one where there is none; raises `NoConversation`."""
-    if context is UNSET or context is None:
+    if is_none(context):
         return Conversation()
     if isinstance(context, list):
         return Conversation(_messages(context))
