@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.conftest import Desk, text
+from tests.cases.conftest import FIXTURES, Desk, text
 
 # -- RB-081: a terminal that nobody has open is opened again
 
@@ -124,3 +124,33 @@ def printed(desk: Desk, handle: str) -> str:
             return "".join(parts)
         parts.append(text(state))
         cursor = state["cursor"]
+
+
+# -- RB-087: output that changes nothing
+
+
+@pytest.mark.parametrize("tick", ["0.05", "0.25", "1.0"])
+@pytest.mark.parametrize("way", ["nothing", "hidden", "frame", "same"])
+def test_RB_087_a_program_that_draws_what_is_there_already_is_found_to_wait(
+    desk: Desk, way: str, tick: str
+) -> None:
+    argv = (sys.executable, "-S", str(FIXTURES / "redraws.py"), way, tick)
+    handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
+    assert desk.last["waited"] == "input", desk.last
+    for key in "abc":
+        state = desk.apply(handle, {"keys": [key]}, wait="input", timeout_ms=20_000, view="screen")
+        assert state["waited"] == "input" and state["input_wanted"]["kind"] == "key", state
+        assert state["screen"]["lines"][0] == f"GOT {key}"
+    desk.apply(handle, {"keys": ["q"]}, wait="stopped", timeout_ms=20_000)
+
+
+@pytest.mark.parametrize("way", ["spinner", "colour", "lines"])
+def test_RB_087_a_program_that_draws_something_else_at_every_tick_works(
+    desk: Desk, way: str
+) -> None:
+    argv = (sys.executable, "-S", str(FIXTURES / "redraws.py"), way, "0.05")
+    handle = desk.spawn(*argv, pty=True, wait="pattern", pattern="READY", timeout_ms=20_000)
+    if way == "lines":  # until the screen is full of them
+        desk.fetch(handle, wait="pattern", pattern="(tick\\n){30}", timeout_ms=20_000)
+    state = desk.fetch(handle, wait="input", timeout_ms=1200)
+    assert state["waited"] == "deadline", state

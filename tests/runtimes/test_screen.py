@@ -4,10 +4,11 @@ import itertools
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.runtimes.screen import load
+from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.work import PIECE
 
 from .drawn import new, session, whole
@@ -144,6 +145,53 @@ def test_the_revision_grows_with_output_and_resizes_only() -> None:
     screen.resize(10, 40)
     assert screen.snapshot().revision > second.revision
     assert (screen.snapshot().rows, screen.snapshot().cols) == (10, 40)
+
+
+def test_the_digest_changes_with_a_cell_a_style_the_cursor_and_what_scrolls_and_with_nothing_else() -> (
+    None
+):
+    screen = new()
+    picture = b"\x1b[2J\x1b[Hone \x1b[1;31mtwo\x1b[0m\x1b[5;1H\x1b[48;5;4m  \x1b[0m"
+    screen.feed(picture)
+    digest = screen.digest()
+    assert digest is not None
+    for same in (
+        picture,
+        b"\x1b[?25l\x1b[39m\x1b[0m",
+        b"\x1b[?2026h" + picture + b"\x1b[?2026l",
+        b"",
+    ):
+        screen.feed(same)
+        assert screen.digest() == digest, same
+    seen = {digest}
+    for other in (
+        b"x",
+        b"\x1b[H",
+        b"\x1b[1mone",
+        b"\x1b[5;1H\x1b[48;5;5m  ",
+        b"\r\n" * 99,
+        b"\r\n",
+    ):
+        screen.feed(other)
+        digest = screen.digest()
+        assert digest is not None and digest not in seen, other
+        seen.add(digest)
+
+
+def test_of_a_screen_that_is_not_drawn_or_too_large_there_is_no_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert new(rows=201, cols=100).digest() is None
+    screen = new()
+    screen.feed(b"\x1b[Hone")
+    with monkeypatch.context() as patched:
+        patched.setattr(Screen, "catch_up", lambda self: None)
+        screen.hold(b"two")
+        assert screen.digest() is None
+    with monkeypatch.context() as patched:
+        patched.setattr("haftd.runtimes.screen.is_loaded", lambda: False)
+        assert screen.digest() is None
+    assert screen.digest() is not None
 
 
 def test_the_alternate_screen_is_told() -> None:

@@ -32,11 +32,13 @@ def nap(ms: int) -> Wanted:
 
 @dataclass(frozen=True)
 class Step:
-    """For `s` seconds the kernel says `wanted`; then it prints, or not."""
+    """For `s` seconds the kernel says `wanted`; then it prints, or not, and that changes the screen
+    unless it is `drawn` already."""
 
     s: float
     wanted: Wanted
     prints: bool = False
+    drawn: bool = False
 
 
 class Script:
@@ -53,6 +55,8 @@ class Script:
         self.began = self.last_activity = trio.current_time()
         self.looks: list[float] = []
         self.silence = Silence()
+        self.last_output = -1.0
+        self.screen: int | None = 0
 
     def readable_end(self) -> int:
         return self.printed
@@ -68,6 +72,15 @@ class Script:
             self.began = end
             return self.now()
         return len(self.steps) - 1, end + 1e6
+
+    def print(self, *, drawn: bool) -> None:
+        self.last_activity = self.last_output = trio.current_time()
+        self.printed += 1
+        if self.screen is not None:
+            self.screen += not drawn
+
+    def screen_digest(self) -> int | None:
+        return self.screen
 
     def wanted(self) -> Wanted:
         self.looks.append(trio.current_time())
@@ -93,17 +106,19 @@ async def answered(
         number, end = script.now()
         await trio.sleep_until(min(max(condition.look_again(), trio.current_time()), end))
         if trio.current_time() >= end - 1e-9 and script.steps[number].prints:
-            script.last_activity = trio.current_time()
-            script.printed += 1
+            script.print(drawn=script.steps[number].drawn)
     return None
 
 
-def play(*steps: Step, over: bool = False, **more: Any) -> tuple[Waited | None, float, Script]:
+def play(
+    *steps: Step, over: bool = False, screen: int | None = 0, **more: Any
+) -> tuple[Waited | None, float, Script]:
     """What is answered, after how many seconds, and the script."""
     told: list[tuple[Waited | None, float, Script]] = []
 
     async def main() -> None:
         script = Script(*steps, over=over)
+        script.screen = screen
         began = trio.current_time()
         told.append((await answered(script, **more), trio.current_time() - began, script))
 
@@ -234,6 +249,47 @@ def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -
         Step(99, READS),
     )
     assert reason == "input" and after >= sum(pieces) / 1000
+
+
+@pytest.mark.parametrize("ms", [50, 250, 1000])
+def test_output_that_changes_nothing_to_be_seen_is_no_sign_of_work(ms: int) -> None:
+    """An interface that draws the same at every tick; it needs a moment to come back to its wait."""
+    quiet = play(Step(ms / 1000, nap(ms)), over=True)[1]
+    again = (Step(ms / 1000, nap(ms), prints=True, drawn=True), Step(0.001, BUSY))
+    reason, after, script = play(*again, over=True)
+    assert reason == "input" and after <= quiet + 0.06
+    assert script.routine_ms == ms
+
+
+def test_output_that_changes_nothing_is_a_sign_of_work_where_more_is_done_than_to_draw() -> None:
+    again = Step(0.05, nap(50), prints=True, drawn=True)
+    assert play(again, Step(0.05, BUSY), over=True, within_s=10.0)[0] is None
+
+
+def test_what_is_not_known_of_the_screen_is_taken_to_have_changed() -> None:
+    again = Step(0.05, nap(50), prints=True, drawn=True)
+    assert play(again, over=True, within_s=10.0, screen=None)[0] is None
+
+
+def test_where_nobody_can_tell_output_that_changes_nothing_is_silence() -> None:
+    again = Step(0.1, UNKNOWN, prints=True, drawn=True)
+    reason, after, _ = play(again, over=True)
+    assert reason == "quiet" and after == pytest.approx(0.5, abs=0.01)
+    assert play(Step(0.1, UNKNOWN, prints=True), over=True, within_s=5.0)[0] is None
+
+
+async def test_what_is_typed_meanwhile_begins_a_new_wait_although_the_screen_stays(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(9, nap(400)))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    began = trio.current_time()
+    while condition.check() is None:
+        await trio.sleep_until(condition.look_again())
+        if trio.current_time() - began < 0.3:
+            script.last_activity = trio.current_time()
+    assert trio.current_time() - began >= 0.7
 
 
 def test_a_display_that_is_renewed_all_the_time_is_at_work() -> None:

@@ -227,6 +227,10 @@ class Grip(Protocol):
         """The bytes that draw the terminal's screen, as of now, on an empty terminal of its size;
         None where `screen` is None."""
 
+    def screen_digest(self) -> int | None:
+        """A hash of the terminal's screen and the place of its cursor: of two that are equal no cell has
+        changed in between. None where nothing is known of it."""
+
     def wanted(self) -> Wanted:
         """Whether it waits for input, as of now: all that was typed is read, all that it printed
         is emitted."""

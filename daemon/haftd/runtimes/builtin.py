@@ -116,6 +116,9 @@ class _Grip:
     def paint(self) -> bytes | None:
         return None
 
+    def screen_digest(self) -> int | None:
+        return None
+
     def wanted(self) -> Wanted:
         return Wanted("busy")
 

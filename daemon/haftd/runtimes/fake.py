@@ -219,6 +219,9 @@ class FakeGrip:
     def members(self) -> tuple[int, ...]:
         return tuple(self.alive)
 
+    def screen_digest(self) -> int | None:
+        return hash((self._shown, self._size)) if self._call.terminal else None
+
     def wanted(self) -> Wanted:
         reads = self._parked and not self._queue
         return Wanted("reads", "line") if reads else Wanted("busy")

@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["KEPT_UNFINISHED", "paint"]
+__all__ = ["KEPT_UNFINISHED", "digest", "paint"]
 
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
@@ -90,6 +90,12 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     return b"".join(parts)
 
 
+def digest(core: Any, handle: Any) -> int | None:
+    """Hash all cells of the active screen, with their colours and styles; None for one that is too large."""
+    cells = _Cells(core, handle)
+    return cells.digest() if cells.cells <= _MOST_CELLS else None
+
+
 def _set(mode: bytes, state: bytes) -> bytes:
     return b"\x1b[" + mode + state
 
@@ -139,26 +145,63 @@ def _written(core: Any, write: Any) -> bytes:
     return bytes(core.ffi.buffer(out, size[0]))
 
 
-class _Picture:
-    """The active screen of one terminal, in parts."""
+class _Cells:
+    """The active screen of one terminal, cell by cell."""
 
-    __slots__ = (
-        "_cols",
-        "_core",
-        "_corner",
-        "_handle",
-        "_height",
-        "cells",
-        "colours",
-        "shape",
-        "text",
-    )
+    __slots__ = ("_cols", "_core", "_handle", "_height", "cells")
 
     def __init__(self, core: Any, handle: Any) -> None:
         self._core = core
         self._handle = handle
         self._height, self._cols = self._get("ROWS"), self._get("COLS")
         self.cells = self._height * self._cols
+
+    def digest(self) -> int:
+        """A hash of all of them."""
+        with self._rendered() as state:
+            return hash(tuple(tuple(row) for row in self._rows(state)))
+
+    def _rows(self, state: Any) -> Iterator[list[int]]:
+        """The cells of each row, as the library packs them; an empty one is 0."""
+        core = self._core
+        lib, ffi = core.lib, core.ffi
+        rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
+        core.check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, rows), "read rows")
+        try:
+            key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
+            core.check(lib.ghostty_render_state_get(state, key, rows), "read rows")
+            while lib.ghostty_render_state_row_iterator_next(rows[0]):
+                key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
+                core.check(lib.ghostty_render_state_row_get(rows[0], key, cells), "read a row")
+                yield ffi.unpack(cells.ptr, cells.len)
+        finally:
+            lib.ghostty_render_state_row_iterator_free(rows[0])
+
+    @contextlib.contextmanager
+    def _rendered(self) -> Iterator[Any]:
+        core = self._core
+        state = core.ffi.new("GhosttyRenderState*")
+        core.check(core.lib.ghostty_render_state_new(core.ffi.NULL, state), "draw")
+        try:
+            core.check(core.lib.ghostty_render_state_update(state[0], self._handle), "draw")
+            yield state[0]
+        finally:
+            core.lib.ghostty_render_state_free(state[0])
+
+    def _get(self, key: str, kind: str = "uint16_t") -> int:
+        out = self._core.ffi.new(kind + "*")
+        which = getattr(self._core.lib, "GHOSTTY_TERMINAL_DATA_" + key)
+        self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), key)
+        return int(out[0])
+
+
+class _Picture(_Cells):
+    """The active screen of one terminal, in parts."""
+
+    __slots__ = ("_corner", "colours", "shape", "text")
+
+    def __init__(self, core: Any, handle: Any) -> None:
+        super().__init__(core, handle)
         self._corner = self._format(0, 0, 0)
         self.text = self._bands()
         self.shape = self.colours = b""
@@ -288,33 +331,6 @@ class _Picture:
         lib.ghostty_cell_get(cell, lib.GHOSTTY_CELL_DATA_HAS_STYLING, styled)
         return b"" if char[0] in (0, 0x20) and not styled[0] else None
 
-    def _rows(self, state: Any) -> Iterator[list[int]]:
-        """The cells of each row, as the library packs them; an empty one is 0."""
-        core = self._core
-        lib, ffi = core.lib, core.ffi
-        rows, cells = ffi.new("GhosttyRenderStateRowIterator*"), ffi.new("GhosttyCellsView*")
-        core.check(lib.ghostty_render_state_row_iterator_new(ffi.NULL, rows), "read rows")
-        try:
-            key = lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR
-            core.check(lib.ghostty_render_state_get(state, key, rows), "read rows")
-            while lib.ghostty_render_state_row_iterator_next(rows[0]):
-                key = lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW
-                core.check(lib.ghostty_render_state_row_get(rows[0], key, cells), "read a row")
-                yield ffi.unpack(cells.ptr, cells.len)
-        finally:
-            lib.ghostty_render_state_row_iterator_free(rows[0])
-
-    @contextlib.contextmanager
-    def _rendered(self) -> Iterator[Any]:
-        core = self._core
-        state = core.ffi.new("GhosttyRenderState*")
-        core.check(core.lib.ghostty_render_state_new(core.ffi.NULL, state), "draw")
-        try:
-            core.check(core.lib.ghostty_render_state_update(state[0], self._handle), "draw")
-            yield state[0]
-        finally:
-            core.lib.ghostty_render_state_free(state[0])
-
     def _format(
         self, top: int, bottom: int, right: int, *extras: str, styled: bool = True
     ) -> bytes:
@@ -349,9 +365,3 @@ class _Picture:
         point.value.x, point.value.y = col, row
         core.check(find(self._handle, point[0], place), "find a cell")
         return place[0]
-
-    def _get(self, key: str, kind: str = "uint16_t") -> int:
-        out = self._core.ffi.new(kind + "*")
-        which = getattr(self._core.lib, "GHOSTTY_TERMINAL_DATA_" + key)
-        self._core.check(self._core.lib.ghostty_terminal_get(self._handle, which, out), key)
-        return int(out[0])

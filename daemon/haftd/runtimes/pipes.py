@@ -66,6 +66,10 @@ class PipeGrip(ChildGrip):
         """See `base.Grip`."""
         return None
 
+    def screen_digest(self) -> int | None:
+        """See `base.Grip`."""
+        return None
+
     def wanted(self) -> Wanted:
         """See `base.Grip`. A program that sleeps in a read of the pipe that we write to."""
         child, writer = self.child, self._writer

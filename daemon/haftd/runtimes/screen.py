@@ -33,7 +33,7 @@ from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
 from .library import hooks, is_loaded, is_loading, load, used_first
-from .paint import KEPT_UNFINISHED, paint
+from .paint import KEPT_UNFINISHED, digest, paint
 from .work import PIECE, cut
 
 __all__ = ["Screen", "is_loaded", "is_loading", "load"]
@@ -278,6 +278,20 @@ class Screen:
             scrollback=terminal.get("scrollback_rows", "size_t"),
         )
         return self._shot
+
+    def digest(self) -> int | None:
+        """Hash what is shown, with the place of the cursor and how much has scrolled away: equal as long as
+        no cell has changed.
+        None where that is not known: the library is not loaded, something is not drawn yet, the screen
+        is too large."""
+        if not is_loaded():
+            return None
+        self.catch_up()
+        cells = None if self._waiting else digest(load(), self._terminal._t[0])
+        if cells is None:
+            return None
+        scrolled = self._terminal.get("scrollback_rows", "size_t")
+        return hash((cells, self._terminal.cursor, scrolled))
 
     def paint(self) -> bytes:
         """The bytes that draw what is shown on an empty terminal of this size; see `paint`."""

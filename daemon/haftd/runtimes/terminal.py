@@ -101,6 +101,10 @@ class TerminalGrip(ChildGrip):
         """See `base.Grip`, and `screen`."""
         return None if self._is_finished and self._last is None else self._screen.paint()
 
+    def screen_digest(self) -> int | None:
+        """See `base.Grip`."""
+        return None if self._is_finished else self._screen.digest()
+
     def wanted(self) -> Wanted:
         """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
         long it is silent say nothing."""

@@ -299,6 +299,10 @@ class Use:
         """The bytes that draw the terminal's screen, if there is one."""
         return self.grip.paint() if self.grip is not None else None
 
+    def screen_digest(self) -> int | None:
+        """A hash of what the terminal shows, if that is known; see `runtimes.base.Grip`."""
+        return None if self.grip is None else self.grip.screen_digest()
+
     def wanted(self) -> Wanted:
         """Whether the tool waits for input, as of now; some 0.2 ms for a terminal."""
         wanted = Wanted("busy") if self.grip is None else self.grip.wanted()

@@ -29,6 +29,8 @@ _PRINTED_S = 0.00015
 _FEW_PIECES = 8
 _MANY_PRINTED_S = 0.001
 """And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
+_REDRAWN_S = 0.02
+"""A program that draws what is there already is back in its wait within this."""
 _LONGEST_PAUSE_S = 0.25
 _START_S = 0.001
 """No program comes to read sooner than this after its start."""
@@ -91,7 +93,8 @@ class Condition:
 class _InputCondition(Condition):
     """The program waits for input. Asked of the kernel once its output has settled, and again in
     doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides: nothing
-    was printed, and all the looks could not tell and saw nothing begin or end."""
+    was printed, and all the looks could not tell and saw nothing begin or end. Output that has changed
+    no cell of the screen is no sign of work: a program may draw the same at every tick."""
 
     use: Use | None
     _shortest_pause_s: ClassVar[float] = _PRINTED_S
@@ -99,6 +102,12 @@ class _InputCondition(Condition):
     _pause: float = _PRINTED_S
     _due: float = 0.0
     _activity: float = -1.0
+    _changed: float = -1.0
+    """When something happened last that was more than output which changed nothing to be seen."""
+    _digest: int | None = None
+    """Of the screen at `_changed`, where it is known."""
+    _must_compare: bool = False
+    """Something was printed since."""
     _pieces: int = 0
     _stillness: Stillness | None = None
     _renewal: Renewal | None = None
@@ -112,20 +121,19 @@ class _InputCondition(Condition):
         now = trio.current_time()
         self._found = None
         if self._activity != self.handle.last_activity:
-            is_dense = self.handle.last_activity - self._activity < _MANY_PRINTED_S
-            self._pieces = self._pieces + 1 if is_dense else 0
-            self._activity = self.handle.last_activity
-            self._stillness = None
-            is_few = self._pieces <= _FEW_PIECES
-            self._pause = self._shortest_pause_s if is_few else _MANY_PRINTED_S
-            self._due = self._activity + self._pause
+            self._note_activity()
         if now < self._due or self.handle.state is not State.RUNNING:
             return None
         wanted = self.use.wanted()
+        if wanted.state == "unknown" or wanted.within_ms is not None:
+            self._compare()
         if wanted.state == "reads":
             self._found = wanted
             return self._believe(wanted, now)
-        self._stillness = None
+        if wanted.state == "unknown":
+            self._stillness = None
+        elif not (self._must_compare and now - self._activity <= _REDRAWN_S):
+            self._change()
         self._doubt_renewal(now)
         if wanted.state == "unknown" and self.is_quiet():
             self._found = replace(wanted, is_settled=True)
@@ -136,13 +144,44 @@ class _InputCondition(Condition):
             self._due = min(self._due, self.quiet_at())
         return None
 
+    def _note_activity(self) -> None:
+        """Something happened since the last look."""
+        activity = self.handle.last_activity
+        is_dense = activity - self._activity < _MANY_PRINTED_S
+        self._pieces = self._pieces + 1 if is_dense else 0
+        self._activity = activity
+        is_few = self._pieces <= _FEW_PIECES
+        self._pause = self._shortest_pause_s if is_few else _MANY_PRINTED_S
+        self._due = activity + self._pause
+        if self._digest is not None and self.handle.last_output == activity:
+            self._must_compare = True
+        else:
+            self._change()
+
+    def _change(self) -> None:
+        """What was seen before says nothing of what the program does now."""
+        self._changed, self._stillness = self._activity, None
+        self._digest, self._must_compare = None, False
+
+    def _compare(self) -> None:
+        """Find out whether what was printed since has changed the screen, now that the program waits."""
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
+        if self._must_compare:
+            digest = self.use.screen_digest()
+            if digest is None or digest != self._digest:
+                self._change()
+            self._digest, self._must_compare = digest, False
+        elif self._digest is None:
+            self._digest = self.use.screen_digest()
+
     def _believe(self, wanted: Wanted, now: float) -> Waited | None:
         """Whether a wait that may end by itself is one for input."""
         within_ms, stillness = wanted.within_ms, self._stillness
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
         if within_ms is None:
-            if stillness is not None:
+            if stillness is not None and not self._must_compare:
                 self._learn(self.use, stillness)
             return "input"
         if stillness is None:
@@ -171,7 +210,7 @@ class _InputCondition(Condition):
     def quiet_at(self) -> float:
         if self.use is None:
             raise AssertionError("who is asked whether it reads is in use")
-        return max(self.handle.last_activity, self.use.silence.since) + self.reading.quiet_s
+        return max(self._changed, self.use.silence.since) + self.reading.quiet_s
 
     @staticmethod
     def _learn(use: Use, stillness: Stillness) -> None:
