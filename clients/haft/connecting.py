@@ -20,6 +20,7 @@ from haft_protocol.places import (
     machine_name,
     socket_path,
     state_folder,
+    with_login_folder,
 )
 
 from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
@@ -34,7 +35,8 @@ _ROOT = 0
 def find_socket(chosen: str | None = None) -> str:
     """Say where the daemon's socket is: `chosen`, or where section 1 puts it."""
     try:
-        return socket_path(os.environ, os.getuid(), socket=chosen)
+        env = with_login_folder(os.environ, os.getuid(), os.lstat)
+        return socket_path(env, os.getuid(), socket=chosen)
     except PlaceError as fault:
         raise Misplaced(str(fault)) from fault
 

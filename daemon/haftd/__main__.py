@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from haft_protocol.places import with_login_folder
 from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 from haftd.host.identity import boot_id
 from haftd.host.mark import carry, home_of
@@ -23,7 +24,8 @@ def main() -> None:
     """Run the daemon with the process's arguments and environment."""
     options = read_options(sys.argv[1:])
     try:
-        paths = find_paths(os.environ, os.getuid(), options)
+        env = with_login_folder(os.environ, os.getuid(), os.lstat)
+        paths = find_paths(env, os.getuid(), options)
     except ConfigError as error:
         sys.stderr.write(f"haftd: {error}\n")
         sys.exit(EXIT_CONFIG)

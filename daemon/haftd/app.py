@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -28,7 +30,6 @@ from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
-from haftd.host import folder
 from haftd.host.group import Reaper, become_subreaper
 from haftd.host.guardian import Guardian
 from haftd.host.lockfile import DaemonLock, Held
@@ -41,6 +42,7 @@ from haftd.rim.connection import Rim
 from haftd.rim.transports import inherited
 from haftd.rim.transports.handshake import Gatekeeper
 from haftd.rim.transports.unix import serve_unix
+from haftd.upkeep import Upkeep
 
 __all__ = ["run"]
 
@@ -147,12 +149,9 @@ class _App:
             descriptors=opening.descriptors(),
         )
         with contextlib.ExitStack() as stack:
-            rpc = [stack.enter_context(sock) for sock in given.rpc]
-            watched = [Path(paths.runtime.daemon_lock)]
-            if not rpc:
-                path = Path(paths.socket)
-                rpc = [opening.unix_listener(path, stack)]
-                watched.append(path)
+            rpc = opening.unix_listeners(given.rpc, Path(paths.socket))
+            upkeep = Upkeep(paths, self.locks, journal, rpc)
+            stack.callback(upkeep.close)
             ws, token = opening.websocket_listener(
                 self.settings.websocket, given.ws, paths, problems
             )
@@ -177,8 +176,9 @@ class _App:
                     handles.start_soon(feed_watchdog, self.notifier, self.watchdog_s)
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as listeners:
-                        for sock in rpc:
-                            listeners.start_soon(serve_unix, sock, connections, rim)
+                        listeners.start_soon(
+                            self._keep_reachable, upkeep, listeners, connections, daemon, rim
+                        )
                         if ws:
                             from haftd.rim.transports.websocket import (
                                 serve_websocket,  # see `opening`
@@ -186,7 +186,6 @@ class _App:
                         for sock in ws:
                             keeper = self._gatekeeper(token)
                             listeners.start_soon(serve_websocket, sock, connections, rim, keeper)
-                        listeners.start_soon(self._watch_folder, watched)
                         gc.collect()
                         gc.freeze()
                         gc.enable()
@@ -247,10 +246,38 @@ class _App:
         await daemon.reload()
         self.notifier.ready(f"serving {self.paths.socket}")
 
-    async def _watch_folder(self, watched: list[Path]) -> None:
-        """Leave when the runtime folder does, as it does at logout: nobody can reach us then."""
-        gone = await folder.watch(watched)
-        log.error("the runtime folder is no longer ours", path=str(gone))
+    async def _keep_reachable(
+        self,
+        upkeep: Upkeep,
+        listeners: trio.Nursery,
+        connections: trio.Nursery,
+        daemon: Daemon,
+        rim: Rim,
+    ) -> None:
+        """Serve the socket, and stop once nobody can reach this daemon any more."""
+
+        async def serve(sock: socket.socket) -> None:
+            await serve_unix(sock, connections, rim)
+
+        listeners.start_soon(self._give_way, upkeep, daemon, rim)
+        upkeep.listen(listeners, serve)
+        while True:
+            why = await upkeep.keep()
+            if not len(rim.connections):
+                break
+            # Whoever is connected still uses what runs; what is missing is tried again meanwhile.
+        log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
+        self._ask_to_stop(None)
+
+    async def _give_way(self, upkeep: Upkeep, daemon: Daemon, rim: Rim) -> None:
+        """Stop when nothing is held any more, where another process serves the socket's path."""
+        await upkeep.replaced.wait()
+        while len(rim.connections) or daemon.supervisor.uses():
+            if len(rim.connections):
+                await rim.connections.one_left(math.inf)
+            else:
+                await self.stirred.wait()
+        log.warning("nothing is held any more: this daemon gives way to the one at its socket")
         self._ask_to_stop(None)
 
     async def _keep_guardian(self, base: Path | None) -> None:

@@ -11,6 +11,7 @@ import errno
 import os
 import resource
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,7 @@ from haftd.host.recover import Report, recover
 from haftd.host.spoolfolder import sweep
 from haftd.rim.transports.token import ensure_token
 from haftd.tools import loginpath
+from haftd.upkeep import Listener
 
 __all__ = [
     "EXIT_HELD",
@@ -43,7 +45,7 @@ __all__ = [
     "raise_descriptor_limit",
     "remove_saved",
     "take_locks",
-    "unix_listener",
+    "unix_listeners",
     "websocket_listener",
 ]
 
@@ -82,20 +84,20 @@ def private_folders(paths: Paths) -> None:
 def take_locks(
     paths: Paths, problems: list[Problem], stack: contextlib.ExitStack
 ) -> tuple[DaemonLock, ...]:
-    """Take `daemon.lock` and the state folder's lock, until `stack` unwinds.
+    """Take `daemon.lock` and, if it can be had, the state folder's lock, until `stack` unwinds.
 
-    Raises `Held` for the first, `CannotStart` for the second.
+    The state folder's comes first: whoever is refused it has not touched `daemon.lock`, which a running
+    daemon may be about to take again. Raises `Held`, `CannotStart`.
     """
+    state_lock = _lock_state(paths, problems)
+    if state_lock is not None:
+        stack.callback(state_lock.close)
     try:
         lock = DaemonLock.acquire(Path(paths.runtime.daemon_lock))
     except OSError as error:
         raise CannotStart(f"{paths.runtime.daemon_lock}: {error.strerror}") from None
     stack.callback(lock.close)
-    state_lock = _lock_state(paths, problems)
-    if state_lock is None:
-        return (lock,)
-    stack.callback(state_lock.close)
-    return lock, state_lock
+    return (lock,) if state_lock is None else (lock, state_lock)
 
 
 def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
@@ -189,19 +191,16 @@ async def environment(paths: Paths) -> dict[str, str]:
     return environ
 
 
-def unix_listener(path: Path, stack: contextlib.ExitStack) -> socket.socket:
-    """Bind the socket; unwinding `stack` unlinks it, if it is still the one at `path`, and closes it.
-
-    Raises `CannotStart`.
-    """
+def unix_listeners(given: Sequence[socket.socket], path: Path) -> list[Listener]:
+    """The sockets that the service manager has bound, else one at `path`. Raises `CannotStart`."""
+    if given:
+        return [Listener(Path(sock.getsockname()), sock, owned=False) for sock in given]
     try:
-        sock = stack.enter_context(folder.bind(path))
+        return [Listener(path, folder.bind(path), owned=True)]
     except folder.SocketInUse as error:
         raise CannotStart(str(error), EXIT_HELD) from None
     except (folder.FolderRefused, OSError) as error:
         raise CannotStart(str(error)) from None
-    stack.callback(folder.unlink_inode, path, folder.inode_of(path))
-    return sock
 
 
 def websocket_listener(

@@ -1,6 +1,6 @@
 """Where the daemon's files are: the same answer for the daemon and for every client.
 
-Rules: pure. The environment and the uid come in; no file is looked at, no folder made. An empty
+Rules: pure. The environment, the uid and what a file is come in; no folder is made. An empty
 variable counts as absent, a relative XDG folder is ignored (as the XDG specification asks).
 Whoever reads a command line makes its paths absolute first.
 Sections 1 and 11.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -29,6 +30,7 @@ __all__ = [
     "state_folder",
     "tools_folder",
     "trust_store",
+    "with_login_folder",
 ]
 
 LONGEST_SOCKET_PATH = 107
@@ -71,6 +73,26 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
     from hashlib import sha256  # 2 ms that only a long path costs
 
     return f"{own}/{sha256(os.fsencode(base)).hexdigest()[:16]}/haftd.sock"
+
+
+def with_login_folder(
+    env: Mapping[str, str], uid: int, lstat: Callable[[str], os.stat_result]
+) -> Mapping[str, str]:
+    """Return `env`, with /run/user/<uid> as `XDG_RUNTIME_DIR` where that is unset and the folder ours.
+
+    A host may start its children with a handful of variables. They are to find the daemon that a
+    terminal of the same login finds.
+    """
+    if _folder(env, "XDG_RUNTIME_DIR") is not None:
+        return env
+    folder = f"/run/user/{uid}"
+    try:
+        found = lstat(folder)
+    except OSError:
+        return env
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or found.st_mode & 0o022:
+        return env
+    return {**env, "XDG_RUNTIME_DIR": folder}
 
 
 def runtime_places(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -283,3 +284,24 @@ def test_RB_055_a_restart_works_although_an_old_child_is_stopped(
     daemon.kill9()
     daemon.start()
     assert open_desk(daemon).list()[0]["ended_by"] == {"by": "lost"}
+
+
+@pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="no systemd-tmpfiles")
+@pytest.mark.parametrize("cleaned", ["the runtime folder", "what is above it"])
+def test_RB_084_an_age_cleaner_takes_nothing_from_a_daemon_that_runs(
+    daemon: RunningDaemon, cleaned: str
+) -> None:
+    folder = daemon.socket.parent
+    before = {path.name: path.stat().st_ino for path in folder.iterdir()}
+    assert {"daemon.lock", "handles.lock", "recover.lock", "haftd.sock"} <= set(before)
+    above = folder if cleaned == "the runtime folder" else folder.parent
+    (above / "old").touch()
+    conf = daemon.base / "tmpfiles.conf"
+    # An age of a microsecond: everything is old enough.
+    conf.write_text(f"d {above} 0700 - - 1us\n")
+    with daemon.connect() as wire:
+        wire.call("spawn", tool="run", id="work", args={"argv": ["cat"]}, wait="none")
+        subprocess.run(["systemd-tmpfiles", "--clean", str(conf)], check=True)
+        assert not (above / "old").exists(), "it cleans at all"
+        assert {path.name: path.stat().st_ino for path in folder.iterdir()} == before
+        assert wire.call("fetch", id="work")["state"] == "running"

@@ -137,17 +137,17 @@ def test_P20_a_second_one_leaves_and_touches_nothing(short_tmp: Path, ground: Gr
             assert wire.call("fetch", id="h")["state"] == "running"
 
 
-def test_L01_its_folder_is_deleted_and_it_ends_its_handles_and_leaves(
+def test_L01_its_folder_is_gone_for_good_and_it_ends_its_handles_and_leaves(
     short_tmp: Path, ground: Ground
 ) -> None:
+    """As after a logout, where a new one cannot be made either."""
     with Subject.haftd(short_tmp) as subject:
         up(subject, ground)
         with contextlib.closing(Wire(subject.socket)) as wire:
             spawn(wire, ground, "h")
-        begun = time.monotonic()
         shutil.rmtree(subject.runtime)
-        assert subject.wait(15) == 0
-        assert time.monotonic() - begun < 10
+        subject.runtime.touch()
+        assert subject.wait(60) == 0
         until(lambda: not ground.survivors(), "nothing is left", 2)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from haft_protocol.places import (
     socket_path,
     state_folder,
     tools_folder,
+    with_login_folder,
 )
 
 
@@ -25,6 +29,46 @@ def test_haft_socket_comes_first_then_the_runtime_folder_then_tmp() -> None:
     assert socket_path(env, 7) == "/s/x.sock"
     assert socket_path({"XDG_RUNTIME_DIR": "/run/user/7"}, 7) == "/run/user/7/haft/haftd.sock"
     assert socket_path({}, 7) == "/tmp/haft-7/haftd.sock"
+
+
+def folder_facts(mode: int, uid: int) -> os.stat_result:
+    return os.stat_result((mode, 1, 1, 1, uid, uid, 0, 0, 0, 0))
+
+
+@pytest.mark.parametrize("value", [None, "", "relative"])
+def test_the_login_s_folder_is_used_where_the_variable_names_none(value: str | None) -> None:
+    """A host that starts its children with six variables leads to the daemon of the terminal beside it."""
+    env = {"HOME": "/h"} if value is None else {"HOME": "/h", "XDG_RUNTIME_DIR": value}
+    asked: list[str] = []
+
+    def lstat(path: str) -> os.stat_result:
+        asked.append(path)
+        return folder_facts(stat.S_IFDIR | 0o700, 7)
+
+    assert socket_path(with_login_folder(env, 7, lstat), 7) == "/run/user/7/haft/haftd.sock"
+    assert asked == ["/run/user/7"]
+    chosen = {"XDG_RUNTIME_DIR": "/x"}
+    assert with_login_folder(chosen, 7, lstat) == chosen and asked == ["/run/user/7"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "uid"),
+    [
+        (stat.S_IFDIR | 0o700, 8),
+        (stat.S_IFDIR | 0o720, 7),
+        (stat.S_IFDIR | 0o702, 7),
+        (stat.S_IFLNK | 0o777, 7),
+        (stat.S_IFREG | 0o600, 7),
+        (0, 0),
+    ],
+)
+def test_a_login_s_folder_that_is_not_ours_alone_is_not_used(mode: int, uid: int) -> None:
+    def lstat(path: str) -> os.stat_result:
+        if not mode:
+            raise FileNotFoundError(path)
+        return folder_facts(mode, uid)
+
+    assert socket_path(with_login_folder({}, 7, lstat), 7) == "/tmp/haft-7/haftd.sock"
 
 
 @pytest.mark.parametrize("value", ["", "relative", "run/user/7"])

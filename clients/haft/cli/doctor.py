@@ -26,6 +26,7 @@ from haft_protocol.places import (
     runtime_places,
     state_folder,
     tools_folder,
+    with_login_folder,
 )
 
 from .. import __version__
@@ -105,7 +106,8 @@ def _show(finding: Finding) -> None:
 
 def _places(options: argparse.Namespace) -> Iterator[Finding]:
     try:
-        places = runtime_places(os.environ, os.getuid(), socket=chosen_socket(options))
+        env = with_login_folder(os.environ, os.getuid(), os.lstat)
+        places = runtime_places(env, os.getuid(), socket=chosen_socket(options))
     except PlaceError as fault:
         yield Finding("socket", "problem", str(fault), "set HAFT_SOCKET to a short absolute path")
     else:

@@ -5,12 +5,12 @@ Rules:
 - The folder is ours, 0700, and no symbolic link. One that others can write to is refused, with a
   sentence that says why: what is in it could be anybody's. So must the state
   folder be ours, though it may be a link, and be put right where it is not closed.
-- A socket is bound under umask 0177, so that it is never open to others, not even between bind
+- A socket has its mode before it is bound, so that it is never open to others, not even between bind
   and chmod. A stale one is asked first, then unlinked; the caller holds `daemon.lock`.
 - A path is unlinked only while it leads to the inode that was seen there: a service manager binds a
   socket of its own in the place of ours, whatever locks are held.
-- Socket and lock are watched: at logout the folder vanishes, and whoever no longer has them
-  must leave.
+- An age cleaner (systemd-tmpfiles, see tmpfiles.d(5)) skips a folder that is locked, and files with the
+  sticky bit. It may be another one, so what must be there is watched as well.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import select
 import socket
 import stat as st
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
@@ -33,6 +34,7 @@ __all__ = [
     "SocketInUse",
     "bind",
     "inode_of",
+    "keep_from_cleaners",
     "prepare",
     "prepare_state",
     "unlink_inode",
@@ -138,7 +140,6 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     """Bind and listen at `path`, non-blocking; the caller holds `daemon.lock` and owns the socket.
 
     Raises FolderRefused for a path that cannot be one, SocketInUse when somebody answers there.
-    Changes the umask of the process for the moment: call it before there are threads.
     """
     name = os.fsencode(path)
     if len(name) > LONGEST_PATH:
@@ -149,11 +150,9 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        umask = os.umask(0o177)
-        try:
-            listener.bind(name)
-        finally:
-            os.umask(umask)
+        # Linux gives the mode of the socket to the file, see unix(7); the umask is the whole process's.
+        os.fchmod(listener.fileno(), 0o600)
+        listener.bind(name)
         listener.listen(backlog)
     except BaseException:
         listener.close()
@@ -198,23 +197,27 @@ def unlink_inode(path: Path, inode: Inode | None) -> None:
             path.unlink()
 
 
-async def watch(paths: Sequence[Path]) -> Path:
-    """Wait until one of the paths is gone or leads to another file, and return it.
+def keep_from_cleaners(folder: Path) -> int:
+    """Lock the folder against age cleaners until the returned descriptor is closed. Raises OSError."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Shared: several daemons, and a cleaner that does not know of locks, are kept from nothing else.
+    with contextlib.suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return fd
 
-    What they lead to now is what is remembered. Woken by inotify and by changes of the mount
-    table; where the kernel gives us neither, a look every few seconds takes their place.
+
+async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
+    """Wait until `is_done`, which is asked at once and whenever one of the paths may have changed.
+
+    Woken by inotify and by changes of the mount table; where the kernel gives us neither, a look every
+    few seconds takes their place.
     """
-    known = {path: inode_of(path) for path in paths}
-    for path, facts in known.items():
-        if facts is None:
-            return path
+    if is_done():
+        return
     with contextlib.ExitStack() as stack:
         bell = _Bell(paths)
         stack.callback(bell.close)
-        while True:
-            for path, facts in known.items():
-                if inode_of(path) != facts:
-                    return path
+        while not is_done():
             if bell.complete:
                 await trio.lowlevel.wait_readable(bell.fileno())
             else:

@@ -153,7 +153,7 @@ class Journal:
         with contextlib.suppress(FileNotFoundError):
             temp.unlink()
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(temp, flags, 0o600)
+        fd = os.open(temp, flags, 0o1600)  # sticky: spared by age cleaners
         try:
             data = memoryview(b"".join(lines))
             while data:
@@ -168,6 +168,17 @@ class Journal:
             os.close(self._fd)
         self._fd, self._live, self._torn, self._dead = fd, dict(live), False, 0
         self._prune_aside()
+
+    def is_in_place(self) -> bool:
+        """Say whether the path leads to the file that is written to."""
+        try:
+            there = self.path.lstat()
+        except OSError:
+            return False
+        if self._fd is None:
+            return True
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
         """Close the file. What it says stays true for the next start."""

@@ -55,6 +55,7 @@ class DaemonLock:
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._socket: str | None = None
 
     @classmethod
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
@@ -67,6 +68,8 @@ class DaemonLock:
         while True:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             lock = cls(path, fd)
+            with contextlib.suppress(OSError):
+                os.fchmod(fd, 0o1600)  # sticky: spared by age cleaners
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -91,8 +94,17 @@ class DaemonLock:
 
     def announce(self, socket: str | None) -> None:
         """Write this process and the socket at which it serves; what cannot be written is left out."""
+        self._socket = socket
         with contextlib.suppress(OSError):
             _write_holder(self._fd, socket)
+
+    def restore(self) -> None:
+        """Take the lock again where its file was removed. Raises Held, OSError, as `acquire` does."""
+        if not self.still_ours():
+            fresh = DaemonLock.acquire(self.path, patience_s=0)
+            os.close(self._fd)
+            self._fd = fresh._fd
+            self.announce(self._socket)
 
     def still_ours(self) -> bool:
         """Say whether the path still leads to the file that is locked."""

@@ -107,7 +107,7 @@ def _alone(lock: Path | None, patience_s: float, problems: list[str]) -> Iterato
         yield
         return
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o1600)
     except OSError as error:
         problems.append(f"{lock.name}: {error.strerror}")
         yield

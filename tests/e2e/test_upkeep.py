@@ -1,0 +1,125 @@
+"""Files that a running daemon needs: kept from cleaners, made again, and never taken from another."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+MakeDaemon = Callable[..., RunningDaemon]
+
+
+@pytest.fixture
+def wire(daemon: RunningDaemon) -> Iterator[Wire]:
+    """A client that has a shell with a state."""
+    with daemon.connect() as one:
+        one.call("spawn", tool="run", id="sh", args={"argv": ["cat"]}, wait="none")
+        yield one
+
+
+def answers(daemon: RunningDaemon) -> bool:
+    """Whether a new client finds the daemon and its handle."""
+    with daemon.connect() as fresh:
+        state: str = fresh.call("fetch", id="sh")["state"]
+    return state == "running"
+
+
+def vanish(folder: Path) -> None:
+    """Remove it in one step: the daemon makes files again while a tree is being removed."""
+    away = Path(tempfile.mkdtemp(dir=folder.parents[1]))
+    folder.rename(away / "away")
+    shutil.rmtree(away)
+
+
+LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
+    "socket": lambda daemon: daemon.socket.unlink(),
+    "daemon.lock": lambda daemon: (daemon.socket.parent / "daemon.lock").unlink(),
+    "all files": lambda daemon: [*map(Path.unlink, daemon.socket.parent.iterdir())],
+    "folder": lambda daemon: vanish(daemon.socket.parent),
+    "parent": lambda daemon: vanish(daemon.runtime),
+    "renamed": lambda daemon: daemon.runtime.rename(daemon.base / "away"),
+    "state folder": lambda daemon: vanish(daemon.state),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_is_removed_is_made_again_and_no_handle_ends(
+    daemon: RunningDaemon, wire: Wire, loss: str
+) -> None:
+    LOSSES[loss](daemon)
+    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    assert answers(daemon)
+    # Both locks and the record are there again: no second one, and after a crash the handle is known.
+    second = [sys.executable, "-m", "haftd"]
+    assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
+    assert wire.call("fetch", id="sh")["state"] == "running"
+    daemon.kill9()
+    daemon.start()
+    with daemon.connect() as fresh:
+        assert fresh.call("fetch", id="sh")["ended_by"]["by"] == "lost"
+
+
+def test_what_is_removed_again_and_again_costs_no_descriptors(
+    daemon: RunningDaemon, wire: Wire
+) -> None:
+    def descriptors() -> int:
+        argv = ["sh", "-c", f"ls /proc/{daemon.pid}/fd | wc -l"]
+        return int(subprocess.run(argv, capture_output=True, check=True).stdout)
+
+    counts = []
+    for times in range(1, 6):
+        vanish(daemon.socket.parent)
+        until(lambda: daemon.log_text().count("is made again") == times, "it is made again")  # noqa: B023
+        assert answers(daemon)
+        counts.append(descriptors())
+    until(lambda: descriptors() <= counts[0], "what was replaced is closed")
+
+
+def test_who_was_about_to_connect_when_the_socket_went_is_served(
+    daemon: RunningDaemon, wire: Wire
+) -> None:
+    waiting = [daemon.connect() for _ in range(40)]
+    daemon.socket.unlink()
+    for one in waiting:
+        assert one.call("ping") == {"pong": True}
+        one.close()
+
+
+def test_a_socket_of_another_process_is_left_alone_and_the_daemon_gives_way_when_idle(
+    daemon: RunningDaemon, wire: Wire
+) -> None:
+    other = daemon.socket.with_name("other.sock")
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(other))
+        theirs.listen()
+        other.rename(daemon.socket)
+        until(lambda: "it is left alone" in daemon.log_text(), "the log says so")
+        assert wire.call("fetch", id="sh")["state"] == "running"
+        wire.call("abort", id="sh", grace_ms=0)
+        assert wire.call("ping") == {"pong": True}
+        wire.close()
+        assert daemon.process is not None and daemon.process.wait(20) == 0
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(daemon.socket))
+
+
+def test_a_runtime_folder_that_cannot_be_made_again_ends_nothing_that_somebody_uses(
+    daemon: RunningDaemon, wire: Wire
+) -> None:
+    """Until it can: the next login makes one."""
+    daemon.runtime.rename(daemon.base / "away")
+    daemon.runtime.touch()
+    assert wire.call("fetch", id="sh")["state"] == "running"
+    daemon.runtime.unlink()
+    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    assert answers(daemon)
