@@ -57,6 +57,18 @@ def test_so_it_does_after_the_first_has_stopped(room: Room, starts: Path) -> Non
     assert starts.read_text() == "started\n"
 
 
+def test_a_repeated_spawn_says_how_its_wait_ended(room: Room, starts: Path) -> None:
+    spawn = params(room, starts, then="echo found it; exit 3")
+    room.wire.call("spawn", **{**spawn, "wait": "stopped", "timeout_ms": 20_000})
+    with room.daemon.connect() as wire:
+        # A later handle has come and gone: the daemon has let go of all that the first one used.
+        wire.call("spawn", **{**spawn, "call_id": "c2", "id": "other", "wait": "stopped"})
+    again = room.wire.call("spawn", **{**spawn, "wait": "stopped"})
+    assert again["waited"] == "stopped" and again["exit"] == {"code": 3}
+    matched = room.wire.call("spawn", **{**spawn, "wait": "pattern", "pattern": "fo(un)d"})
+    assert matched["waited"] == "matched" and matched["generation"] == 1
+
+
 @pytest.mark.parametrize("how", ["one write", "a batch and a call"])
 def test_while_the_first_is_still_starting(room: Room, starts: Path, how: str) -> None:
     spawn = {**params(room, starts, then="exit 0"), "wait": "stopped", "timeout_ms": 20_000}

@@ -23,7 +23,7 @@ from haftd.uses.use import Use
 
 from .approved import approver_of, reviewer_of, what_runs
 from .base import Later, result_of
-from .reading import answer, look, plan
+from .reading import answer, plan
 
 __all__ = ["spawn", "start", "vars_of"]
 
@@ -42,7 +42,7 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
     reading = plan(params, terminal=ready.invocation.terminal)
     handle, use = start(daemon, caller, ready, context)
     if use is None:
-        return look(daemon, params, handle)
+        return answer(daemon, params, handle, reading, since=0)
 
     async def started() -> object:
         try:
