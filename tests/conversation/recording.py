@@ -1,0 +1,68 @@
+"""Make what a daemon answers comparable: from run to run, and from one wording to another.
+
+Rules: names, order and types of fields stay, and so does every value that says what happened. Times, process
+ids, generated ids, sizes of processes and paths of the run become their type's name; so do texts that are for
+reading (`message`, `description`, `summary`), which may be worded better at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["comparable", "joined"]
+
+_VOLATILE = frozenset(
+    [
+        "elapsed_ms",
+        "at",
+        "age_s",
+        "pid",
+        "cpu_s",
+        "memory",
+        "started_at",
+        "last_output_at",
+        "approval_id",
+        "digest",
+        "version",
+        "uptime_s",
+        "open_s",
+    ]
+)
+_WORDED = frozenset({"message", "description", "summary", "why", "help"})
+
+
+_GENERATED = re.compile(r"(?<=^call\.)[0-9a-f]{16}$|(?<=^pid )\d+$|\b[0-9a-f]{32,64}\b")
+"""In a text that is no name of ours: a made-up handle's, a client's that named none, a digest."""
+
+
+def comparable(message: Any, folder: str, key: str = "") -> Any:
+    """Return a message with all that differs from run to run replaced."""
+    if isinstance(message, dict):
+        return {name: comparable(value, folder, name) for name, value in message.items()}
+    if isinstance(message, list):
+        return [comparable(one, folder, key) for one in message]
+    if key in _WORDED and isinstance(message, str):
+        return "<text>"
+    if key in _VOLATILE and message is not None:
+        return f"<{type(message).__name__}>"
+    if isinstance(message, str):
+        message = message.replace(folder, "<folder>")
+        return _GENERATED.sub("<id>", message)
+    return message
+
+
+def joined(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join pushed output of one handle: into how many pieces it is cut depends on the moment."""
+    found: list[dict[str, Any]] = []
+    for message in messages:
+        last = found[-1] if found else {}
+        if message.get("method") == last.get("method") == "handle/output":
+            new, old = message["params"], last["params"]
+            data = {"data": old["data"] + new["data"], "cursor": new["cursor"]}
+            found[-1] = {**last, "params": {**old, **data}}
+        else:
+            found.append(message)
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
