@@ -325,6 +325,7 @@ def _ends(daemon: RunningDaemon) -> _Talk:
     talk = _Talk("ends", daemon)
     talk.wire.send({"jsonrpc": "2.0", "id": 1, "method": "daemon/status"})
     status = talk.wire.receive()["result"]
+    status.pop("path", None)  # there once the user's login shell has told it
     talk.lines.append({"on": "ends", "status": _shape(status)})
     talk.ask("daemon/reload")
     talk.ask("daemon/shutdown", policy="abort")
