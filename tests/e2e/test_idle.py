@@ -37,7 +37,7 @@ def test_a_daemon_with_fifty_idle_handles_makes_no_wake_ups(
         # One whose program has closed its terminal, on which more is typed than it takes.
         closes = f"exec </dev/null >/dev/null 2>&1; echo >{short_tmp}/c; exec sleep 600"
         os.mkfifo(short_tmp / "c")
-        run = {"command": closes, "shell": True, "terminal": True}
+        run = {"command": closes, "terminal": True}
         wire.call("spawn", tool="run", id="closed", args=run, wait="none")
         (short_tmp / "c").read_text()
         for _ in range(40):

@@ -1,7 +1,7 @@
 """The schemas of the documents, and what haft's say beyond them.
 
 Rules: haft's may describe, may say that a variant is an object and closed, what an id looks like, and what
-`input` can be; it may let fetch and apply be told when and what to answer. Nothing else differs.
+`input` can be; it may let the actions that read be told when and what to answer. Nothing else differs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.wire import Wire
 
-__all__ = ["ABORT", "APPLY", "FETCH", "adds", "spawning", "variants"]
+__all__ = ["ABORT", "APPLY", "FETCH", "READING", "adds", "spawning", "variants"]
 
 Schema = dict[str, Any]
 
@@ -23,6 +23,8 @@ def _acting(action: str, **more: Schema) -> Schema:
 
 
 FETCH, ABORT = _acting("fetch"), _acting("abort")
+READING = {"wait", "pattern", "timeout_ms", "view"}
+"""What haft adds to each action that reads."""
 APPLY = _acting("apply", input={})
 
 

@@ -15,7 +15,7 @@ from tests.wire import Refused, Wire
 from .calls import batch_of, batched, called, replies_of
 from .cargo import Cargo
 from .conftest import Host
-from .schemas import ABORT, FETCH, adds, spawning, variants
+from .schemas import ABORT, FETCH, READING, adds, spawning, variants
 
 SPAWNED = [
     ("cargo_check", {"action": "spawn", "id": "check", "package": "jp_cli"}),
@@ -122,8 +122,8 @@ def test_it_takes_no_input(host_of: Host, cargo: Cargo) -> None:
     """Background work is only polled: `apply` is not in the schema and not served."""
     host = host_of(cargo.tools)
     spawn, fetch, abort = variants(host, "cargo_check")
-    assert adds(spawn, spawning({"package": {"type": "string"}})) == set()
-    assert adds(fetch, FETCH) == {"wait", "pattern", "timeout_ms", "view"}
+    assert adds(spawn, spawning({"package": {"type": "string"}})) == READING
+    assert adds(fetch, FETCH) == READING
     assert adds(abort, ABORT) == set()
     batched(host, SPAWNED[0])
     with pytest.raises(Refused, match="-32004"):

@@ -16,7 +16,7 @@ from tests.repository import make_repository, staged
 
 from .calls import called
 from .conftest import Host
-from .schemas import ABORT, APPLY, FETCH, adds, spawning, variants
+from .schemas import ABORT, APPLY, FETCH, READING, adds, spawning, variants
 
 GIT = """
 [tools.git]
@@ -104,7 +104,7 @@ def test_a_dialogue_that_is_aborted_stages_nothing(host_of: Host, repo: Path) ->
 
 def test_the_schema_of_git_is_the_documents(host_of: Host) -> None:
     spawn, fetch, apply, abort = variants(host_of(GIT), "git")
-    assert adds(spawn, spawning(PARAMETERS, "command")) == set()
-    assert adds(fetch, FETCH) == {"wait", "pattern", "timeout_ms", "view"}
-    assert adds(apply, APPLY) == {"wait", "pattern", "timeout_ms", "view"}
+    assert adds(spawn, spawning(PARAMETERS, "command")) == READING
+    assert adds(fetch, FETCH) == READING
+    assert adds(apply, APPLY) == READING
     assert adds(abort, ABORT) == set()
