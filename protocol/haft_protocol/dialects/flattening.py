@@ -10,7 +10,7 @@ from typing import Any
 
 from .merging import ANNOTATIONS, Node, is_never, merge
 from .reading import Inexpressible
-from .telling import among, compact, names, plain, tell
+from .telling import among, compact, names, phrase, tell
 
 __all__ = ["flatten"]
 
@@ -162,4 +162,4 @@ def _form(branch: Node) -> str:
         parts.append(names(wanted))
     if more:
         parts.append(f"perhaps {names(more)}")
-    return ", ".join(parts) if parts else compact(plain(branch), 120)
+    return ", ".join(parts) if parts else phrase(branch, 120)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .kinds import type_of
-from .merging import NEVER, Node
+from .merging import NEVER, Node, is_never
 from .names import exposed_properties
 from .reading import CUT
 from .tables import Dialect
@@ -90,6 +90,8 @@ class Keeper:
 
     def _renamed(self, name: str, shown: str, node: Node) -> Node:
         written = self.write(node)
+        if is_never(node):  # a word about its name would be lost where two schemas are joined
+            return written
         return written if name == shown else self._described(written, written, [own_name(name)])
 
     def _described(self, written: Node, node: Node, notes: list[str]) -> Node:

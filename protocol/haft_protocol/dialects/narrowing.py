@@ -17,7 +17,7 @@ from .merging import ANNOTATIONS, NEVER, Node, is_never, merge
 from .names import exposed_properties
 from .reading import CUT
 from .tables import Dialect
-from .telling import again, among, compact, joined, own_name, plain, tell, with_notes
+from .telling import again, among, compact, details, joined, own_name, tell, with_notes
 
 __all__ = ["Narrower"]
 
@@ -284,14 +284,10 @@ class Narrower:
     def _text(self, node: Node, kind: str) -> Node:
         """The value as JSON text."""
         what = "an object" if kind == "object" else "a list"
-        notes = [f"Written as JSON text of {what}."]
+        rest = "" if CUT in node else details(node, 1_000)
+        notes = [f"Written as JSON text of {what}{f', {rest}' if rest else ''}."]
         if CUT in node:
             notes.append(again(node[CUT]))
-        shown = {key: value for key, value in plain(node).items() if key != "type"}
-        if shown.get("properties") == {}:
-            del shown["properties"]
-        if shown:
-            notes.append(f"It must fit the JSON Schema {compact(shown, 1_000)}.")
         self.lossless = False
         return self._described(
             {"type": "string"}, node, [*notes, *tell(node, ("default", "examples"))]

@@ -1,7 +1,7 @@
 """What a schema says and a provider does not take, as short sentences for a model.
 
-Rules: one sentence a word, none longer than it is worth; what has no words of its own is given as
-the JSON Schema that it is. Values are shown as JSON.
+Rules: one sentence a word, none longer than it is worth. A schema inside a sentence is a phrase, never
+the notation; only values are shown as JSON.
 """
 
 from __future__ import annotations
@@ -11,23 +11,31 @@ from typing import Any
 
 import msgspec
 
-from .merging import Node
+from .kinds import types_of
+from .merging import ANNOTATIONS, Node, is_never
+from .reading import CUT
 
 __all__ = [
     "again",
     "among",
     "compact",
+    "details",
     "joined",
     "names",
     "own_name",
-    "plain",
+    "phrase",
     "tell",
     "with_notes",
 ]
 
 _LONGEST_VALUE = 200
-_LONGEST_SCHEMA = 400
+_LONGEST_PHRASE = 400
+_LONGEST_PART = 120
+_DEEPEST_PHRASE = 5
 _MOST_SHOWN = 20
+_MOST_PARTS = 10
+_JOINED = ("with ", "perhaps ", "of ", "either ")
+"""How details begin that follow a type without a comma."""
 _ENDS = (".", "!", "?", ":", "…", ")", "`")
 _PAIRS = {
     "minLength": ("maxLength", "characters"),
@@ -43,31 +51,6 @@ def compact(value: object, longest: int = _LONGEST_VALUE) -> str:
     except (TypeError, ValueError, RecursionError):
         text = "…"
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def plain(node: Any) -> Any:
-    """A schema of the one form as it is usually written, to be shown: without its texts."""
-    if isinstance(node, list):
-        return [plain(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    shown: dict[str, Any] = {}
-    for key, value in node.items():
-        if key in ("description", "title", "examples", "default") or key.startswith("\0"):
-            continue
-        if key == "type" and isinstance(value, list):
-            shown[key] = value[0] if len(value) == 1 else value
-        elif key == "enum" and isinstance(value, list) and len(value) == 1:
-            shown["const"] = value[0]
-        elif key in ("enum", "required", "dependentRequired"):
-            shown[key] = value
-        elif key in ("properties", "patternProperties", "dependentSchemas") and isinstance(
-            value, dict
-        ):
-            shown[key] = {name: plain(item) for name, item in value.items()}
-        else:
-            shown[key] = False if value == {"not": {}} else plain(value)
-    return shown
 
 
 def names(found: Iterable[str], last: str = "and") -> str:
@@ -138,7 +121,7 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
             shown = [f"{compact(name, 80)}: {_form(item)}" for name, item in value.items()]
             return f"Names that match a regular expression: {'; '.join(shown[:5])}."
         case "propertyNames":
-            return "" if not plain(value) else f"Each name: {_form(value)}."
+            return "" if _says_nothing(value) else f"Each name: {phrase(value)}."
         case "dependentRequired":
             return " ".join(
                 f"With {names([name])}, {names(needs)} must be given, too."
@@ -148,38 +131,149 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
         case "then" | "else" | "minContains" | "maxContains":
             return ""  # told with what they belong to
         case "if":
-            return _schema({key: node[key] for key in ("if", "then", "else") if key in node})
+            return _condition(node)
         case "contains":
-            counts: Node = {key: node[key] for key in ("minContains", "maxContains") if key in node}
-            return _schema({"contains": value, **dict(counts)})
+            return _contained(node)
         case "allOf":
-            return " ".join(_schema(part) for part in value[:5])
+            return " ".join(f"It must also be {phrase(part)}." for part in value[:5])
+        case "not":
+            return f"Not {phrase(value)}."
+        case "oneOf" | "anyOf":
+            how = "Exactly" if word == "oneOf" else "At least"
+            return f"{how} one of these: {_parts(value)}."
+        case "dependentSchemas":
+            return " ".join(
+                f"With {names([name])}: {phrase(part)}." for name, part in list(value.items())[:5]
+            )
+        case "unevaluatedItems":
+            return (
+                "No further items." if is_never(value) else f"Each further item: {phrase(value)}."
+            )
+        case "enum":
+            return among(value)
         case _:
-            return _schema({word: value})
+            return ""
 
 
 def _count(low: int, high: int) -> str:
     return f"Exactly {low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _schema(node: Node) -> str:
-    return f"It must also fit the JSON Schema {compact(plain(node), _LONGEST_SCHEMA)}."
+def _condition(node: Node) -> str:
+    then, otherwise = node.get("then", {}), node.get("else", {})
+    parts = [] if _says_nothing(then) else [f"If it is {phrase(node['if'])}: {phrase(then)}."]
+    if not _says_nothing(otherwise):
+        parts.append(f"If it is not {phrase(node['if'])}: {phrase(otherwise)}.")
+    return " ".join(parts)
+
+
+def _contained(node: Node) -> str:
+    low, high = node.get("minContains", 1), node.get("maxContains")
+    what = phrase(node["contains"])
+    if high is not None:
+        return f"{_count(low, high)} items are {what}."
+    return f"Some item is {what}." if low == 1 else f"At least {low:,} items are {what}."
 
 
 def _form(node: Node) -> str:
-    """A node in a word if there is one, else as JSON."""
+    """A node in a word if there is one, else as a phrase."""
     text = node.get("description")
     types = node.get("type")
     if types and set(node) <= {"type", "description"}:
         word = " or ".join(types)
         return f"{word} ({text})" if text and len(text) <= 60 else word
-    return compact(plain(node), 120) if plain(node) else "anything"
+    return phrase(node, _LONGEST_PART)
 
 
 def _further(value: Node) -> str:
-    if value == {"not": {}}:
+    if is_never(value) or _says_nothing(value):
         return ""
-    return f"Any names, each value: {_form(value)}." if plain(value) else ""
+    return f"Any names, each value: {_form(value)}."
+
+
+def _says_nothing(node: Node) -> bool:
+    return all(key in ANNOTATIONS or key == CUT for key in node)
+
+
+def phrase(node: Node, longest: int = _LONGEST_PHRASE) -> str:
+    """What a schema takes, as a phrase: `object with a (integer), perhaps b`."""
+    return _shortened(_phrase(node, 0), longest)
+
+
+def details(node: Node, longest: int) -> str:
+    """What a schema of one type says besides its type, as the rest of a sentence; may be empty."""
+    return _shortened(", ".join(_details(node, 0)), longest)
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def _phrase(node: Node, depth: int) -> str:
+    if is_never(node):
+        return "nothing"
+    if CUT in node:
+        return f"{compact(node[CUT], 80)} again"
+    if depth > _DEEPEST_PHRASE:
+        return "…"
+    if "enum" in node:
+        head = among(node["enum"]).rstrip(".")
+        head = head.removeprefix("It must be ").replace("One of", "one of", 1)
+        rest = [word for word in ("allOf", "not", "if") if word in node]
+        found = [_lowered(sentence) for sentence in tell(node, rest)]
+    else:
+        types = node.get("type") or types_of(node)
+        head = " or ".join(types)
+        found = _details(node, depth)
+    if head and found:
+        head += " " if found[0].startswith(_JOINED) else ", "
+    return f"{head}{', '.join(found)}" or "anything"
+
+
+def _details(node: Node, depth: int) -> list[str]:
+    """What a node says besides its types, each as a part of a phrase."""
+    found = []
+    if properties := _properties(node, depth):
+        found.append(properties)
+    if "items" in node and not is_never(node["items"]) and not _says_nothing(node["items"]):
+        found.append(f"of {_phrase(node['items'], depth + 1)}")
+    found += [
+        f"{'either ' if len(node[word]) > 1 else ''}{_parts(node[word], depth, ' or ')}"
+        for word in ("anyOf", "oneOf")
+        if word in node
+    ]
+    told = ("type", "enum", "properties", "required", "items", "anyOf", "oneOf", *ANNOTATIONS)
+    found += [_lowered(one) for one in tell(node, [word for word in node if word not in told])]
+    return found
+
+
+def _properties(node: Node, depth: int) -> str:
+    properties, required = node.get("properties", {}), node.get("required", [])
+    parts = []
+    for given, word in ((True, "with "), (False, "perhaps ")):
+        listed = required if given else [name for name in properties if name not in required]
+        shown = [_property(name, properties.get(name, {}), depth) for name in listed[:_MOST_PARTS]]
+        if len(listed) > _MOST_PARTS:
+            shown.append(f"{len(listed) - _MOST_PARTS} more")
+        if shown:
+            parts.append(word + ", ".join(shown))
+    return ", ".join(parts)
+
+
+def _property(name: str, node: Node, depth: int) -> str:
+    if _says_nothing(node):
+        return names([name])
+    return f"{names([name])} ({_phrase(node, depth + 1)})"
+
+
+def _parts(nodes: list[Node], depth: int = 0, between: str = "; ") -> str:
+    shown = [_phrase(node, depth + 1) for node in nodes[:_MOST_PARTS]]
+    return between.join([*shown, *(["…"] if len(nodes) > _MOST_PARTS else [])])
+
+
+def _lowered(sentence: str) -> str:
+    """A sentence as a part of a phrase."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def joined(*texts: str | None) -> str:

@@ -4,6 +4,7 @@ fitted, or refused with a path."""
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,6 +58,43 @@ def test_a_default_that_fits_nothing_is_not_lost_on_the_way_to_a_lossless_dialec
     schema = {"type": "object", "properties": {"a": form}}
     assert any(one.lossless for _, one in each(schema))
     assert check(Tool(name="x", file="f", parameters=schema), {}) == {}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_renamed_property_that_takes_nothing_comes_out_the_same_again(provider: str) -> None:
+    closed = {"properties": {"größe": {"type": "string"}}, "additionalProperties": False}
+    form = {
+        "type": "object",
+        "allOf": [closed, {"properties": {"a": {}}, "additionalProperties": False}],
+    }
+    choice = {"anyOf": [{"type": "object"}, {"type": "string"}]}
+    schema = {
+        "type": "object",
+        "properties": {"b": {**form, "anyOf": [{}, {}], "allOf": [*form["allOf"], choice]}},
+    }
+    one = express("", schema, PROVIDERS[provider])
+    again = express("", one.parameters, PROVIDERS[provider])
+    assert again.parameters == one.parameters
+
+
+def descriptions(schema: Any) -> Iterator[str]:
+    """All descriptions in a written schema."""
+    for value in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(value, dict | list):
+            yield from descriptions(value)
+    if isinstance(schema, dict) and isinstance(schema.get("description"), str):
+        yield schema["description"]
+
+
+@law(schemas())
+def test_no_description_holds_a_schema(schema: dict[str, Any]) -> None:
+    """What a provider does not take is told in words: a model reads no notation it was not given."""
+    for _, one in each(schema):
+        for text in (one.description, *descriptions(one.parameters)):
+            assert "JSON Schema" not in text
+            assert not re.search(
+                r'"(type|properties|items|required|not|enum|const|\w+Of)": ?', text
+            )
 
 
 @law(st.data())

@@ -123,7 +123,35 @@ def told(schema: Any, provider: str) -> str:
         ),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "google", "Any names, each value: integer."),
         ({"type": "object"}, "openai", "Written as JSON text of an object."),
-        ({"type": "string", "title": "A", "not": {"const": "x"}}, "google", 'It must also fit the JSON Schema {"not":{"const":"x"}}.'),
+        ({"type": "string", "title": "A", "not": {"const": "x"}}, "google", 'Not "x".'),
+        ({"type": "string", "not": {"enum": ["x", "y"]}}, "ollama", 'Not one of "x", "y".'),
+        ({"type": "array", "items": {"type": "string"}, "contains": {"const": "x"}}, "google", 'Some item is "x".'),
+        ({"type": "array", "contains": {"type": "integer"}, "minContains": 2}, "google", "At least 2 items are integer."),
+        (
+            {"type": "object", "properties": {"b": {}}, "propertyNames": {"maxLength": 3}},
+            "google",
+            "Each name: string, at most 3 characters.",
+        ),
+        (
+            {"type": "object", "patternProperties": {"^x": {"type": "integer", "minimum": 1}}},
+            "google",
+            'Names that match a regular expression: "^x": integer, at least 1.',
+        ),
+        (
+            {"type": "object", "additionalProperties": {"type": "array", "items": {"enum": ["a", "b"]}}},
+            "openai",
+            'Written as JSON text of an object, any names, each value: array of one of "a", "b".',
+        ),
+        (
+            {"type": "object", "properties": {"b": {}, "c": {}}, "if": {"required": ["b"]}, "then": {"required": ["c"]}},
+            "google",
+            "If it is object with `b`: object with `c`.",
+        ),
+        (
+            {"type": "array", "items": {"allOf": [{"oneOf": [{"minimum": 1}, {"maxLength": 2}]}, {"oneOf": [{}, {"type": "string"}]}]}},
+            "anthropic",
+            "",
+        ),
     ],
 )  # fmt: skip
 def test_what_is_taken_away_is_told(schema: Any, provider: str, sentence: str) -> None:
