@@ -1133,7 +1133,7 @@ export interface ToolError {
 export interface ToolInfo {
   /** its name, one that the provider takes */
   name: string;
-  /** for whoever chooses a tool */
+  /** the summary, for whoever chooses a tool; the description where there is no summary */
   description: string;
   /** a JSON Schema */
   parameters: { [name: string]: unknown };

@@ -116,7 +116,7 @@ def test_a_binary_with_several_tools_is_listed_described_and_called(
     assert binary.asked() == []
     tools, problems = listed(wire)
     assert problems == {}
-    assert tools["check"]["description"] == "Check.\n\nAt length."
+    assert tools["check"]["description"] == "Check."
     assert tools["check"]["parameters"] == {
         "type": "object",
         "properties": {"package": {"type": "string", "description": "Package to check."}},

@@ -281,7 +281,7 @@ MEANINGS: dict[str, str] = {
     "ToolDescription.stateful": "it is held across calls",
     "ToolDescription.actions": "what can be done with it",
     "ToolDescription.parameters": "the tool's own, for a stateful one those of spawn",
-    "ToolInfo.description": "for whoever chooses a tool",
+    "ToolInfo.description": "the summary, for whoever chooses a tool; the description where there is no summary",
     "ToolInfo.parameters": "a JSON Schema",
     "ToolInfo.stateful": "it is held across calls",
     "ToolInfo.actions": "what can be done with it",

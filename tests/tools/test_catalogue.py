@@ -233,11 +233,11 @@ parameters.v = { type = "string", required = true, summary = "One.", description
 """)
     assert info(own).parameters == {
         "type": "object",
-        "properties": {"v": {"type": "string", "description": "One.\n\nTwo."}},
+        "properties": {"v": {"type": "string", "description": "One."}},
         "required": ["v"],
         "additionalProperties": False,
     }
-    assert info(own).description == "Short.\n\nLong."
+    assert info(own).description == "Short."
 
 
 def test_changing_what_was_listed_changes_no_tool() -> None:

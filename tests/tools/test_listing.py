@@ -134,3 +134,46 @@ def test_any_tool_can_be_described(name: str) -> None:
     described = describe(Tool(name="x", file="f", parameters=NASTY[name][0]))
     assert len(described.parameters) <= 256
     assert len({p.name for p in described.parameters}) <= len(described.parameters)
+
+
+LONG = """
+[tools.x]
+command = "true"
+summary = "Do it."
+description = "At length."
+[tools.x.parameters.a]
+type = "string"
+summary = "Short."
+description = "Long text about a."
+[tools.x.parameters.b]
+type = "string"
+description = "The only text."
+[tools.x.parameters.spans]
+type = "array"
+items = { type = "object", properties = { start = { type = "integer", summary = "From.", description = "Long text about start." } } }
+"""
+
+
+def test_the_list_has_the_summaries_and_the_description_the_long_texts() -> None:
+    one = tool(LONG)
+    listed = info(one)
+    properties = listed.parameters["properties"]
+    start = properties["spans"]["items"]["properties"]["start"]
+    assert listed.description == "Do it."
+    assert (properties["a"]["description"], properties["b"]["description"]) == (
+        "Short.",
+        "The only text.",
+    )
+    assert start["description"] == "From."
+    found = describe(one)
+    texts = {parameter.name: parameter.description for parameter in found.parameters}
+    assert (found.summary, found.description) == ("Do it.", "At length.")
+    assert "Short." in texts["a"] and "Long text about a." in texts["a"]
+    assert texts["b"] == "The only text."
+    assert "From." in texts["spans[].start"] and "Long text about start." in texts["spans[].start"]
+
+
+def test_a_tool_without_a_summary_is_listed_with_its_description() -> None:
+    assert info(tool('[tools.x]\ncommand = "a"\ndescription = "At length."')).description == (
+        "At length."
+    )

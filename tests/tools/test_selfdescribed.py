@@ -361,3 +361,11 @@ def test_a_program_of_the_older_form_without_an_answer_is_no_problem() -> None:
     known.learn(one, "/a", "printed no description of tools")
     assert known.refusal(one, "/a", ()) is None and not known.lacks(one, "/a")
     assert known.problems([one], "/a") == () and known.failures() == ()
+
+
+def test_long_texts_of_a_program_are_told_by_the_description_only() -> None:
+    parameters = {"p": {"type": "string", "summary": "Short.", "description": "Long."}}
+    entry = {"name": "x", "summary": "S.", "description": "D.", "parameters": parameters}
+    found = read_description(asked(), say(entry))
+    assert found.parameters["properties"]["p"]["description"] == "Short."
+    assert found.details == {"p": "Long."}

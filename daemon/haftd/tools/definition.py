@@ -112,6 +112,8 @@ class Tool:
     description: str = ""
     examples: str = ""
     parameters: Mapping[str, Any] = field(default_factory=lambda: dict(NO_PARAMETERS))
+    details: Mapping[str, str] = field(default_factory=dict)
+    """The long texts about parameters by path; the schema has the short ones."""
     parameters_given: bool = False
     self_describing: bool = False
     """Its program is to be asked for the parameters before it is listed or called."""

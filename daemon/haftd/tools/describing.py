@@ -6,7 +6,7 @@ those of spawn), each with its path. Section 5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import UNSET
@@ -34,7 +34,7 @@ def describe(tool: Tool) -> ToolDescription:
     parameters: list[ParameterInfo] = []
     try:
         own, notes = flatten(read(tool.parameters))
-        for one in _parameters(own, "", 0):
+        for one in _parameters(own, "", 0, tool.details):
             if len(parameters) == _MOST:
                 notes.append(f"Only the first {_MOST} parameters are described here.")
                 break
@@ -62,14 +62,16 @@ def describe_await() -> ToolDescription:
         examples="",
         stateful=AWAIT.stateful,
         actions=AWAIT.actions,
-        parameters=tuple(_parameters(own, "", 0)),
+        parameters=tuple(_parameters(own, "", 0, {})),
     )
 
 
-def _parameters(node: dict[str, Any], above: str, depth: int) -> Iterator[ParameterInfo]:
+def _parameters(
+    node: dict[str, Any], above: str, depth: int, details: Mapping[str, str]
+) -> Iterator[ParameterInfo]:
     for name, schema in node.get("properties", {}).items():
         path = f"{above}.{name}" if above else name
-        texts = [schema.get("description")]
+        texts = [schema.get("description"), details.get(path)]
         if "enum" in schema:
             texts.append(among(schema["enum"]))
         texts.extend(tell(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
@@ -81,15 +83,17 @@ def _parameters(node: dict[str, Any], above: str, depth: int) -> Iterator[Parame
             default=schema.get("default", UNSET),
         )
         if depth < _DEEPEST:
-            yield from _inside(schema, path, depth + 1)
+            yield from _inside(schema, path, depth + 1, details)
 
 
-def _inside(schema: dict[str, Any], path: str, depth: int) -> Iterator[ParameterInfo]:
-    yield from _parameters(schema, path, depth)
+def _inside(
+    schema: dict[str, Any], path: str, depth: int, details: Mapping[str, str]
+) -> Iterator[ParameterInfo]:
+    yield from _parameters(schema, path, depth, details)
     for branch in schema.get("anyOf", ()):
-        yield from _inside(branch, path, depth)
+        yield from _inside(branch, path, depth, details)
     if "items" in schema:
-        yield from _inside(schema["items"], f"{path}[]", depth)
+        yield from _inside(schema["items"], f"{path}[]", depth, details)
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -36,16 +36,15 @@ AWAIT = ToolInfo(
 
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
-    """One tool with its generic schema; raises `Inexpressible`. A runtime that depends on the
-    arguments shows as `stdio`."""
-    texts = [text.strip() for text in (tool.summary, tool.description) if text.strip()]
+    """One tool with its generic schema and its summary, with its description where it has no summary;
+    raises `Inexpressible`. A runtime that depends on the arguments shows as `stdio`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
         parameters = copy.deepcopy(dict(tool.parameters))
     return ToolInfo(
         name=tool.name,
-        description="\n\n".join(dict.fromkeys(texts)),
+        description=tool.summary.strip() or tool.description.strip(),
         parameters=parameters,
         stateful=tool.stateful,
         actions=tool.actions,

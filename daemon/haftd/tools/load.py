@@ -25,6 +25,7 @@ from .declared import check_names
 from .definition import Tool
 from .document import Document
 from .merging import merge
+from .parameters import read_details
 from .selfdescribed import is_described_later, marked
 
 __all__ = ["FORMS", "Layer", "layers_of", "merged", "tables", "tools_of"]
@@ -181,7 +182,8 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
     for path, message in fields.remarks(tool, known):
         problems.append(said_by.get(path[0], last).problem(path, message))
-    tool = replace(tool, older=any(layer.form != ("tools",) for layer in own))
+    older = any(layer.form != ("tools",) for layer in own)
+    tool = replace(tool, older=older, details=read_details(values.get("parameters")))
     tool = marked(tool, values)
     try:
         check_names(tool, arguments=not is_described_later(tool))

@@ -8,6 +8,7 @@ kept as it is. Either way an object that names its properties takes no others, u
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,7 +16,7 @@ from haft_protocol.errors import shown
 
 from .references import endless
 
-__all__ = ["Wrong", "read_parameters"]
+__all__ = ["Wrong", "read_details", "read_parameters"]
 
 _WORDS = frozenset(
     [
@@ -97,6 +98,33 @@ def read_parameters(value: object) -> dict[str, Any]:
     return schema
 
 
+def read_details(value: object) -> dict[str, str]:
+    """The descriptions of parameters that have a summary as well, by their paths (`a.b`, `a[].c`), from
+    either form as `read_parameters` has read it."""
+    if not isinstance(value, dict):
+        return {}
+    form = value if value.get("type") == "object" else {"properties": value}
+    return dict(_details(form, ""))
+
+
+def _details(form: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    summary, text = ((form.get(key) or "").strip() for key in ("summary", "description"))
+    if path and summary and text and text != summary:
+        yield path, text
+    inner = [(f"{path}[]", form.get("items"))]
+    inner += [(path, one) for key in _CHOICES for one in _items(form.get(key))]
+    properties = form.get("properties")
+    if isinstance(properties, dict):
+        inner += [(f"{path}.{name}".lstrip("."), one) for name, one in properties.items()]
+    for place, one in inner:
+        if isinstance(one, dict):
+            yield from _details(one, place)
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()
+
+
 def _either(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Wrong((), "it must be a table of parameters")
@@ -109,14 +137,12 @@ def _either(value: object) -> dict[str, Any]:
 
 
 def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
-    texts = []
+    """The text for the list: the summary, the description where there is none."""
     for key in ("summary", "description"):
         text = form.get(key)
         if text is not None and not isinstance(text, str):
             raise Wrong((*path, key), "it must be a text")
-        if text and text.strip() not in texts:
-            texts.append(text.strip())
-    return "\n\n".join(texts) or None
+    return (form.get("summary") or "").strip() or (form.get("description") or "").strip() or None
 
 
 def _schema(

@@ -24,7 +24,7 @@ from .declared import check_names
 from .definition import Command, Each, SchemaError, Tool
 from .document import problem
 from .merging import merge
-from .parameters import Wrong, read_parameters
+from .parameters import Wrong, read_details, read_parameters
 
 __all__ = ["Descriptions", "Undescribed", "is_described_later", "marked", "read_description"]
 
@@ -124,7 +124,8 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
     except SchemaUnreadable as unreadable:
         raise Undescribed(str(unreadable).removeprefix("it ")) from None
     try:
-        parameters = read_parameters(_laid(_plain(entry.parameters), tool.laid_over))
+        form = _laid(_plain(entry.parameters), tool.laid_over)
+        parameters = read_parameters(form)
         described = replace(
             tool,
             self_describing=False,
@@ -135,6 +136,7 @@ def read_description(tool: Tool, stdout: bytes) -> Tool:
             description=tool.description or entry.description or "",
             examples=tool.examples or entry.examples or "",
             parameters=parameters,
+            details=read_details(form),
         )
     except Wrong as wrong:
         where = ".".join(("parameters", *wrong.path))
