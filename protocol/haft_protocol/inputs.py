@@ -97,6 +97,13 @@ def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -
     return InputForm(kind=kind, text=value, secret=secret)
 
 
+def _line(value: object, secret: bool) -> InputForm:
+    """A line end at its end is the one that is written anyway."""
+    if isinstance(value, str) and value.endswith("\n"):
+        value = value[:-1].removesuffix("\r")
+    return _text("line", value, secret)
+
+
 def _keys(value: object, secret: bool) -> InputForm:
     if not isinstance(value, list) or not value:
         raise _wrong('`keys` is a list of key names, such as ["C-c", "Up", "Enter"]')
@@ -145,7 +152,7 @@ def _resize(value: object, secret: bool) -> InputForm:
 
 _READERS = {
     "text": lambda value, secret: _text("text", value, secret),
-    "line": lambda value, secret: _text("line", value, secret),
+    "line": _line,
     "paste": lambda value, secret: _text("paste", value, secret),
     "keys": _keys,
     "mouse": _mouse,

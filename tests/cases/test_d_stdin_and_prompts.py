@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import pty
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -249,3 +250,42 @@ def test_RB_024_the_daemon_keeps_its_terminal(
         os.kill(pid, 9)
         os.waitpid(pid, 0)
         os.close(master)
+
+
+# -- RB-090: a secret at the prompt of a program that shows what is typed by itself
+
+
+EDITORS = {
+    "bash": (("bash", "--norc", "-i"), "read -rs x; echo LEN ${#x}"),
+    "bash, no pastes": (
+        ("env", "TERM=dumb", "bash", "--norc", "-i"),
+        "read -rs x; echo LEN ${#x}",
+    ),
+    "zsh": (("zsh", "-f"), "read -rs x; echo LEN ${#x}"),
+    "python": (
+        (sys.executable, "-q"),
+        "import getpass; print('LEN', len(getpass.getpass()))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITORS)
+def test_RB_090_a_secret_waits_at_the_prompt_of_a_program_that_shows_what_is_typed(
+    desk: Desk, name: str
+) -> None:
+    argv, asks = EDITORS[name]
+    if not shutil.which(argv[0]):
+        pytest.skip(f"no {argv[0]}")
+    handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
+    state = desk.apply(handle, {"line": SECRET, "secret": True}, timeout_ms=200)
+    assert state["state"] == "running" and state["input_wanted"]["kind"] != "secret"
+    desk.apply(handle, {"signal": "INT"}, wait="input")
+    state = desk.apply(handle, {"line": asks}, wait="none")
+    state = desk.apply(
+        handle, {"line": SECRET, "secret": True}, wait="pattern", pattern="LEN [0-9]"
+    )
+    assert state["waited"] == "matched"
+    state = desk.fetch(handle, view="all", wait="input")
+    assert f"LEN {len(SECRET)}" in text(state) and SECRET not in text(state)
+    assert SECRET not in desk.fetch(handle, cursor=0, view="raw")["content"]
+    desk.abort(handle, grace_ms=0)

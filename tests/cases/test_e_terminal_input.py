@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -159,3 +161,120 @@ def test_RB_030_inputs_of_several_clients_never_mix(desk: Desk, rounds: int, kin
         own = [line for line in lines if line[0] == letter]
         assert own == [letter * 1996 + f"{n:04}" for n in range(rounds)]
     desk.abort(handle)
+
+
+# -- RB-082: Windows line ends
+
+
+@pytest.mark.parametrize(
+    ("flags", "given", "arrives"),
+    [
+        ([], {"line": "a\r\nb"}, b"a\rb\r"),
+        ([], {"line": "a\r\n"}, b"a\r"),
+        ([], {"line": "a\n"}, b"a\r"),
+        ([], {"line": "\n"}, b"\r"),
+        ([], {"line": "a\n\n"}, b"a\r\r"),
+        ([], {"paste": "a\r\nb\r\n"}, b"a\rb\r"),
+        (["--paste"], {"paste": "a\r\nb\r\n"}, b"\x1b[200~a\nb\n\x1b[201~"),
+        ([], {"text": "a\r\nb"}, b"a\rb"),
+        ([], "\r\n\r\n", b"\r\r"),
+        ([], "a\nb\rc", b"a\nb\rc"),
+    ],
+)
+def test_RB_082_a_windows_line_end_is_one_line_end(
+    desk: Desk, flags: list[str], given: Any, arrives: bytes
+) -> None:
+    handle = fixture(desk, "rawread.py", *flags)
+    desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    assert got(desk, handle) == arrives + b"q"
+
+
+@pytest.mark.parametrize("kind", ["line", "text", "paste"])
+@pytest.mark.parametrize("end", ["\r\n", "\n"], ids=["windows", "unix"])
+def test_RB_082_a_here_document_has_its_lines_and_no_others(
+    desk: Desk, tmp_path: Path, kind: str, end: str
+) -> None:
+    """On a terminal that reads by the line, with or without a mapping of CR."""
+    for modes in ("sane", "-icrnl"):
+        handle = desk.spawn("dash", pty=True, wait="input", timeout_ms=20_000, cwd=str(tmp_path))
+        desk.apply(handle, {"line": f"stty {modes}"}, wait="input")
+        given = end.join(["cat >f <<'EOF'", "line 1", "line 2", "EOF"])
+        if kind != "line":
+            given += end
+        if kind == "paste" and modes != "sane":
+            continue  # A paste types CR, as a terminal does.
+        desk.apply(handle, {kind: given}, wait="none", view="tail", max_bytes=0)
+        desk.apply(handle, {"line": "exit"}, wait="stopped")
+        assert (tmp_path / "f").read_bytes() == b"line 1\nline 2\n"
+
+
+def test_RB_082_a_line_on_a_pipe_that_ends_in_a_line_end_is_one_line(desk: Desk) -> None:
+    handle = desk.spawn("cat")
+    for given in ("one\n", "two", "three\r\n"):
+        desk.apply(handle, {"line": given}, wait="none")
+    state = desk.apply(handle, {"eof": True}, wait="stopped", view="all")
+    assert text(state) == "one\ntwo\nthree\n"
+
+
+# -- RB-083: tabs, and lines of several rows, for a program that edits its line
+
+
+CODE = "cat >out.py <<'EOF'\ndef f():\n\tif 1:\n\t\treturn 1\n    # four blanks\nEOF"
+WRITTEN = CODE.partition("\n")[2].removesuffix("EOF")
+
+
+@pytest.mark.parametrize("given", [CODE, CODE.replace("\n", "\r\n"), CODE + "\n"])
+@pytest.mark.parametrize("tool", ["editing", "shell", "bash"])
+def test_RB_083_a_line_of_several_rows_reaches_a_shell_as_it_was_given(
+    desk: Desk, tmp_path: Path, tool: str, given: str
+) -> None:
+    """In a folder with more files than a completion would list without asking."""
+    for n in range(150):
+        (tmp_path / f"file{n}").touch()
+    if tool == "bash":
+        argv = ("bash", "--norc", "-i")
+        handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000, cwd=str(tmp_path))
+    else:
+        args = {"cwd": str(tmp_path), "editing": tool == "editing"}
+        state = desk.wire.call(
+            "spawn", session=desk.session, tool="shell", args=args, wait="input", id="sh"
+        )
+        handle = state["id"]
+    state = desk.apply(handle, {"line": given}, wait="input", timeout_ms=20_000)
+    assert state["waited"] == "input"
+    assert (tmp_path / "out.py").read_text() == WRITTEN
+    desk.apply(handle, {"line": "exit"}, wait="stopped")
+
+
+@pytest.mark.parametrize(
+    "argv", [("sqlite3", "-interactive"), ("zsh", "-f")], ids=["sqlite3", "zsh"]
+)
+def test_RB_083_a_tab_within_a_line_is_a_tab(desk: Desk, argv: tuple[str, ...]) -> None:
+    if not shutil.which(argv[0]):
+        pytest.skip(f"no {argv[0]}")
+    handle = desk.spawn(*argv, pty=True, wait="input", timeout_ms=20_000)
+    line = "select hex('a\tb');" if argv[0] == "sqlite3" else "printf 'a\tb' | od -An -tx1"
+    state = desk.apply(handle, {"line": line}, wait="input", timeout_ms=20_000)
+    assert "610962" in text(state).replace(" ", "")
+    desk.abort(handle)
+
+
+@pytest.mark.parametrize(
+    ("flags", "given", "arrives"),
+    [
+        (["--paste"], {"line": "a\tb"}, b"\x1b[200~a\tb\x1b[201~\r"),
+        (["--paste"], {"line": "a\nb\n"}, b"\x1b[200~a\nb\x1b[201~\r"),
+        (["--paste"], {"line": "ab"}, b"ab\r"),
+        (["--paste"], {"line": "a\tb\x1b[C"}, b"a\tb\x1b[C\r"),
+        (["--paste"], {"text": "a\tb\n"}, b"a\tb\n"),
+        ([], {"line": "a\tb\nc"}, b"a\tb\rc\r"),
+        (["--paste", "--screen"], {"line": "a\tb\nc"}, b"a\tb\rc\r"),
+    ],
+    ids=["tab", "rows", "plain", "controls", "text", "no pastes", "full screen"],
+)
+def test_RB_083_only_a_line_that_would_be_changed_is_pasted(
+    desk: Desk, flags: list[str], given: Any, arrives: bytes
+) -> None:
+    handle = fixture(desk, "rawread.py", *flags)
+    desk.apply(handle, given, wait="none", view="tail", max_bytes=0)
+    assert got(desk, handle) == arrives + b"q"

@@ -126,6 +126,56 @@ def printed(desk: Desk, handle: str) -> str:
         cursor = state["cursor"]
 
 
+# -- RB-085: what a killed program has asked the terminal for
+
+
+ASKS = "python3 -S -c \"import os; os.write(1, b'{}'); os.kill(os.getpid(), 9)\""
+MODES = {
+    "kitty": "\\33[>1u",
+    "kitty, all": "\\33[>31u",
+    "modifyOtherKeys": "\\33[>4;2m",
+    "cursor keys": "\\33[?1h",
+    "pastes": "\\33[?2004h",
+    "backspace": "\\33[?67h",
+}
+
+
+def shell_after(desk: Desk, mode: str) -> str:
+    """A shell in which a program has set a mode of the terminal, and was killed."""
+    name = "sh"
+    desk.wire.call("spawn", session=desk.session, tool="shell", id=name, wait="input")
+    state = desk.apply(name, {"line": ASKS.format(MODES[mode])}, wait="pattern", pattern="Killed")
+    assert state["waited"] == "matched"
+    desk.fetch(name, wait="input")
+    return name
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_RB_085_control_c_interrupts_whatever_a_killed_program_has_left_on(
+    desk: Desk, mode: str
+) -> None:
+    handle = shell_after(desk, mode)
+    desk.apply(handle, {"line": "echo st''arts; sleep 60"}, wait="pattern", pattern="starts")
+    state = desk.apply(handle, {"keys": ["C-c"]}, wait="input", timeout_ms=20_000)
+    assert state["waited"] == "input"
+    desk.apply(handle, {"line": "cat"}, wait="input")
+    state = desk.apply(handle, {"keys": ["C-z"]}, wait="pattern", pattern="Stopped")
+    assert state["waited"] == "matched"
+    # Erased by the terminal, and a paste without codes.
+    desk.apply(handle, {"keys": ["e", "c", "x", "BSpace", "h", "o", "Space"]}, wait="none")
+    state = desk.apply(handle, {"paste": "pas''ted\n"}, wait="pattern", pattern="^pasted")
+    assert state["waited"] == "matched"
+    desk.abort(handle, grace_ms=0)
+
+
+def test_RB_085_cursor_keys_are_plain_where_the_terminal_edits_the_line(desk: Desk) -> None:
+    handle = shell_after(desk, "cursor keys")
+    desk.apply(handle, {"line": "cat -v"}, wait="input")
+    desk.apply(handle, {"keys": ["Up", "Home", "Enter"]}, wait="none")
+    state = desk.apply(handle, {"eof": True}, wait="input", view="all")
+    assert text(state).count("^[[A^[[H") >= 1 and "^[O" not in text(state)
+
+
 # -- RB-087: output that changes nothing
 
 

@@ -50,6 +50,8 @@ class Modes:
     maps_cr: bool
     """A carriage return that is typed reaches the program as a newline."""
     eof: bytes
+    signals: bool = True
+    """Characters that are typed are signals, as C-c is the interrupt."""
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
@@ -93,6 +95,7 @@ def modes(master: int) -> Modes:
         echo=bool(lflag & termios.ECHO),
         maps_cr=bool(iflag & termios.ICRNL),
         eof=b"" if eof == b"\0" else eof,
+        signals=bool(lflag & termios.ISIG),
     )
 
 

@@ -71,11 +71,16 @@ class KeyEncoder:
         self._event = _owned(core, "GhosttyKeyEvent", "key_event")
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
-    def encode(self, terminal: Any, press: KeyPress) -> bytes:
-        """Encode one key. Raises `InputRefused`."""
+    def encode(self, terminal: Any | None, press: KeyPress) -> bytes:
+        """Encode one key, as the modes of a terminal want it if one is given. Raises
+        `InputRefused`."""
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
-        lib.ghostty_key_encoder_setopt_from_terminal(self._encoder, terminal)
-        no = ffi.new("bool*", False)
+        yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
+        if terminal is not None:
+            lib.ghostty_key_encoder_setopt_from_terminal(self._encoder, terminal)
+        else:
+            option = lib.GHOSTTY_KEY_ENCODER_OPT_ALT_ESC_PREFIX
+            lib.ghostty_key_encoder_setopt(self._encoder, option, yes)
         option = lib.GHOSTTY_KEY_ENCODER_OPT_IGNORE_KEYPAD_WITH_NUMLOCK
         lib.ghostty_key_encoder_setopt(self._encoder, option, no)
         text = press.char or _TEXT_OF.get(press.name, "")

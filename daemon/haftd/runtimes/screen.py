@@ -82,6 +82,7 @@ class Screen:
         "_on_reply",
         "_painted",
         "_piece",
+        "_plain_keys",
         "_resizes",
         "_rows",
         "_shot",
@@ -104,6 +105,7 @@ class Screen:
         self._eager = False
         self._terminal: Any = None
         self._keys: KeyEncoder | None = None
+        self._plain_keys: KeyEncoder | None = None
         self._mouse: MouseEncoder | None = None
         self._bytes = 0
         self._resizes = 0
@@ -352,10 +354,25 @@ class Screen:
         self.catch_up()
         return bool(self._terminal.mode(number))
 
-    def encode_paste(self, text: str) -> bytes:
-        """Encode a paste: between codes if the program asked for that, control characters blanked.
-        Raises `InputRefused`."""
-        return encode_paste(load(), text, self.bracketed_paste)
+    @property
+    def is_alternate(self) -> bool:
+        """Whether a program shows the other screen, as one does that takes all of it."""
+        if not self._eager:
+            return False
+        self.catch_up()
+        return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen") != 0)
+
+    def encode_paste(self, text: str, *, plain: bool = False) -> bytes:
+        """Encode a paste: between codes if the program asked for that, unless it is to be `plain`;
+        control characters blanked. Raises `InputRefused`."""
+        return encode_paste(load(), text, not plain and self.bracketed_paste)
+
+    def encode_plain_key(self, press: KeyPress) -> bytes:
+        """Encode one key as a terminal does that no program has changed; empty when it sends
+        nothing. Raises `InputRefused`."""
+        if self._plain_keys is None:
+            self._plain_keys = KeyEncoder(load())
+        return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
         """Encode one key as the program's modes want it; empty when a terminal sends nothing.
@@ -396,7 +413,7 @@ class Screen:
             self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
             self._terminal.on_reply(None)
             self._terminal.close()
-            self._terminal = self._keys = self._mouse = None
+            self._terminal = self._keys = self._plain_keys = self._mouse = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager, self._on_reply = False, lambda reply: None
         return self._shot

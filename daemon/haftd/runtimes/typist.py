@@ -11,6 +11,11 @@ Rules:
 - A secret is typed when the program has turned the echo off, not before: it would be shown in
   clear, and thrown away by whoever turns the echo off. For as long as one waits, and only then,
   the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
+- The modes of the terminal itself, as of now, go before what a program has asked the terminal's screen
+  for, which stays when that program was killed: where the kernel edits the line no key has
+  a protocol and no paste has codes.
+- A text is the program's as it was given: CR LF is one line end. A line with a tab or of several rows is
+  pasted to a program that edits its line and takes pastes, and then ended by the key.
 - A terminal in canonical mode cuts a long line without a word: such an input is refused.
 - Answers of the screen to queries go in between inputs, never into one, and only while nothing
   is echoed. Programs ask first and turn the echo off next: for `_PATIENCE_S`, and while those who
@@ -45,6 +50,20 @@ _LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
 """The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
 """What ends, hands over or throws away the line that was begun, in canonical mode."""
+
+
+_ROW_END = re.compile(r"\r\n|\n")
+_PASTED = re.compile(r"[^\x00-\x1f\x7f]*(?:[\t\n]|\r\n)(?:[^\x00-\x1f\x7f]|[\t\n]|\r\n)*")
+"""More than one row, or a tab, and nothing that a paste would blank."""
+
+
+def _may_be_pasted(item: Input) -> bool:
+    return not item.secret and _PASTED.fullmatch(item.text) is not None
+
+
+def _enter(modes: tty.Modes) -> str:
+    """What the key that ends a line sends: CR. A terminal that does not map it wants LF."""
+    return "\r" if modes.maps_cr or not modes.canonical else "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +240,7 @@ class Typist:
 
     def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: tty.Modes) -> bool:
         """Whether `item` can be typed here and now."""
-        if (item.secret and not self._hides(modes)) or len(parts) != 1:
+        if len(parts) != 1 or (item.secret and not self._hides(modes)):
             return False
         return not self._has_to_wait(item) or not self._is_unread(modes)
 
@@ -229,9 +248,13 @@ class Typist:
         """Whether the terminal library has to be loaded first."""
         if screen.is_loaded():
             return False
+        if item.secret and self._screen.has_modes:
+            return True
         match item.kind:
             case "paste":
                 return True
+            case "line":
+                return self._screen.has_modes and _may_be_pasted(item)
             case "mouse":  # Without a mode it is refused; that takes no library.
                 return self._screen.has_modes
             case "keys":
@@ -247,19 +270,24 @@ class Typist:
         """The bytes of `item`, one part for each event that has to be read by itself."""
         match item.kind:
             case "text":
-                return (item.text.encode(),)
+                return (item.text.replace("\r\n", _enter(modes)).encode(),)
             case "paste":
-                return (self._screen.encode_paste(item.text),)
+                return (self._paste(item.text, modes),)
             case "line":
-                # The key that ends a line sends CR; a terminal that does not map it wants LF.
-                end = b"\r" if modes.maps_cr or not modes.canonical else b"\n"
-                text = item.text.encode()
-                return (text + end,) if modes.canonical or not text else (text, end)
+                end = _enter(modes)
+                if self._is_pasted(item, modes):
+                    return (self._paste(item.text, modes), end.encode())
+                text = _ROW_END.sub(end, item.text)
+                whole = modes.canonical or not text
+                return ((text + end).encode(),) if whole else (text.encode(), end.encode())
             case "keys":
                 shown = self._screen
+                if modes.canonical:
+                    # The kernel edits the line: it knows no protocol, whoever has asked for one.
+                    plain = keys.encode(item.keys, False, False, shown.encode_plain_key)
+                    return (b"".join(plain),)
                 swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
-                parts = keys.encode(item.keys, protocol, swapped, shown.encode_key)
-                return (b"".join(parts),) if modes.canonical else parts
+                return keys.encode(item.keys, protocol, swapped, shown.encode_key)
             case "mouse":
                 if item.mouse is None:
                     raise AssertionError("an input of the mouse says what was done")
@@ -267,6 +295,19 @@ class Typist:
             case "eof":
                 return (self._end_of_input(modes),)
         raise AssertionError(f"a {item.kind} is not typed")
+
+    def _paste(self, text: str, modes: tty.Modes) -> bytes:
+        return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
+
+    def _is_pasted(self, item: Input, modes: tty.Modes) -> bool:
+        """Whether a line would be changed by being typed: a program that edits its line takes a tab
+        for completion, and indents the next row by itself."""
+        return (
+            _may_be_pasted(item)
+            and not modes.canonical
+            and self._screen.bracketed_paste
+            and not self._screen.is_alternate
+        )
 
     def _encode_late(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
         """As `_encode`. What the modes of now have no bytes for is dropped: who gave it has its
@@ -357,10 +398,18 @@ class Typist:
         )
 
     def _hides(self, modes: tty.Modes) -> bool:
-        """Whether a secret would not be shown. A program that takes keys does the echo itself, and
-        so does a shell at its prompt; there the echo is on again before what it runs can ask. So
-        such a program has to wait for input, with nothing unread before."""
-        return not modes.echo and (modes.canonical or self._reads())
+        """Whether a secret would not be shown. A program that takes keys does the echo itself, or
+        none: it has to wait for input, with nothing unread before, and must not be one that edits
+        a line, as a shell at its prompt. There the echo is on again before what it runs can ask."""
+        if modes.echo or modes.canonical:
+            return not modes.echo
+        return not self._edits_line(modes) and self._reads()
+
+    def _edits_line(self, modes: tty.Modes) -> bool:
+        """Whether a program edits the line that is typed, and so shows it. It takes pastes, or has
+        taken Enter from the terminal but left it the interrupt, as readline, zsh and fish do; who
+        reads a password by keys has no use for either."""
+        return self._screen.bracketed_paste or (modes.signals and not modes.maps_cr)
 
     async def _no_echo(self, still: Callable[[], bool], hides: Callable[[tty.Modes], bool]) -> bool:
         """Wait until nothing typed is shown; False when that is `still` wanted no more."""
