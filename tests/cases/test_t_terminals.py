@@ -176,6 +176,74 @@ def test_RB_085_cursor_keys_are_plain_where_the_terminal_edits_the_line(desk: De
     assert text(state).count("^[[A^[[H") >= 1 and "^[O" not in text(state)
 
 
+# -- RB-086: a program that ends in raw mode
+
+
+RAW = "import os, tty; tty.setraw(0); {}"
+ENDS = {
+    "exit": "raise SystemExit(1)",
+    "at once": "os._exit(0)",
+    "killed": "os.kill(os.getpid(), 9)",
+    "keys": "tty.setcbreak(0); os._exit(0)",
+    "after a screen": "os.write(1, b'\\33[?1049h'); os._exit(1)",
+}
+
+
+@pytest.mark.parametrize("editing", [False, True], ids=["plain", "editing"])
+@pytest.mark.parametrize("way", ENDS)
+def test_RB_086_a_shell_goes_on_after_a_program_that_has_left_its_terminal_raw(
+    desk: Desk, way: str, editing: bool
+) -> None:
+    script = RAW.format(ENDS[way])
+    args = {"editing": editing}
+    desk.wire.call("spawn", session=desk.session, tool="shell", id="sh", args=args, wait="input")
+    for _ in range(2):
+        desk.apply("sh", {"line": f'python3 -S -c "{script}"'}, wait="input", timeout_ms=20_000)
+        state = desk.apply("sh", {"line": "echo al''ive"}, wait="input", timeout_ms=20_000)
+        assert state["waited"] == "input" and "alive" in text(state), state
+        assert state["input_wanted"]["prompt"] == "$ "
+    desk.abort("sh", grace_ms=0)
+
+
+def test_RB_086_what_a_person_sets_stays_set(desk: Desk) -> None:
+    desk.wire.call("spawn", session=desk.session, tool="shell", id="sh", wait="input")
+    desk.apply("sh", {"line": "stty -echo -icrnl intr ^X; x='a b'"}, wait="input")
+    state = desk.apply(
+        "sh", {"line": "/bin/false | /bin/true; stty -a; declare -p x"}, wait="input"
+    )
+    assert " -echo " in text(state) and "-icrnl" in text(state) and "intr = ^X" in text(state)
+    state = desk.apply("sh", {"line": "(exit 3); env | grep -c PROMPT_COMMAND"}, wait="input")
+    assert text(state).split()[0] == "0"
+    state = desk.apply("sh", {"line": "(exit 7)"}, wait="input")
+    state = desk.apply("sh", {"line": "echo $? $_ [$PROMPT_COMMAND]; set -eux"}, wait="input")
+    assert text(state).splitlines()[0].startswith("7 ") and "[]" in text(state)
+    for _ in range(2):
+        state = desk.apply("sh", {"line": "/bin/true"}, wait="input")
+        assert text(state).splitlines()[0] == "+ /bin/true", state
+        assert "haft" not in text(state), state
+    desk.abort("sh", grace_ms=0)
+
+
+@pytest.mark.parametrize("rounds", [20, pytest.param(300, marks=pytest.mark.soak)])
+def test_a_shell_survives_the_interrupt_of_a_loop_of_short_commands(
+    desk: Desk, rounds: int
+) -> None:
+    desk.wire.call("spawn", session=desk.session, tool="shell", id="sh", wait="input")
+    for count in range(rounds):
+        desk.apply(
+            "sh",
+            {"line": f"echo be''gun {count}; while :; do /bin/true; done"},
+            wait="pattern",
+            pattern=f"begun {count}\n",
+        )
+        waited = ""
+        while waited != "input":
+            state = desk.apply("sh", {"keys": ["C-c"]}, wait="input", timeout_ms=100)
+            assert state["state"] == "running", state
+            waited = state["waited"]
+    desk.abort("sh", grace_ms=0)
+
+
 # -- RB-087: output that changes nothing
 
 
