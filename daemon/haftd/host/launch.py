@@ -29,7 +29,7 @@ from typing import Final, Literal
 
 import trio
 
-from haftd.host import pump, tty
+from haftd.host import brand, pump, tty, usage
 from haftd.host.cgroup import Cgroup
 from haftd.host.ends import Ends
 from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate
@@ -195,6 +195,7 @@ class Launched:
         """Take the exit status if there is one; None while it lives. The only place to do so."""
         if self._exit is not None:
             return self._exit
+        used_s = usage.cpu_s((self.pid,)) if usage.ended else 0.0
         try:
             info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
@@ -206,6 +207,8 @@ class Launched:
                 self._exit = Exit(code=info.si_status)
             else:
                 self._exit = Exit(signal=signal_name(info.si_status))
+            if usage.ended:
+                usage.count_end(brand.of(self.mark), used_s)
         if leaders.get(self.pid) is self:
             del leaders[self.pid]
         if self._closed:

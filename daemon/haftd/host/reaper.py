@@ -13,7 +13,7 @@ import signal
 
 import trio
 
-from haftd.host import brand
+from haftd.host import brand, usage
 from haftd.host.family import lister
 from haftd.host.identity import read_stat
 from haftd.host.launch import leaders
@@ -65,10 +65,10 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif brand.read(info.si_pid) in (None, mine):
+            elif (carried := brand.read(info.si_pid)) in (None, mine):
                 break
             else:
-                _take(info.si_pid)
+                _take(info.si_pid, carried)
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
@@ -81,16 +81,20 @@ class Reaper:
                 continue
             if (leader := leaders.get(pid)) is not None:
                 leader.reap()
-            elif brand.read(pid) not in (None, mine) or self._dead.get(pid) == stat.ticks:
-                _take(pid)
+            elif (carried := brand.read(pid)) not in (None, mine) or self._dead.get(
+                pid
+            ) == stat.ticks:
+                _take(pid, carried)
             else:
                 dead[pid] = stat.ticks
         self._dead = dead
         return bool(dead)
 
 
-def _take(pid: int) -> None:
+def _take(pid: int, carried: int | None) -> None:
+    used_s = usage.cpu_s((pid,)) if carried in usage.ended else 0.0
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        pass  # somebody else was waiting for it
+        return  # somebody else was waiting for it
+    usage.count_end(carried, used_s)

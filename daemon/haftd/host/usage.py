@@ -3,6 +3,8 @@
 Rules:
 
 - Only what is read in /proc counts; who has ended, or cannot be read, uses nothing.
+- The time of a process that has ended is known to whoever takes its end. Where this process does, it is kept by
+  the brand of the handle, for handles that count it.
 - Memory is what they have made, for themselves or to share it: pages that several have, as a fork
   that has not copied them yet, count once. That takes long to read, so it is read only where the quick
   sum, which counts such pages for each, passes the bound.
@@ -13,12 +15,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Final
 
-__all__ = ["cpu_s", "memory"]
+__all__ = ["count_end", "cpu_s", "ended", "memory"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _QUICK = (b"RssAnon:", b"RssShmem:")
 _EXACT = (b"Pss_Anon:", b"Pss_Shmem:")
+
+
+ended: Final[dict[int, float]] = {}
+"""Processor seconds of the children of this process that have ended, by the brands that are counted. Who counts
+one puts it in and takes it out: as the kernel's table of children is one for a process, so is this one."""
+
+
+def count_end(brand: int | None, seconds: float) -> None:
+    """Add what a child has used whose end was taken."""
+    if brand in ended:
+        ended[brand] += seconds
 
 
 def cpu_s(pids: Iterable[int]) -> float:

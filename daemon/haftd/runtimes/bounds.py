@@ -7,7 +7,7 @@ Rules:
   then. It knows no sum over a handle, and refuses the superuser nothing: so all that a handle runs
   is looked at, too, from time to time.
 - Output past the limit is not kept: the handle ends.
-- A program that ended well has passed no limit, whatever it printed.
+- A program that ended well has passed no limit, whatever it printed. What it leaves behind is bounded on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from haftd.host import usage
+from haftd.host import brand, usage
 from haftd.host.launch import Exit
 
 __all__ = ["Bounds"]
@@ -36,12 +36,14 @@ _NO_PROCESS = re.compile(
 class Bounds:
     """The limits of one handle over all processes that are started for it."""
 
-    __slots__ = ("_limits", "_printed", "_tail", "wall_left")
+    __slots__ = ("_brand", "_limits", "_printed", "_tail", "_used_s", "wall_left")
 
     def __init__(self, limits: Mapping[str, float]) -> None:
         self._limits = limits
         self._printed = 0
         self._tail = b""
+        self._brand: int | None = None
+        self._used_s = 0.0
         self.wall_left: float | None = limits.get("wall_s")
         """Seconds that a process may still run, None where that is not limited."""
 
@@ -60,6 +62,18 @@ class Bounds:
         if self.wall_left is not None:
             self.wall_left = max(0.0, self.wall_left - seconds)
 
+    def follow(self, mark: str) -> None:
+        """Count what ended processes of this mark have used, until `unfollow`."""
+        if mark and "cpu_s" in self._limits:
+            self._brand = brand.of(mark)
+            usage.ended[self._brand] = self._used_s
+
+    def unfollow(self) -> None:
+        """Count no longer."""
+        if self._brand is not None:
+            self._used_s = usage.ended.pop(self._brand, 0.0)
+            self._brand = None
+
     @property
     def are_summed(self) -> bool:
         """Whether there are some that `passed` looks at."""
@@ -69,8 +83,10 @@ class Bounds:
         """The limit that these processes, all that the handle runs now, have passed together."""
         if len(pids) > self._limits.get("processes", math.inf):
             return "processes"
-        if "cpu_s" in self._limits and usage.cpu_s(pids) > self._limits["cpu_s"]:
-            return "cpu_s"
+        if "cpu_s" in self._limits:
+            used_s = usage.cpu_s(pids) + (usage.ended[self._brand] if self._brand else 0.0)
+            if used_s > self._limits["cpu_s"]:
+                return "cpu_s"
         if "memory" in self._limits:
             most = self._limits["memory"]
             if usage.memory(pids, most) > most:

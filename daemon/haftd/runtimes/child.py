@@ -8,6 +8,7 @@ Rules:
   that no process has open while the one that was started lives is not at its end.
 - Bytes go on moving while an abort waits: a program that cleans up may have to print.
 - Whatever goes wrong in here, nothing that was started is left.
+- Limits bound all of it until nothing is left, also after the end was reported.
 - Everything is woken by the kernel; the only deadlines are the grace, the limit of the wall
   clock and the bound on what is held open. Only what a limit bounds as a sum is looked at again
   and again, as no kernel tells of it.
@@ -19,6 +20,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
 import trio
 
 from haftd.host import pump
@@ -30,6 +32,8 @@ from .bounds import Bounds
 from .interpreter import Interpreter
 
 __all__ = ["Child", "Output"]
+
+log = structlog.get_logger("haftd.runtimes.child")
 
 _LOOSE_S = 0.5
 _LOOKS_S = (0.02, 0.5)
@@ -124,6 +128,7 @@ class Child:
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
         child = cls(launched, Kin(launched, call.mark, call.cgroup), port, bounds)
+        bounds.follow(call.mark)
         try:
             await launched.confirm()
         except LaunchFailed as failed:
@@ -220,6 +225,7 @@ class Child:
         """Give every descriptor back, and know nobody who was given bytes."""
         self._gone = True
         self._outputs = ()
+        self._bounds.unfollow()
         self.launched.close()
 
     async def _move(self, tasks: Sequence[Callable[[], Awaitable[None]]]) -> None:
@@ -257,6 +263,7 @@ class Child:
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
             raise
+        wall_end = self._life.deadline
         self._bounds.spent(trio.current_time() - began)
         exit = self.launched.exit
         if exit is None:
@@ -266,15 +273,22 @@ class Child:
                 await self._stop(interpreter, at_end)
             return
         self._report(exit, interpreter, at_end)
+        self._life = trio.CancelScope(deadline=wall_end)
+        if self._passed is not None:
+            self._life.cancel()
         await self._linger()
 
     async def _exit_within_bounds(self) -> None:
+        await self._within_sums(self.launched.wait_exit)
+
+    async def _within_sums(self, wait: Callable[[], Awaitable[object]]) -> None:
+        """Wait while what the processes use together is looked at."""
         if not self._bounds.are_summed:
-            await self.launched.wait_exit()
+            await wait()
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_sums)
-            await self.launched.wait_exit()
+            await wait()
             nursery.cancel_scope.cancel()
 
     async def _watch_sums(self) -> None:
@@ -295,7 +309,7 @@ class Child:
         if said is None:
             return
         self._reported = True
-        limit = self._passed or self._bounds.blame(exit)
+        limit = self._passed = self._passed or self._bounds.blame(exit)
         self._port.ended(
             Ended(
                 code=exit.code,
@@ -325,12 +339,22 @@ class Child:
             if not self._reported:
                 # The handle goes on with another process: this one's rest is in the way.
                 await self.kin.end(self._port.grace_s)
-            await self.kin.gone()
+            await self._rest_within_bounds()
         except trio.Cancelled:
             with trio.CancelScope(shield=True):
                 await self.kin.end(self._port.grace_s)
             await self._cut_loose()
             raise
+
+    async def _rest_within_bounds(self) -> None:
+        """Wait until nothing that it has left behind lives; end that where it passes a limit."""
+        with self._life:
+            await self._within_sums(self.kin.gone)
+        if self._life.cancelled_caught:
+            limit = self._passed or "wall_s"
+            log.warning("a limit ended what was left behind", limit=limit, pid=self.pid)
+            with trio.CancelScope(shield=True):
+                await self.kin.end(self._port.grace_s)
 
     async def _cut_loose(self) -> None:
         """Read no more."""
