@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host import brand
+from haftd.host import brand, descriptors
 from haftd.host import launch as launch_room
 from haftd.host.gate import Gate, interpreter_gate, machine_gate
 from haftd.host.identity import Identity, of_child, read_stat
@@ -328,8 +328,12 @@ async def test_P31_ETXTBSY_a_program_that_is_being_written(gate: Gate, tmp_path:
     assert await run(plan(str(tool)), gate) == ""
 
 
-def test_P32_out_of_descriptors_is_an_error_and_passes(terminal: bool) -> None:
-    """At every single descriptor that may be the one too many."""
+def test_P32_out_of_descriptors_is_an_error_and_passes(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    """At every single descriptor that may be the one too many, with none kept in reserve."""
+    monkeypatch.setattr(descriptors, "SPARE", 0)
+    monkeypatch.setattr(descriptors, "_MAX_FOR_CLIENTS", 0)
     what = plan("true", terminal=terminal, stdin="pipe", output="events")
     machine_gate()
     before = open_fds()

@@ -7,5 +7,5 @@ Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numb
 `peers`, with `alarm` for a look in less than a millisecond.
 After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.
 What others may see of this one: `privacy`.
-The place: `folder` `spoolfolder` `idlog` `lockfile`.
+What is left to open: `descriptors`. The place: `folder` `spoolfolder` `idlog` `lockfile`.
 """

@@ -27,6 +27,7 @@ import trio
 
 from haftd.host import brand
 from haftd.host.cgroup import Cgroup
+from haftd.host.descriptors import has_room
 from haftd.host.family import become_subreaper, hidden, lister, lives
 from haftd.host.identity import Stat, has_ended, read_environ, read_stat, send
 from haftd.host.launch import Launched, leaders
@@ -304,8 +305,8 @@ class Kin:
                 pidfd = self._hold(stat, found)
                 if pidfd is not None:
                     held.append(pidfd)
-                if len(held) == _MOST_HELD:
-                    break
+                    if len(held) == _MOST_HELD or not has_room(pidfd, "wait"):
+                        break
             for pidfd in held:
                 await trio.lowlevel.wait_readable(pidfd)
             if not held:

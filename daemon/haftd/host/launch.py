@@ -31,6 +31,7 @@ import trio
 
 from haftd.host import brand, pump, tty, usage
 from haftd.host.cgroup import Cgroup
+from haftd.host.descriptors import has_room, shortage
 from haftd.host.ends import Ends
 from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate
 from haftd.host.identity import Identity, of_child, read_stat
@@ -282,6 +283,8 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     pid = 0
     try:
         keep_out = ends.feed(GATE_FD)
+        if not has_room(keep_out, "start"):
+            raise LaunchFailed(shortage(), "resources", no_descriptor=True)
         launched = Launched(path, plan.cwd, mark, ends.take(REPORT_FD))
         _connect(plan, launched, ends)
         words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})

@@ -14,6 +14,8 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
+from haftd.host.descriptors import has_room
+
 __all__ = ["SpoolFolder", "sweep"]
 
 
@@ -28,13 +30,19 @@ class SpoolFolder:
 
     def open(self) -> int:
         """Open a file without a name; raises OSError."""
-        flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
         try:
-            return os.open(self._path, flags, 0o600)
+            return self._open()
         except OSError as error:
             if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._make_room():
                 raise
-        return os.open(self._path, flags, 0o600)
+        return self._open()
+
+    def _open(self) -> int:
+        fd = os.open(self._path, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        if has_room(fd, "output"):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self._path))
 
     def link(self, fd: int) -> str:
         """Give a file without a name one, and return its path; raises OSError."""

@@ -21,6 +21,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.caller import Caller
+from haftd.host import descriptors
 from haftd.rim.connection import serve_connection
 from haftd.rim.transports import accept
 from haftd.rim.transports.unix import UnixWire
@@ -323,7 +324,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
             "sys.stdin.read()\n"
         )
         used = len(os.listdir("/proc/self/fd"))
-        limit = used + 60 + accept.RESERVE
+        limit = used + 60 + descriptors.SPARE
         flood = await trio.lowlevel.open_process(
             [sys.executable, "-I", "-c", script, served.path, "600"],
             stdin=subprocess.PIPE,
@@ -339,7 +340,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
                 while not rig.rim.connections.refused["descriptors"]:
                     assert ok(await ask(first, "ping"))
             assert ok(await ask(first, "ping"))
-            assert len(os.listdir("/proc/self/fd")) <= limit - accept.RESERVE + 2
+            assert len(os.listdir("/proc/self/fd")) <= limit - descriptors.SPARE + 2
             logged = [one for one in rig.lines if one.get("kind") == "descriptors"]
             assert 1 <= len(logged) <= 5
             await flood.stdin.aclose()

@@ -8,18 +8,17 @@ has passed, and one line says so; what is connected is served on meanwhile.
 from __future__ import annotations
 
 import errno
-import resource
 import socket
 from collections.abc import Awaitable, Callable
 
 import trio
 
+from haftd.host.descriptors import has_room
 from haftd.rim.connection import Rim
 
 __all__ = ["acceptor"]
 
 _BURST = 32
-RESERVE = 32  # descriptors that connections may not take, kept for handles, logs and files
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0
 
@@ -52,9 +51,8 @@ def acceptor(listener: socket.socket, rim: Rim) -> Callable[[], Awaitable[socket
                     raise
                 # Anything else is the end of that one connection before it was ours.
             else:
-                if sock.fileno() < resource.getrlimit(resource.RLIMIT_NOFILE)[0] - RESERVE:
+                if has_room(sock.fileno(), "client"):
                     return sock
-                # The kernel gives the lowest number that is free: this high, all others are taken.
                 sock.close()
                 await full("the reserve is reached")
 

@@ -1,0 +1,76 @@
+"""Handles do not take the last descriptors: who connects is served, and the next start says why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from tests.faults.harness import until
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+MakeDaemon = Callable[..., RunningDaemon]
+
+
+def fill(wire: Wire, *argv: str) -> tuple[int, Refused]:
+    """Start handles until one is refused; returns how many there are, and why."""
+    for number in range(256):
+        args = {"argv": list(argv)}
+        try:
+            wire.call("spawn", tool="run", id=f"h{number}", args=args, wait="none")
+        except Refused as refused:
+            return number, refused
+    raise AssertionError("no start was refused")
+
+
+def test_the_next_start_is_refused_and_everybody_else_is_served(make_daemon: MakeDaemon) -> None:
+    daemon = make_daemon().start(descriptors=256)
+    with daemon.connect() as wire:
+        count, refused = fill(wire, "cat")
+        assert count >= 32 and refused.data["reason"] == "resources"
+        assert "256 open files" in refused.message and "`ulimit -n`" in refused.message
+        others = [daemon.connect() for _ in range(8)]
+        for other in others:
+            assert other.call("ping") == {"pong": True}
+        applied = wire.call("apply", id="h0", input="still here\n", wait="output")
+        assert applied["content"] == "still here\n"
+        for other in others:
+            other.close()
+        wire.call("abort", id="h0")
+        wire.call("spawn", tool="run", id="again", args={"argv": ["true"]}, wait="stopped")
+    haft = [sys.executable, "-m", "haft", "--socket", str(daemon.socket), "stop"]
+    done = subprocess.run(haft, capture_output=True, env=daemon.env, text=True, input="")
+    assert done.returncode == 0, done.stderr
+    assert daemon.process is not None and daemon.process.wait(60) == 0
+
+
+def test_output_takes_no_last_descriptors(make_daemon: MakeDaemon) -> None:
+    """Each handle that prints much needs a file; there are not enough for all."""
+    daemon = make_daemon('[spool]\nmemory = "4 KiB"\n').start(descriptors=256)
+    with daemon.connect() as wire:
+        floods = "head -c 100000 /dev/zero | tr '\\0' x; exec cat"
+        count, _ = fill(wire, "sh", "-c", floods)
+
+        def printed() -> bool:
+            handles: list[dict[str, Any]] = wire.call("handles/list")["handles"]
+            return [one["bytes"] for one in handles] == [100_000] * count
+
+        until(printed, "all have printed")
+        with daemon.connect() as other:
+            assert other.call("ping") == {"pong": True}
+
+
+def test_what_is_left_behind_takes_no_last_descriptors(make_daemon: MakeDaemon) -> None:
+    """A descriptor waits for the end of each process that a handle has left behind."""
+    daemon = make_daemon().start(descriptors=128)
+    with daemon.connect() as wire:
+        leaves = "for i in $(seq 120); do sleep 600 >/dev/null 2>&1 & done"
+        args = {"argv": ["sh", "-c", leaves]}
+        state = wire.call("spawn", tool="run", id="h", args=args, wait="stopped", timeout_ms=60_000)
+        assert len(state["left_behind"]) == 120
+        with daemon.connect() as other:
+            assert other.call("ping") == {"pong": True}
+        wire.call("spawn", tool="run", id="i", args={"argv": ["true"]}, wait="stopped")
+        wire.call("abort", id="h", grace_ms=0)
