@@ -28,6 +28,8 @@ from pathlib import Path
 
 import trio
 
+from haftd.ownership import why_replaceable
+
 __all__ = [
     "LONGEST_PATH",
     "FolderRefused",
@@ -75,6 +77,7 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
         raise FolderRefused(f"{folder} is a symbolic link; remove it, or name another folder")
     _check(folder, facts, _OTHERS)
     _check_parent(folder.parent, _OTHERS)
+    _check_way(folder.parent)
     if ours and st.S_IMODE(facts.st_mode) != 0o700:
         folder.chmod(0o700)
 
@@ -92,6 +95,7 @@ def prepare_state(folder: Path, inner: Sequence[str]) -> None:
         facts = one.stat()
         linked = one.is_symlink()
         _check(one, facts, _EVERYBODY if linked else 0)
+        _check_way(one if linked else one.parent)
         if not linked and st.S_IMODE(facts.st_mode) != 0o700:
             one.chmod(0o700)
 
@@ -134,6 +138,12 @@ def _check_parent(parent: Path, closed_to: int) -> None:
         )
     if facts.st_uid not in (0, os.geteuid()):
         raise FolderRefused(f"{parent} belongs to user {facts.st_uid}; name another folder")
+
+
+def _check_way(path: Path) -> None:
+    """Nobody can lead the path elsewhere, by a folder further up or by a link."""
+    if why := why_replaceable(str(path)):
+        raise FolderRefused(f"{why}; name another folder")
 
 
 def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:

@@ -2,8 +2,9 @@
 
 Rules: reading never raises anything but `Unreadable`; a line is a help, not a promise (None where
 it is not known). Settings and definitions are both read here. What stands in such a file is run, so one that
-another user could have written is not read: it and its folder belong to this user or to root, and are not
-open to everybody. It is looked at through the descriptor that it is read from.
+another user could have written, or could put another in the place of, is not read: it, and every folder and link
+on the way to it, belong to this user or to root, and are not open to everybody. It is looked at through the
+descriptor that it is read from.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from msgspec import UNSET
 
 from haft_protocol.methods import Problem
+from haftd.ownership import foreign_owner, why_replaceable
 
 __all__ = ["LARGEST_FILE", "Document", "Unreadable", "definition_files", "problem", "read"]
 
@@ -129,12 +131,19 @@ def _fault(path: Path, found: os.stat_result) -> str:
         _others(found, "it")
         or _others(path.lstat(), "it")
         or _others(path.parent.stat(), "its folder")
+        or _on_the_way(path)
     )
+
+
+def _on_the_way(path: Path) -> str:
+    """Why another user could lead the path elsewhere; empty where none could."""
+    why = why_replaceable(str(path))
+    return f"{why}, so it is not read" if why else ""
 
 
 def _others(found: os.stat_result, what: str) -> str:
     """Why another user could have written what is there; empty where none could."""
-    if found.st_uid not in (0, os.geteuid()):
+    if foreign_owner(found):
         return f"{what} belongs to the user with the number {found.st_uid}, so it is not read"
     sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
     if found.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(found.st_mode):

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Mapping
 
 from haftd.config.answering import LlmSettings
+from haftd.ownership import why_replaceable
 
 __all__ = ["NoKey", "read_key"]
 
@@ -56,5 +57,7 @@ def _from_file(path: str) -> str:
             raise NoKey(f"the key file {path} belongs to user {found.st_uid}, it must be yours")
         if mode & 0o077:
             raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
+        if why := why_replaceable(path):
+            raise NoKey(f"the key file {path} could be replaced: {why}")
         data = file.read(_MOST)
     return data.decode("ascii", "replace").strip()

@@ -1,0 +1,76 @@
+"""Who could have put there what a path leads to.
+
+Rules: a name belongs to whoever may write to the folder that it is in, or owns the link that it is. So every
+folder and every link on the way counts, not the last one alone. Only this user and root may own one; one that
+everybody may write to has to be sticky, and then what is in it belongs to its owner. Group write is let be: homes
+where each user is a group are common.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from functools import cache
+
+__all__ = ["foreign_owner", "steps", "why_replaceable"]
+
+_MAX_LINKS = 40
+
+
+def why_replaceable(path: str) -> str:
+    """Say why another user could replace what is at a path; empty where none could. Raises OSError."""
+    for step, facts in steps(path):
+        if foreign_owner(facts) and facts.st_uid != _unmapped():
+            return f"{step} belongs to the user with the number {facts.st_uid}"
+        is_open = stat.S_ISDIR(facts.st_mode) and facts.st_mode & stat.S_IWOTH
+        if is_open and not facts.st_mode & stat.S_ISVTX:
+            return f"{step} can be written by everybody (`chmod o-w {step}`)"
+    return ""
+
+
+def foreign_owner(facts: os.stat_result) -> bool:
+    """Say whether a file belongs to another user than this one or root."""
+    return facts.st_uid not in (0, os.geteuid())
+
+
+def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Follow a path from the root on: every folder and link on the way, and what is at its end."""
+    names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
+    at = "/"
+    links = 0
+    yield at, os.lstat(at)
+    while names:
+        name = names.pop()
+        if name == "..":
+            at = os.path.dirname(at)  # noqa: PTH120
+            continue
+        step = os.path.join(at, name)  # noqa: PTH118
+        facts = os.lstat(step)
+        yield step, facts
+        if not stat.S_ISLNK(facts.st_mode):
+            at = step
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        target = os.readlink(step)  # noqa: PTH115
+        names += [name for name in target.split("/")[::-1] if name not in ("", ".")]
+        if target.startswith("/"):
+            at = "/"
+
+
+@cache
+def _unmapped() -> int:
+    """The number under which root's folders are seen from a user namespace without root; -1 where there is
+    none, as every user has a number of their own."""
+    try:
+        with open("/proc/self/uid_map", "rb") as file:
+            mapped = [int(line.split()[2]) for line in file]
+        if sum(mapped) >= 0xFFFF_FFFF:
+            return -1
+        with open("/proc/sys/kernel/overflowuid", "rb") as file:
+            return int(file.read())
+    except (OSError, ValueError, IndexError):
+        return -1
