@@ -534,6 +534,8 @@ export interface InitializeParams {
   protocol: 1;
   /** what the client can be asked */
   capabilities?: ClientCapabilities;
+  /** random, for one use, on a WebSocket: `proof` answers it */
+  challenge?: string;
 }
 
 /** `started_at` is seconds since the epoch. */
@@ -550,6 +552,8 @@ export interface InitializeResult {
   pid: number;
   /** seconds since the epoch */
   started_at: number;
+  /** HMAC-SHA256 of `challenge` with the text of the file `proof-key`, as hex digits, where there is a WebSocket; a client that finds another one ends the connection */
+  proof?: string;
 }
 
 /** What a program reads: a line, a key or a secret, with the last line it showed. */

@@ -149,21 +149,21 @@ class _App:
             descriptors=opening.descriptors(),
         )
         with contextlib.ExitStack() as stack:
-            rpc = opening.unix_listeners(given.rpc, Path(paths.socket))
-            upkeep = Upkeep(paths, self.locks, journal, rpc)
-            stack.callback(upkeep.close)
-            ws, token = opening.websocket_listener(
-                self.settings.websocket, given.ws, paths, problems
+            ws, credentials = opening.websocket_listener(
+                self.settings.websocket, given.ws, paths, problems, stack
             )
-            for sock in ws:
-                stack.enter_context(sock)
+            # Last: whoever reaches the socket finds the files that are beside it.
+            rpc = opening.unix_listeners(given.rpc, Path(paths.socket))
+            upkeep = Upkeep(paths, self.locks, journal, rpc, credentials)
+            stack.callback(upkeep.close)
             for lock in self.locks:
                 lock.announce(paths.socket)
             async with trio.open_nursery() as handles:
                 daemon = assemble(parts, handles, self._ask_to_stop, self._stir)
-                if ws:
+                if credentials is not None:
                     host, port = ws[0].getsockname()[:2]
                     daemon.facts.websocket = WebSocketInfo(host=host, port=port)
+                    daemon.facts.prove = credentials.prove
                 for problem in daemon.facts.problems:
                     log.warning("configuration", **to_builtins(problem))
                 rim = rim_of(daemon)
@@ -179,13 +179,16 @@ class _App:
                         listeners.start_soon(
                             self._keep_reachable, upkeep, listeners, connections, daemon, rim
                         )
-                        if ws:
+                        if credentials is not None:
                             from haftd.rim.transports.websocket import (
                                 serve_websocket,  # see `opening`
                             )
-                        for sock in ws:
-                            keeper = self._gatekeeper(token)
-                            listeners.start_soon(serve_websocket, sock, connections, rim, keeper)
+
+                            for sock in ws:
+                                keeper = self._gatekeeper(credentials.token)
+                                listeners.start_soon(
+                                    serve_websocket, sock, connections, rim, keeper
+                                )
                         gc.collect()
                         gc.freeze()
                         gc.enable()

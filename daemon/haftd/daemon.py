@@ -63,6 +63,8 @@ class Facts:
     path: str = ""
     managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET
+    prove: Callable[[str], str] | None = None
+    """The proof for the challenge of a WebSocket's client; None where there is no WebSocket."""
     recovered: dict[str, int] | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
     problems: list[Problem] = field(default_factory=list)

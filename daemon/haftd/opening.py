@@ -29,7 +29,7 @@ from haftd.host.lockfile import DaemonLock, Held
 from haftd.host.mark import home_of
 from haftd.host.recover import Report, recover
 from haftd.host.spoolfolder import sweep
-from haftd.rim.transports.token import ensure_token
+from haftd.rim.transports.token import Credentials
 from haftd.tools import loginpath
 from haftd.upkeep import Listener
 
@@ -208,21 +208,42 @@ def websocket_listener(
     given: tuple[socket.socket, ...],
     paths: Paths,
     problems: list[Problem],
-) -> tuple[list[socket.socket], str]:
-    """The listening sockets, none where it is off or cannot be had, and the token."""
-    if wanted is None and not given:
-        return [], ""
-    # It brings a library along: only who turns it on pays for that.
-    from haftd.rim.transports.websocket import open_websocket_listener
+    stack: contextlib.ExitStack,
+) -> tuple[list[socket.socket], Credentials | None]:
+    """The listening sockets, none where it is off or cannot be had, and what is shown there.
 
+    `stack` closes them. Credentials are made after the bind and removed before the close, so that no
+    client sends a token to another process at the port; only a manager's port is held throughout.
+    """
     try:
-        token = ensure_token(Path(paths.runtime.token))
-        if given or wanted is None:
-            return list(given), token
-        return [open_websocket_listener(wanted.host, wanted.port)], token
+        if given:
+            listening, credentials = list(given), Credentials.keep(paths.runtime)
+        else:
+            Credentials.remove(paths.runtime)
+            if wanted is None:
+                return [], None
+            # It brings a library along: only who turns it on pays for that.
+            from haftd.rim.transports.websocket import open_websocket_listener
+
+            listening = [open_websocket_listener(wanted.host, wanted.port)]
+            try:
+                credentials = Credentials.make(paths.runtime)
+            except OSError:
+                listening[0].close()
+                raise
     except (OSError, ValueError) as error:
         problems.append(Problem(file=paths.config, key="websocket", message=f"it is off: {error}"))
-        return [], ""
+        return [], None
+    for sock in listening:
+        stack.enter_context(sock)
+    if not given:
+        stack.callback(_remove_credentials, paths)
+    return listening, credentials
+
+
+def _remove_credentials(paths: Paths) -> None:
+    with contextlib.suppress(OSError):
+        Credentials.remove(paths.runtime)
 
 
 def check_descriptors() -> None:

@@ -21,6 +21,7 @@ from haftd.config.options import Paths
 from haftd.host import folder
 from haftd.host.journal import Journal
 from haftd.host.lockfile import DaemonLock, Held
+from haftd.rim.transports.token import Credentials
 
 __all__ = ["Listener", "Upkeep"]
 
@@ -87,6 +88,7 @@ class Upkeep:
         locks: Sequence[DaemonLock],
         journal: Journal,
         listeners: Sequence[Listener],
+        credentials: Credentials | None = None,
     ) -> None:
         self.listeners = list(listeners)
         self.replaced = trio.Event()
@@ -94,6 +96,7 @@ class Upkeep:
         self._paths = paths
         self._lock, *self._state_locks = locks
         self._journal = journal
+        self._credentials = credentials
         self._given_up = False
         self._folder = -1
         self._why = ""
@@ -132,8 +135,13 @@ class Upkeep:
         return self._lock.still_ours() and not any(one.is_gone() for one in self.listeners)
 
     def _is_recorded(self) -> bool:
-        """Say whether the next daemon would find what this one holds, and keep away from it now."""
-        return self._journal.is_in_place() and all(one.still_ours() for one in self._state_locks)
+        """Say whether the next daemon would find what this one holds and keep away from it, and a client
+        what it shows at the WebSocket."""
+        return (
+            self._journal.is_in_place()
+            and all(one.still_ours() for one in self._state_locks)
+            and (self._credentials is None or self._credentials.are_there(self._paths.runtime))
+        )
 
     def _is_whole(self) -> bool:
         self._note_replaced()
@@ -165,6 +173,8 @@ class Upkeep:
     def _record(self) -> None:
         if not self._journal.is_in_place():
             self._journal.compact()
+        if self._credentials is not None:
+            self._credentials.write(self._paths.runtime)
         folder.prepare_state(Path(self._paths.state), ("spool", "calls"))
         for lock in self._state_locks:
             lock.restore()

@@ -47,6 +47,7 @@ class Runtime(msgspec.Struct, frozen=True):
     folder: str
     socket: str
     token: str
+    proof_key: str
     handles_lock: str
     daemon_lock: str
     recover_lock: str
@@ -104,6 +105,7 @@ def runtime_places(env: Mapping[str, str], uid: int, *, socket: str | None = Non
         folder=folder,
         socket=path,
         token=f"{base}/token",
+        proof_key=f"{base}/proof-key",
         handles_lock=f"{base}/handles.lock",
         daemon_lock=f"{base}/daemon.lock",
         recover_lock=f"{base}/recover.lock",

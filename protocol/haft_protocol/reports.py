@@ -46,7 +46,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
     version: str
 
 
-class InitializeResult(msgspec.Struct, frozen=True):
+class InitializeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """`started_at` is seconds since the epoch."""
 
     server: ServerInfo
@@ -55,6 +55,7 @@ class InitializeResult(msgspec.Struct, frozen=True):
     limits: LimitsResult
     pid: int
     started_at: float
+    proof: str | UnsetType = UNSET
 
 
 class PingResult(msgspec.Struct, frozen=True):

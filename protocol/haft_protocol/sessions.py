@@ -53,6 +53,7 @@ class InitializeParams(Params, frozen=True, kw_only=True):
     client: Client
     protocol: Literal[1]
     capabilities: ClientCapabilities = ClientCapabilities()
+    challenge: Annotated[str, msgspec.Meta(min_length=16, max_length=256)] | UnsetType = UNSET
 
 
 class ShutdownParams(Params, frozen=True, kw_only=True):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.e2e.by_hand import ByHand
+from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused
 
@@ -152,3 +156,52 @@ def test_without_a_port_there_is_none(make_daemon: Callable[..., RunningDaemon])
     with daemon.connect() as wire:
         assert "websocket" not in wire.call("daemon/status")
     assert not daemon.socket.with_name("token").exists()
+
+
+def test_while_another_process_has_the_port_there_is_no_token_to_be_sent_there(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    """And one that was sent there before is worth nothing afterwards."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        other.close()
+        daemon = make_daemon(f"[websocket]\nport = {port}\n").start()
+        file = daemon.socket.with_name("token")
+        old = file.read_text().strip()
+        daemon.kill9()
+        assert file.exists(), "a crash leaves it"
+    with socket.create_server(("127.0.0.1", port)):
+        daemon.start()
+        with daemon.connect() as wire:
+            (problem,) = wire.call("daemon/status")["problems"]
+            assert problem["key"] == "websocket" and "in use" in problem["message"]
+        assert not file.exists()
+        daemon.stop()
+    daemon.start()
+    new = file.read_text().strip()
+    for token, status in ((old, 401), (new, 101)):
+        with ByHand(port) as peer:
+            assert peer.upgrade(token=token) == status
+    daemon.stop()
+    assert not file.exists() and not file.with_name("proof-key").exists()
+
+
+def test_the_daemon_proves_that_it_is_the_one_whose_token_it_is(
+    daemon: RunningDaemon, port: int, token: str
+) -> None:
+    key = daemon.socket.with_name("proof-key").read_text().strip()
+    with ByHand(port) as peer:
+        assert peer.upgrade(token=token) == 101
+        client = {"name": "t", "version": "1"}
+        challenge = "0123456789abcdef"
+        hello = peer.call("initialize", client=client, protocol=1, challenge=challenge)
+        proof = hmac.new(key.encode(), challenge.encode(), hashlib.sha256).hexdigest()
+        assert hello["proof"] == proof
+    assert key not in daemon.log_text()
+
+
+def test_a_token_that_was_removed_is_there_again(daemon: RunningDaemon, token: str) -> None:
+    file = daemon.socket.with_name("token")
+    file.unlink()
+    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    assert file.read_text().strip() == token

@@ -154,6 +154,8 @@ MEANINGS: dict[str, str] = {
     "Client.version": "of the client",
     "ClientCapabilities.inquiry": "it answers the request `inquiry/ask`, see [Questions](#questions)",
     "ClientCapabilities.approval": "it answers the request `approval/ask`, see [Approvals](#approvals)",
+    "challenge": "random, for one use, on a WebSocket: `proof` answers it",
+    "proof": "HMAC-SHA256 of `challenge` with the text of the file `proof-key`, as hex digits, where there is a WebSocket; a client that finds another one ends the connection",
     "InitializeResult.server": "what answers",
     "InitializeResult.session": "the session of later calls that name none",
     "limits": "the limits as this daemon has them",

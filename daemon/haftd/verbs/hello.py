@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from msgspec import UNSET
+
 from haft_protocol.methods import Empty, InitializeParams, InitializeResult, PingResult, ServerInfo
 from haftd.caller import Caller
 from haftd.daemon import Daemon
@@ -22,6 +24,7 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     caller.session = daemon.session_of(caller, params)
     if caller.inquiry or caller.approval:
         daemon.links.arrive()
+    prove = daemon.facts.prove
     return InitializeResult(
         server=ServerInfo("haftd", daemon.facts.version),
         protocol=PROTOCOL,
@@ -29,6 +32,7 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
         limits=daemon.settings.limits,
         pid=os.getpid(),
         started_at=daemon.facts.started_at,
+        proof=UNSET if prove is None or params.challenge is UNSET else prove(params.challenge),
     )
 
 

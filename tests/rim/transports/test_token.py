@@ -5,9 +5,22 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from haftd.rim.transports.token import ensure_token
+from haft_protocol.places import Runtime, runtime_places
+from haftd.rim.transports.token import Credentials
+
+
+def places(folder: Path) -> Runtime:
+    return runtime_places({}, 7, socket=f"{folder}/s")
+
+
+def ensure_token(path: Path) -> str:
+    """The token at `path`, or a new one, as for a port that a manager has held."""
+    kept = Credentials.keep(msgspec.structs.replace(places(path.parent), token=str(path)))
+    (path.parent / "proof-key").unlink(missing_ok=True)
+    return kept.token
 
 
 def test_a_token_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -82,3 +95,14 @@ def test_what_cannot_be_written_raises_and_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(OSError):
         ensure_token(path)
     assert os.listdir(tmp_path) == ["token"]
+
+
+def test_what_is_made_is_new_and_is_removed_whole(tmp_path: Path) -> None:
+    made = [Credentials.make(places(tmp_path)) for _ in range(2)]
+    assert len({one.token for one in made} | {one.key for one in made}) == 4
+    assert Credentials.keep(places(tmp_path)) == made[1]
+    assert made[1].token not in repr(made[1]) and made[1].key not in repr(made[1])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"token": 0o600, "proof-key": 0o600}
+    Credentials.remove(places(tmp_path))
+    assert os.listdir(tmp_path) == []
