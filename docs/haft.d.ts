@@ -531,7 +531,7 @@ export interface InitializeParams {
   /** who connects; its name appears in `ended_by` of what it ends */
   client: Client;
   /** the version of the protocol, 1 */
-  protocol: 1;
+  protocol: number;
   /** what the client can be asked */
   capabilities?: ClientCapabilities;
   /** random, for one use, on a WebSocket: `proof` answers it */

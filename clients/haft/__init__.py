@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RemoteError,
         ReplyTimeout,
         StartFailed,
+        VersionMismatch,
     )
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ __all__ = [
     "RemoteError",
     "ReplyTimeout",
     "StartFailed",
+    "VersionMismatch",
     "__version__",
 ]
 

@@ -143,9 +143,8 @@ class Haft(HostingOnTrio):
         self._more = trio.Event()
         self._lost: HaftError | None = None
         can = {"inquiry": ASK in served, "approval": ASK_APPROVAL in served}
-        self._hello = self._wire.request(
-            "initialize", hello(name, session, **{key: True for key, able in can.items() if able})
-        )
+        able = {key: True for key, is_able in can.items() if is_able}
+        self._hello = self._wire.greet(hello(name, session, **able))
         self._server: InitializeResult | None = None
 
     # ── any method ──────────────────────────────────────────────────────────────────────────

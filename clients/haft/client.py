@@ -82,7 +82,7 @@ class Haft(Hosting):
         self._lost: ConnectionLost | None = None
         self.patience = patience
         # Goes out with the first call, in one write: a name costs no round trip.
-        self._hello = self._wire.request("initialize", hello(name, session))
+        self._hello = self._wire.greet(hello(name, session))
         self._server: InitializeResult | None = None
 
     @classmethod

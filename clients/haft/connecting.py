@@ -66,21 +66,31 @@ def open_daemon(chosen: str | None = None, timeout: float = 5.0) -> socket.socke
 
 def announced_socket() -> str | None:
     """Return the socket of the daemon that uses, or last used, this user's state folder here."""
+    return _holder().socket or None
+
+
+def announced_pid(path: str) -> int | None:
+    """Return the process of the daemon that serves `path`, where its lock says that it does."""
+    holder = _holder()
+    return holder.pid if holder.socket == path else None
+
+
+def _holder() -> _Holder:
     try:
         lock = machine_lock(state_folder(os.environ), _machine())
         fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            holder = msgspec.json.decode(os.read(fd, _LINE), type=_Holder)
+            return msgspec.json.decode(os.read(fd, _LINE), type=_Holder)
         finally:
             os.close(fd)
     except (OSError, PlaceError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-    return holder.socket or None
+        return _Holder()
 
 
 class _Holder(msgspec.Struct, frozen=True):
     """What of the lock's first line matters here."""
 
+    pid: int | None = None
     socket: str | None = None
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "ReplyTimeout",
     "SetupFailed",
     "StartFailed",
+    "VersionMismatch",
 ]
 
 
@@ -76,6 +77,24 @@ class NotUnicode(HaftError, ValueError):
 
 class SetupFailed(HaftError):
     """The service could not be set up or removed."""
+
+
+class VersionMismatch(ProtocolFault):
+    """The daemon speaks another version of the protocol. `protocol`, `version` and `pid` are its own, None
+    where it does not tell them."""
+
+    def __init__(
+        self, own: int, protocol: int | None, version: str | None, pid: int | None
+    ) -> None:
+        who = "haftd" if version is None else f"haftd {version}"
+        theirs = "another version" if protocol is None else f"version {protocol}"
+        super().__init__(
+            f"{who} speaks {theirs} of the protocol, and this haft version {own}; `haft stop` ends it with "
+            "all that it runs, and the next command starts the one that belongs to this haft"
+        )
+        self.protocol = protocol
+        self.version = version
+        self.pid = pid
 
 
 class Declined(HaftError):

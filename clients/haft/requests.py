@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from haft_protocol.methods import METHODS, HandleInfo, HandlesListResult, View, Wait
+from haft_protocol.sessions import PROTOCOL
 
 from . import __version__
 from .errors import ProtocolFault
@@ -65,7 +66,7 @@ def hello(name: str, session: str | None, **capabilities: bool) -> dict[str, obj
     """The params of `initialize` for a client of this name, with what it can be asked."""
     return {
         "client": {"name": name, "version": __version__},
-        "protocol": 1,
+        "protocol": PROTOCOL,
         **given(session=session, capabilities=capabilities or None),
     }
 

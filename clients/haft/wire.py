@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .errors import NotUnicode, ProtocolFault, RemoteError
+from haft_protocol.sessions import PROTOCOL
+
+from .errors import NotUnicode, ProtocolFault, RemoteError, VersionMismatch
 
 __all__ = ["Answer", "Conversation", "Id", "result_of"]
 
@@ -51,6 +53,8 @@ class Conversation:
         self.take_request: Callable[[Id, str, Raw], bool] | None = None
         """Called with each request of the daemon; false where nobody serves it."""
         self._last = 0
+        self._greeting: int | None = None
+        self._mismatch: VersionMismatch | None = None
         self._partial = bytearray()
         self._scanned = 0
         self._expected: set[int] = set()
@@ -64,6 +68,12 @@ class Conversation:
         number, message = self._numbered(method, params)
         self.to_send += _line(message)
         return number
+
+    def greet(self, params: Mapping[str, object]) -> int:
+        """Queue `initialize`. Where its reply shows another version of the protocol, `take` raises
+        `VersionMismatch` for every reply: what they say cannot be understood."""
+        self._greeting = self.request("initialize", params)
+        return self._greeting
 
     def batch(self, calls: Iterable[tuple[str, object]]) -> list[int]:
         """Queue one batch and return its numbers, in order."""
@@ -106,7 +116,9 @@ class Conversation:
         return arrived
 
     def take(self, number: int) -> Answer | None:
-        """Return the reply to a request if it is there; it is handed out once."""
+        """Return the reply to a request if it is there; it is handed out once. Raises `VersionMismatch`."""
+        if self._mismatch is not None:
+            raise self._mismatch
         answer = self._answers.pop(number, None)
         if answer is not None:
             self._expected.discard(number)
@@ -147,12 +159,46 @@ class Conversation:
             )
         else:
             answer = _remote(message.error)
+        if message.id is not None and message.id == self._greeting:
+            self._mismatch = _mismatch(answer)
         if message.id in self._expected:
             assert isinstance(message.id, int)
             self._answers[message.id] = answer
             arrived.append(message.id)
         elif message.id is None and isinstance(answer, RemoteError):
             self.fault = answer
+
+
+class _Version(msgspec.Struct, frozen=True):
+    version: str | None = None
+
+
+class _Greeted(msgspec.Struct, frozen=True):
+    """What of the reply to `initialize` every version of the protocol has."""
+
+    protocol: int
+    server: _Version = _Version()
+    pid: int | None = None
+
+
+def _mismatch(answer: Answer) -> VersionMismatch | None:
+    """Return the error where the daemon speaks another version of the protocol than this client."""
+    try:
+        if not isinstance(answer, RemoteError):
+            found = msgspec.json.decode(answer, type=_Greeted)
+            if found.protocol == PROTOCOL:
+                return None
+            return VersionMismatch(PROTOCOL, found.protocol, found.server.version, found.pid)
+        data = answer.data if isinstance(answer.data, dict) else {}
+        if data.get("field") != "protocol":
+            return None
+        told = msgspec.convert({"protocol": 0, **data}, _Greeted)
+    except msgspec.MsgspecError:
+        return VersionMismatch(PROTOCOL, None, None, None)
+    version = data.get("version")
+    return VersionMismatch(
+        PROTOCOL, told.protocol or None, version if isinstance(version, str) else None, told.pid
+    )
 
 
 def result_of(answer: Answer) -> Raw:

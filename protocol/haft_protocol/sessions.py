@@ -47,11 +47,15 @@ class ClientCapabilities(msgspec.Struct, frozen=True):
     approval: bool = False
 
 
+PROTOCOL = 1
+"""The version of the protocol that these types are."""
+
+
 class InitializeParams(Params, frozen=True, kw_only=True):
     """Say who connects; optional on a Unix socket, required first on a WebSocket."""
 
     client: Client
-    protocol: Literal[1]
+    protocol: int
     capabilities: ClientCapabilities = ClientCapabilities()
     challenge: Annotated[str, msgspec.Meta(min_length=16, max_length=256)] | UnsetType = UNSET
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import select
+import signal
 from typing import Literal
 
 from ..client import Haft
-from ..errors import ConnectionLost, RemoteError, ReplyTimeout
+from ..connecting import announced_pid, find_socket
+from ..errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
 from . import show
-from .options import connect
+from .options import chosen_socket, connect
 
 __all__ = ["EPILOG", "configure", "run", "shut_down"]
 
@@ -31,18 +33,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask it to stop and wait for its end."""
     policy: Literal["abort", "refuse"] = "refuse" if getattr(options, "if_idle", False) else "abort"
-    with connect(options) as haft:
-        try:
-            pid = shut_down(haft, policy)
-        except RemoteError as refused:
-            if policy != "refuse" or refused.kind != "limit_exceeded":
-                raise
-            raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
+    try:
+        pid = _stop(options, policy)
+    except VersionMismatch as fault:
+        pid = _end(options, fault, policy)
     if options.json:
         show.document(b'{"stopped":true,"pid":%d}' % pid)
     else:
         show.line(f"haftd: stopped (pid {pid})")
     return 0
+
+
+def _stop(options: argparse.Namespace, policy: Literal["abort", "refuse"]) -> int:
+    with connect(options) as haft:
+        try:
+            return shut_down(haft, policy)
+        except RemoteError as refused:
+            if policy != "refuse" or refused.kind != "limit_exceeded":
+                raise
+            raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
+
+
+def _end(
+    options: argparse.Namespace, fault: VersionMismatch, policy: Literal["abort", "refuse"]
+) -> int:
+    """End a daemon of another protocol as a service manager does: by SIGTERM, which needs no words."""
+    which = f"haftd {fault.version or ''}".strip() + " speaks another version of the protocol"
+    if policy == "refuse":
+        raise ProtocolFault(
+            f"{which}, so whether a handle runs cannot be told; without --if-idle it is ended"
+        )
+    pid = fault.pid or announced_pid(find_socket(chosen_socket(options)))
+    if pid is None:
+        raise ProtocolFault(
+            f"{which} and does not tell its process; end it by hand (`systemctl --user stop haftd`, or "
+            "`kill` its process)"
+        )
+    ending = _watch(pid)
+    if ending is not None:
+        signal.pidfd_send_signal(ending, signal.SIGTERM)
+    if not _ended(ending, _LONGEST_S):
+        raise ReplyTimeout(
+            f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
+        )
+    return pid
 
 
 def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:

@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from .. import __version__
-from ..errors import HaftError
+from ..errors import HaftError, VersionMismatch
 from . import show
 from .options import connect
 
@@ -26,6 +26,9 @@ def run(options: argparse.Namespace) -> int:
     try:
         with connect(options, start=False) as haft:
             daemon = haft.server.server.version
+    except VersionMismatch as fault:
+        # All that every version of the protocol has in common.
+        daemon = f"{fault.version or 'unknown'} (protocol {fault.protocol or 'unknown'})"
     except HaftError:
         pass
     if options.json:

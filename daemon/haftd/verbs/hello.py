@@ -6,17 +6,31 @@ import os
 
 from msgspec import UNSET
 
+from haft_protocol.errors import invalid_params
 from haft_protocol.methods import Empty, InitializeParams, InitializeResult, PingResult, ServerInfo
+from haft_protocol.sessions import PROTOCOL
 from haftd.caller import Caller
 from haftd.daemon import Daemon
 
 __all__ = ["initialize", "ping"]
 
-PROTOCOL = 1
-
 
 def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> InitializeResult:
-    """Take the client's name, its capabilities and the session of its later calls."""
+    """Take the client's name, its capabilities and the session of its later calls.
+
+    Raises `invalid_params` for another version of the protocol, with what a client of that version needs
+    to tell its user: both versions, and the process to end.
+    """
+    if params.protocol != PROTOCOL:
+        version = daemon.facts.version
+        raise invalid_params(
+            f"haftd {version} speaks version {PROTOCOL} of the protocol, and this client {params.protocol}; "
+            "`haft stop` ends it with all that it runs, and the next command starts another",
+            field="protocol",
+            protocol=PROTOCOL,
+            version=version,
+            pid=os.getpid(),
+        )
     caller.name = params.client.name
     caller.inquiry = params.capabilities.inquiry
     caller.approval = params.capabilities.approval and caller.may("approvals")
