@@ -324,7 +324,8 @@ def _actions(own: dict[str, Any], notes: list[str], actions: list[str], *, one_s
         if action == "spawn" and own.get("required"):
             text += f", with {names(own['required'])}"
         parts.append(text)
-    spawn = f"For spawn: {joined(*notes)}" if notes else ""
+    starts = "For spawn and without `action`" if one_shot else "For spawn"
+    spawn = f"{starts}: {joined(*notes)}" if notes else ""
     return joined(_ENDS if one_shot else None, f"{'; '.join(parts)}.", spawn, _REPLY)
 
 

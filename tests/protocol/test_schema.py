@@ -164,6 +164,8 @@ def test_what_the_root_asked_for_is_told_with_spawn() -> None:
     }
     text = stateful(own, ALL, "flat")["properties"]["action"]["description"]
     assert "For spawn: Give exactly one of `a` or `b`." in text
+    text = stateful(own, ALL, "flat", one_shot=True)["properties"]["action"]["description"]
+    assert "For spawn and without `action`: Give exactly one of `a` or `b`." in text
     assert stateful(own, ALL, "oneof")["oneOf"][0]["oneOf"] == own["oneOf"]
 
 
