@@ -695,6 +695,24 @@ export interface NoticesResult {
   text?: string;
 }
 
+/** A question that waits for its answer; `since` is in seconds since the epoch. At a turn's end none is about a single handle. */
+export interface OpenQuestion {
+  /** the id under which `inquiries/answer` answers it */
+  inquiry_id: string;
+  /** whose tool asks */
+  session: string;
+  /** the id of the question */
+  question: string;
+  /** when it was asked, in seconds since the epoch */
+  since: number;
+  /** whether a client, a program or a model is asked now; else it waits for whoever comes by */
+  asked: boolean;
+  /** what asks; absent at a turn's end */
+  tool?: string;
+  /** its handle; absent at a turn's end */
+  handle?: string;
+}
+
 /** One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`. */
 export interface ParameterInfo {
   /** its name, or its path */
@@ -1019,6 +1037,8 @@ export interface StatusResult {
   spooled: number;
   /** what was left out of the configuration, and why */
   problems: Problem[];
+  /** those that wait for an answer */
+  questions?: OpenQuestion[];
   /** the PATH of tools whose client sends no environment */
   path?: string;
   /** whether a service manager has started the daemon */

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from haft_protocol.methods import METHODS
+from tests.gendocs.configuration import CONFIGURATION, configuration, undescribed
 from tests.gendocs.dialogues import PAGES as DIALOGUES
 from tests.gendocs.dialogues import dialogues, filled
 from tests.gendocs.page import PAGE, page, unused
@@ -38,6 +39,12 @@ def test_every_type_that_a_declaration_names_is_declared() -> None:
     named = set(re.findall(r"(?<![.\w?])[A-Z]\w+", text))
     assert len(declared) == len(set(declared))
     assert named == set(declared) and {"HandleState", "Methods", "Notifications"} <= named
+
+
+def test_the_configuration_page_has_every_key() -> None:
+    text = CONFIGURATION.read_text()
+    assert configuration(text) == text, f"{CONFIGURATION} is stale: run `python -m tests.gendocs`"
+    assert undescribed() == set()
 
 
 def test_every_meaning_is_of_a_field_that_exists() -> None:

@@ -54,6 +54,7 @@ from .pushes import (
 from .reports import (
     InitializeResult,
     LimitsResult,
+    OpenQuestion,
     PingResult,
     Problem,
     ReloadResult,
@@ -147,6 +148,7 @@ __all__ = [
     "LimitsResult",
     "Method",
     "NoticesResult",
+    "OpenQuestion",
     "ParameterInfo",
     "Params",
     "PingResult",

@@ -88,6 +88,19 @@ class WebSocketInfo(msgspec.Struct, frozen=True):
     port: int
 
 
+class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question that waits for its answer; `since` is in seconds since the epoch. At a turn's end none
+    is about a single handle."""
+
+    inquiry_id: str
+    session: str
+    question: str
+    since: float
+    asked: bool
+    tool: str | UnsetType = UNSET
+    handle: str | UnsetType = UNSET
+
+
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil."""
 
@@ -107,6 +120,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     threads: int
     spooled: int
     problems: tuple[Problem, ...]
+    questions: tuple[OpenQuestion, ...] = ()
     path: str = ""
     managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET

@@ -146,6 +146,25 @@ def test_status_is_for_people_too(serve: Serve, capsys: Capture) -> None:
     assert "problem     /c/tools/a.toml:3: tools.x.command: Wrong.\n" in out
 
 
+def test_status_shows_the_questions_that_are_open(serve: Serve, capsys: Capture) -> None:
+    question = {
+        "inquiry_id": "tool_call.t.c1",
+        "session": "s",
+        "question": "na\x1bme",
+        "since": 0.0,
+        "asked": False,
+        "tool": "t",
+        "handle": "h",
+    }
+    serve(lambda request, peer: {**STATUS, "questions": [question, {**question, "asked": True}]})
+    assert main(["status"]) == 0
+    first, second = (
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("question")
+    )
+    assert "na me of h (t), open for " in first and "na me of h (t), open for " in second
+    assert first.endswith("`haft answer tool_call.t.c1` answers it") and "haft answer" not in second
+
+
 def test_reload_shows_what_is_wrong_and_fails(serve: Serve, capsys: Capture) -> None:
     serve(lambda request, peer: {"tools": 4, "problems": [PROBLEM]})
     assert main(["reload"]) == 1

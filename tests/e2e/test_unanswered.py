@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,51 @@ def test_a_model_is_told_of_waiting(make_daemon: Make) -> None:
         reply = wire.call("tools/call", tool="await", arguments={"all": ["a"]})
         assert [one["id"] for one in reply["waiting"]] == ["a"]
         assert json.dumps(reply["notifications"]) == "[]"
+
+
+SECRET = r"""
+import json, os
+answers = json.loads(os.environ["HAFT_CALL"])["tool"]["answers"]
+if "pin" not in answers:
+    print(json.dumps({"type": "needs_input", "question": {"id": "pin", "text": "Your canary?", "answer_type": {"type": "secret"}}}))
+else:
+    print(json.dumps({"type": "success", "content": "thanks"}))
+"""
+
+
+def test_status_and_log_name_the_questions_that_are_open(make_daemon: Make) -> None:
+    secret = f"""[tools.pin]
+stateful = true
+output = "outcome"
+command = ["{sys.executable}", "-S", "-c", '''{SECRET}''']
+parameters = {{}}
+"""
+    daemon = started(make_daemon, tools=TOOLS + secret)
+    with daemon.connect() as wire:
+        assert "questions" not in wire.call("daemon/status")
+        before = time.time()
+        wire.call("spawn", tool="pin", id="p", args={}, wait="input", call_id="c1")
+        while (question := wire.call("daemon/status")["questions"][0])["asked"]:
+            pass  # it is being looked for somebody who can be asked
+        assert before - 0.01 <= question.pop("since") <= time.time()
+        assert question == {
+            "inquiry_id": "tool_call.pin.c1",
+            "session": "default",
+            "question": "pin",
+            "asked": False,
+            "tool": "pin",
+            "handle": "p",
+        }
+        state = wire.call("apply", id="p", input="canary-1234", wait="stopped")
+        assert state["result"] == "thanks"
+        assert "questions" not in wire.call("daemon/status")
+    daemon.stop()
+    lines = [json.loads(line) for line in daemon.log_text().splitlines() if line.startswith("{")]
+    asked, settled = (
+        [line for line in lines if line["event"] == event]
+        for event in ("question asked", "question settled")
+    )
+    for [line] in (asked, settled):
+        assert (line["inquiry"], line["tool"], line["handle"]) == ("tool_call.pin.c1", "pin", "p")
+    assert settled[0]["how"] == "answered" and settled[0]["duration_s"] >= 0
+    assert "canary" not in daemon.log_text()

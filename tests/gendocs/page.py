@@ -56,6 +56,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.FoundLine,
     methods.Inquired,
     methods.SessionInfo,
+    methods.OpenQuestion,
     methods.ToolInfo,
     methods.ToolDescription,
     methods.ParameterInfo,

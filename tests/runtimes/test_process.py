@@ -179,6 +179,31 @@ async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
     assert performance.port.end == Ended(code=7)
 
 
+@pytest.mark.parametrize("limits", [{}, {"memory": 1e9}])
+async def test_an_abort_ends_it_once_and_reports_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, float]
+) -> None:
+    """What cannot be killed costs the bound of one attempt, also with limits that are summed."""
+    attempts: list[float] = []
+    end = Kin.end
+
+    async def refused(group: Kin, grace_s: float) -> tuple[int, ...]:
+        attempts.append(grace_s)
+        await end(group, grace_s)
+        return (group.leader.pid,)
+
+    monkeypatch.setattr(Kin, "end", refused)
+    async with trio.open_nursery() as nursery:
+        call = kit.shell("echo up; exec sleep 1000", limits=limits)
+        performance = await started(nursery, call, b"up")
+        performance.port.grace_s = 1.5
+        performance.scope.cancel()
+        await performance.finish()
+    pid = performance.grip.pid
+    assert pid is not None and attempts == [1.5]
+    assert performance.port.end == Ended(signal="TERM", natural=False, unconfirmed=(pid,))
+
+
 async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:
     before = kit.fds()
     for pause in range(12):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 
 import msgspec
 from msgspec import UnsetType
@@ -71,6 +72,12 @@ def _lines(status: StatusResult) -> list[tuple[str, str]]:
     for name, figures in (("recovered", status.recovered), ("refused", status.refused)):
         if not isinstance(figures, UnsetType) and any(figures.values()):
             lines.append((name, ", ".join(f"{n} {what}" for what, n in figures.items() if n)))
+    for one in status.questions:
+        who = f"{one.handle} ({one.tool})" if isinstance(one.handle, str) else "the turn's end"
+        waited = show.duration(max(0.0, time.time() - one.since))
+        rest = "" if one.asked else f"; `haft answer {one.inquiry_id}` answers it"
+        text = f"{one.question} of {who}, open for {waited}{rest}"
+        lines.append(("question", show.plain(text, 600)))
     if status.unconfirmed:
         lines.append(("not ended", ", ".join(map(str, status.unconfirmed))))
     lines.extend(("problem", problem_line(problem)) for problem in status.problems)

@@ -87,7 +87,7 @@ class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers by tool and question, for the backend `static`."""
 
 
-_COMMAND: dict[str, Reader] = {
+COMMAND: dict[str, Reader] = {
     "argv": texts(),
     "timeout_s": number(0.01, 86_400, whole=False),
 }
@@ -96,11 +96,11 @@ _COMMAND: dict[str, Reader] = {
 def _inquiry_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
         raise Wrong((), "it must be a table of `argv` and `timeout_s`")
-    if strange := sorted(set(value) - set(_COMMAND)):
-        raise Wrong((), unknown(strange[0], tuple(_COMMAND), "key"))
+    if strange := sorted(set(value) - set(COMMAND)):
+        raise Wrong((), unknown(strange[0], tuple(COMMAND), "key"))
     if "argv" not in value:
         raise Wrong((), "`argv` is missing")
-    found = _read(value, _COMMAND)
+    found = _read(value, COMMAND)
     if not found["argv"]:
         raise Wrong(("argv",), "it names no program")
     return InquiryCommand(**found)
@@ -172,7 +172,7 @@ _OF_MODEL: dict[str, Reader] = {
     "system": _system,
 }
 """What the definition of a tool may set for its question, too."""
-_LLM: dict[str, Reader] = {
+LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
     "key_env": _key_env,
@@ -186,7 +186,7 @@ def read_model_settings(value: Mapping[str, object], said: LlmSettings) -> LlmSe
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise Wrong((key,), "only the configuration says where a question and a key go")
-    found = _read({key: value[key] for key in _OF_MODEL if key in value}, _LLM)
+    found = _read({key: value[key] for key in _OF_MODEL if key in value}, LLM)
     return msgspec.structs.replace(said, **found)
 
 
@@ -205,12 +205,12 @@ def _llm(value: object) -> LlmSettings:
         raise Wrong((), "it must be a table with `provider` and `model`")
     if "key" in value or "api_key" in value:
         raise Wrong((), "a key does not belong into the configuration: use `key_env` or `key_file`")
-    if strange := sorted(set(value) - set(_LLM)):
-        raise Wrong((strange[0],), unknown(strange[0], tuple(_LLM), "key"))
+    if strange := sorted(set(value) - set(LLM)):
+        raise Wrong((strange[0],), unknown(strange[0], tuple(LLM), "key"))
     for key in ("provider", "model"):
         if key not in value:
             raise Wrong((), f"`{key}` is missing")
-    found = _read(value, _LLM)
+    found = _read(value, LLM)
     place = _PLACES[found["provider"]]
     is_own = found.setdefault("url", place.url) == place.url
     if "key_env" in found and "key_file" in found:

@@ -33,6 +33,7 @@ from .options import ConfigError, Paths
 from .values import Reader, number, size, texts, unknown
 
 __all__ = [
+    "KEYS",
     "DaemonSettings",
     "InquiryCommand",
     "InquirySettings",
@@ -173,7 +174,7 @@ def _hosts(value: object) -> tuple[str, ...]:
 
 
 _MANY = 1_000_000
-_KEYS: dict[str, dict[str, Reader]] = {
+KEYS: dict[str, dict[str, Reader]] = {
     "daemon": {
         "max_message": size(1024, 1024 * _MIB),
         "max_nesting": number(4, 512),
@@ -216,11 +217,11 @@ def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, di
     for section, values in document.data.items():
         if section == "mcp":
             found.append((section, _mcp(document, values, problems)))
-        elif section in _KEYS:
+        elif section in KEYS:
             found.append((section, _values(document, section, values, problems)))
         elif section not in _ELSEWHERE and not foreign:
             problems.append(
-                document.problem((section,), unknown(section, (*_KEYS, *_ELSEWHERE), "section"))
+                document.problem((section,), unknown(section, (*KEYS, *_ELSEWHERE), "section"))
             )
     return found
 
@@ -231,7 +232,7 @@ def _values(
     if not isinstance(values, dict):
         problems.append(document.problem((section,), "it must be a table"))
         return {}
-    readers = _KEYS[section]
+    readers = KEYS[section]
     found: dict[str, Any] = {}
     for key, value in values.items():
         if key not in readers:

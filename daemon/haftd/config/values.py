@@ -18,17 +18,24 @@ __all__ = ["Reader", "number", "size", "texts", "unknown"]
 Reader = Callable[[object], Any]
 
 
+def _described(reader: Reader, form: str) -> Reader:
+    """The reader with what its values are, for the page that lists all keys."""
+    reader.form = form  # type: ignore[attr-defined]
+    return reader
+
+
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
     """A number within these bounds."""
+
+    kind = "a whole number" if whole else "a number"
 
     def read_number(value: object) -> Any:
         right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
         if right and low <= value <= high:  # type: ignore[operator]
             return value
-        kind = "a whole number" if whole else "a number"
         raise Wrong((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
 
-    return read_number
+    return _described(read_number, f"{kind} from {low:,} to {high:,}")
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
@@ -40,7 +47,7 @@ def size(low: int, high: int) -> Callable[[object], int]:
             return size
         raise Wrong((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
 
-    return read_bytes
+    return _described(read_bytes, f"bytes from {low:,} to {high:,}")
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
@@ -54,7 +61,8 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
                 raise Wrong((), f"{shown(item)} is not one of {', '.join(allowed)}")
         return tuple(value)
 
-    return read_texts
+    choice = " of " + ", ".join(f"`{name}`" for name in allowed) if allowed else ""
+    return _described(read_texts, f"list{choice or ' of texts'}")
 
 
 def unknown(name: str, known: Sequence[str], what: str) -> str:

@@ -49,6 +49,7 @@ class Asked:
         "question",
         "refusal",
         "settled",
+        "since",
         "turn",
         "void",
     )
@@ -56,6 +57,8 @@ class Asked:
     def __init__(self, asking: Asking, question: Question, private: bool) -> None:
         self.question = question
         self.private = private or isinstance(question.answer_type, Secret)
+        self.since = 0.0
+        """When it was asked, by trio's clock."""
         self.turn = trio.Event()
         self.settled = trio.Event()
         self.is_unclaimed = asking.router is None
@@ -192,6 +195,7 @@ class Asking:
         first = self._queue.popleft()
         first.answer = value
         first.settled.set()
+        self._log_end("answered", first)
         self._handle.answer(trio.current_time())
         self.go_on()
 
@@ -200,6 +204,7 @@ class Asking:
         first = self._queue.popleft()
         first.refusal = why
         first.settled.set()
+        self._log_end("failed", first)
         self._handle.withdraw(trio.current_time())
         self.go_on()
 
@@ -210,8 +215,11 @@ class Asking:
     def go_on(self) -> None:
         """Ask the first that waits, if the handle runs and nothing is asked."""
         if self._queue and self._handle.state is State.RUNNING:
-            self._handle.ask(self._queue[0].question, trio.current_time())
-            self._queue[0].turn.set()
+            first, now = self._queue[0], trio.current_time()
+            first.since = now
+            self._handle.ask(first.question, now)
+            first.turn.set()
+            self._log("question asked", first)
 
     def end(self) -> None:
         """The use has ended: all that is asked is void."""
@@ -220,6 +228,23 @@ class Asking:
             asked = self._queue.popleft()
             asked.void = True
             asked.settled.set()
+            self._log_end("void", asked)
+
+    def _log(self, event: str, asked: Asked, **more: object) -> None:
+        handle = self._handle
+        log.info(
+            event,
+            inquiry=handle.inquiry_id,
+            tool=handle.tool,
+            handle=handle.id,
+            question=asked.question.id,
+            **more,
+        )
+
+    def _log_end(self, how: str, asked: Asked) -> None:
+        if asked.turn.is_set():
+            duration_s = round(trio.current_time() - asked.since, 3)
+            self._log("question settled", asked, how=how, duration_s=duration_s)
 
     async def settle(self, asked: Asked) -> None:
         """Return when it has ended; meanwhile the router looks for an answer."""
@@ -253,6 +278,7 @@ class Asking:
         self._queue.remove(asked)
         asked.void = True
         asked.settled.set()
+        self._log_end("withdrawn", asked)
         if is_first and self._handle.state is State.WAITING:
             self._handle.withdraw(trio.current_time())
             self.go_on()

@@ -96,7 +96,14 @@ class Desk:
                 return outcome
         else:
             why = outcome.why
-        log.info("declined", backend=backend.name, question=question.id, why=why)
+        log.info(
+            "declined",
+            inquiry=way.inquiry.inquiry_id,
+            tool=way.tool,
+            backend=backend.name,
+            question=question.id,
+            why=why,
+        )
         return None
 
     async def _changed(self, way: Way, declined: tuple[Backend, ...]) -> tuple[Backend, ...]:

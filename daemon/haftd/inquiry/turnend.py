@@ -55,10 +55,17 @@ class TurnEnd:
         self.settled = trio.Event()
         self.decided: dict[Handle, TurnDecision] = {}
         self.why = ""
+        self.since = trio.current_time()
+        self.is_unclaimed = False
+        """Whether all who can be asked have declined."""
         self._target = target
         self._decide = decide
         for handle in self.handles:
             handle.listen(self._look)
+
+    def claim(self, claimed: bool) -> None:
+        """Take note whether somebody is asked, or all have declined."""
+        self.is_unclaimed = not claimed
 
     @property
     def open(self) -> list[Handle]:
@@ -168,7 +175,7 @@ class TurnEnds:
         one.give_up(f"nobody has answered within {timeout_s:g} s")
 
     async def _route(self, one: TurnEnd) -> None:
-        way = Way(one.describe(), one.origin, "turn_end", renew=one.describe)
+        way = Way(one.describe(), one.origin, "turn_end", renew=one.describe, claim=one.claim)
         try:
             found = await self._desk.find(way)
             answer = one.read(found.answer)

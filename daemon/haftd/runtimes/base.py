@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import trio
+
 from haft_protocol.inputs import InputKind, Mouse
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ __all__ = [
     "StartFailed",
     "ToolFailed",
     "Wanted",
+    "is_cancellation",
 ]
 
 
@@ -166,6 +169,14 @@ class InputRefused(Exception):
     def __init__(self, message: str, *, malformed: bool = False) -> None:
         super().__init__(message)
         self.malformed = malformed
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an error is nothing but a cancellation: a nursery raises one as a group of them, which
+    `except trio.Cancelled` does not see."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_cancellation, error.exceptions))
+    return isinstance(error, trio.Cancelled)
 
 
 @dataclass(frozen=True, slots=True)

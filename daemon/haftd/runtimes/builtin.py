@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
-import trio
 
 from haft_protocol.questions import (
     AnswerType,
@@ -23,7 +22,18 @@ from haft_protocol.questions import (
 )
 from haftd.core.text import STRIPPED, Rendering
 
-from .base import Call, Ended, Input, InputRefused, LeftOver, Port, ScreenShot, ToolFailed, Wanted
+from .base import (
+    Call,
+    Ended,
+    Input,
+    InputRefused,
+    LeftOver,
+    Port,
+    ScreenShot,
+    ToolFailed,
+    Wanted,
+    is_cancellation,
+)
 
 __all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
 
@@ -42,11 +52,12 @@ class BuiltinRuntime:
         port.started(_Grip(call))
         try:
             result = await self._tools[call.tool](call, port)
-        except trio.Cancelled:
-            port.ended(Ended(natural=False))
-            raise
         except ToolFailed as failure:
             port.ended(Ended(failure=failure))
+            raise
+        except BaseException as error:
+            if is_cancellation(error):
+                port.ended(Ended(natural=False))
             raise
         port.ended(Ended(result=result))
         return result

@@ -27,7 +27,7 @@ from haftd.host import pump
 from haftd.host.group import Kin
 from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
 
-from .base import Call, Ended, LeftOver, Port, StartFailed
+from .base import Call, Ended, LeftOver, Port, StartFailed, is_cancellation
 from .bounds import Bounds
 from .interpreter import Interpreter
 
@@ -209,17 +209,16 @@ class Child:
         before that is reported.
         """
         self._outputs = outputs
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._move, tasks)
-                try:
-                    await self._see_through(interpreter, at_end)
-                finally:
-                    self._io.cancel()
-        except trio.Cancelled:
-            self._seen_through = True
-            raise
-        self._seen_through = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._move, tasks)
+            try:
+                await self._see_through(interpreter, at_end)
+                self._seen_through = True
+            except BaseException as error:
+                self._seen_through = is_cancellation(error)
+                raise
+            finally:
+                self._io.cancel()
 
     def close(self) -> None:
         """Give every descriptor back, and know nobody who was given bytes."""
@@ -259,7 +258,9 @@ class Child:
         try:
             with self._life:
                 await self._exit_within_bounds()
-        except trio.Cancelled:
+        except BaseException as error:
+            if not is_cancellation(error):
+                raise
             with trio.CancelScope(shield=True):
                 await self._stop(interpreter, at_end)
             raise
@@ -340,10 +341,11 @@ class Child:
                 # The handle goes on with another process: this one's rest is in the way.
                 await self.kin.end(self._port.grace_s)
             await self._rest_within_bounds()
-        except trio.Cancelled:
-            with trio.CancelScope(shield=True):
-                await self.kin.end(self._port.grace_s)
-            await self._cut_loose()
+        except BaseException as error:
+            if is_cancellation(error):
+                with trio.CancelScope(shield=True):
+                    await self.kin.end(self._port.grace_s)
+                await self._cut_loose()
             raise
 
     async def _rest_within_bounds(self) -> None:

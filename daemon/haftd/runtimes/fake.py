@@ -33,6 +33,7 @@ from .base import (
     StartFailed,
     ToolFailed,
     Wanted,
+    is_cancellation,
 )
 
 __all__ = [
@@ -303,8 +304,9 @@ class _Play:
             if self._scope.cancelled_caught:
                 end = Exit(None, self._signal)
             return await self._leave(end)
-        except trio.Cancelled:
-            await self._abort()
+        except BaseException as error:
+            if is_cancellation(error):
+                await self._abort()
             raise
 
     def _take_signal(self, name: str) -> None:

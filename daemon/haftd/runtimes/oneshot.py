@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import trio
 
 from haft_protocol.errors import RpcError, shown
 from haft_protocol.outcome import (
@@ -33,7 +32,7 @@ from haft_protocol.outcome import (
 from haft_protocol.questions import Question
 from haftd.host.launch import Exit
 
-from .base import Call, Ended, Port, StartFailed, ToolFailed
+from .base import Call, Ended, Port, StartFailed, ToolFailed, is_cancellation
 from .bounds import Bounds
 from .child import Child, Output
 from .interpreter import Said, malformed
@@ -92,11 +91,12 @@ class OneShot:
         said.emit_content()
         try:
             return await self._port.ask(question).wait()
-        except trio.Cancelled:
-            self._port.ended(Ended(natural=False))
-            raise
         except ToolFailed as failure:
             self._port.ended(Ended(failure=failure))
+            raise
+        except BaseException as error:
+            if is_cancellation(error):
+                self._port.ended(Ended(natural=False))
             raise
 
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
@@ -111,11 +111,12 @@ class OneShot:
     async def _start(self, call: Call) -> Child:
         try:
             return await Child.start(call, self._port, self._bounds)
-        except trio.Cancelled:
-            self._port.ended(Ended(natural=False))
-            raise
         except StartFailed as failed:
             raise self._cannot(failed.message) from None
+        except BaseException as error:
+            if is_cancellation(error):
+                self._port.ended(Ended(natural=False))
+            raise
 
     def _cannot(self, why: str) -> ToolFailed:
         return self._fail(f"The tool could not be run again with the answer: {why}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import trio
 
 from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
-from haft_protocol.methods import Empty, ShutdownParams, StatusResult
+from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusResult
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon, cut_output
@@ -65,6 +67,7 @@ def _status(daemon: Daemon) -> StatusResult:
             *daemon.catalogue.store_problems,
             *cut_output(daemon.registry, facts.budget),
         ),
+        questions=tuple(_questions(daemon)),
         path=facts.path,
         managed=facts.managed,
         websocket=facts.websocket,
@@ -72,6 +75,30 @@ def _status(daemon: Daemon) -> StatusResult:
         recovered=facts.recovered,
         refused=facts.refused(),
     )
+
+
+def _questions(daemon: Daemon) -> Iterator[OpenQuestion]:
+    """The questions that are open, those of the oldest handle first."""
+    epoch = time.time() - trio.current_time()
+    for use in daemon.supervisor.uses():
+        if (asked := use.asking.now) is not None:
+            yield OpenQuestion(
+                inquiry_id=use.handle.inquiry_id,
+                session=use.handle.session,
+                question=asked.question.id,
+                since=round(epoch + asked.since, 3),
+                asked=not asked.is_unclaimed,
+                tool=use.handle.tool,
+                handle=use.handle.id,
+            )
+    for end in daemon.turn_ends.open():
+        yield OpenQuestion(
+            inquiry_id=end.id,
+            session=end.session,
+            question=end.describe().question.id,
+            since=round(epoch + end.since, 3),
+            asked=not end.is_unclaimed,
+        )
 
 
 def reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:
