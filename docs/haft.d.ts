@@ -1045,7 +1045,7 @@ export interface StatusResult {
   managed?: boolean;
   /** where the WebSocket listens, if it does */
   websocket?: WebSocketInfo;
-  /** process ids of an earlier run that could not be ended */
+  /** process ids that could not be ended, of this run and of an earlier one */
   unconfirmed?: number[];
   /** what the last start found and ended */
   recovered?: { [name: string]: number };

@@ -320,7 +320,7 @@ MEANINGS: dict[str, str] = {
     "StatusResult.path": "the PATH of tools whose client sends no environment",
     "StatusResult.managed": "whether a service manager has started the daemon",
     "StatusResult.websocket": "where the WebSocket listens, if it does",
-    "StatusResult.unconfirmed": "process ids of an earlier run that could not be ended",
+    "StatusResult.unconfirmed": "process ids that could not be ended, of this run and of an earlier one",
     "StatusResult.recovered": "what the last start found and ended",
     "StatusResult.refused": "connections that were turned away, by reason",
     "WebSocketInfo.host": "its address",

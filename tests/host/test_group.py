@@ -471,9 +471,9 @@ def test_a_command_is_one_short_printable_line() -> None:
         ["sh", "-c", "read x; exit", "a\n\x1b[31m" + "x" * 1000], stdin=subprocess.PIPE
     )
     try:
-        while not (line := group._command(child.pid)).startswith("sh"):
+        while not (line := group.command_of(child.pid)).startswith("sh"):
             time.sleep(0.001)
         assert line.isprintable() and len(line) == 120
     finally:
         child.communicate()
-    assert group._command(child.pid) == ""
+    assert group.command_of(child.pid) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
 from haftd.runtimes.base import Call, Ended, Port, Runtime
-from haftd.runtimes.fake import Ask, FakeRuntime, WaitFor
+from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from haftd.uses.supervisor import Supervisor
 
 
@@ -84,6 +85,35 @@ async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock:
             assert scope.cancelled_caught
             await use.done.wait()
     assert runtime.ends == 1
+
+
+async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> None:
+    cleared: list[bool] = []
+    with subprocess.Popen(["sleep", "300"]) as child:
+        async with trio.open_nursery() as nursery:
+            held = Supervisor(
+                nursery,
+                grace_s=0,
+                withdraw=lambda handle: None,
+                clear_up=lambda call, confirmed: cleared.append(confirmed),
+            )
+            one = handle("h")
+            call = Call("t", (), "/", {}, "m", script=(Unkillable(child.pid), WaitFor()))
+            use = held.start(one, FakeRuntime(), call)
+            await wait_all_tasks_blocked()
+            await held.abort(use, NOW)
+            assert [*one.unconfirmed] == [child.pid] and cleared == [False]
+            assert held.uses() == () and held.remains("s", "h") == [one]
+            assert held.remains("s", "other") == []
+            assert [one.held] == [True]
+            assert [(left.pid, left.command) for left in one.left_behind()] == [
+                (child.pid, "sleep 300")
+            ]
+            with trio.fail_after(20):
+                await held.kill_remains(one)
+            assert held.remains() == [] and [one.held] == [False]
+            assert [*one.unconfirmed] == [] and cleared == [False, True]
+            await held.kill_remains(one)
 
 
 class Late(FakeRuntime):

@@ -2,7 +2,7 @@
 
 A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`; a terminal that no process has open: `hangup`.
 Who a process is: `identity` `mark` `brand` `family`, and which one connects: `connected`.
-A handle's processes: `group` `cgroup` `reaper`, and what they use: `usage`.
+A handle's processes: `group` `cgroup` `reaper` `remains`, and what they use: `usage`.
 Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and
 `peers`, with `alarm` for a look in less than a millisecond.
 After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.

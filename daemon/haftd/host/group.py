@@ -34,7 +34,7 @@ from haftd.host.launch import Launched, leaders
 from haftd.host.mark import is_marked
 from haftd.host.reaper import Reaper
 
-__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper"]
+__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper", "command_of"]
 
 _MOST_HELD = 128
 _CROWD = 32
@@ -84,7 +84,7 @@ class Kin:
     def left_behind(self) -> tuple[Survivor, ...]:
         """What lives besides the leader, as of now."""
         pids = (pid for pid in self.members() if pid != self.leader.pid)
-        return tuple(Survivor(pid, _command(pid)) for pid in pids)
+        return tuple(Survivor(pid, command_of(pid)) for pid in pids)
 
     def signal(self, signum: int) -> int:
         """Signal all of it; returns how many got it."""
@@ -316,7 +316,7 @@ class Kin:
                 os.close(pidfd)
 
 
-def _command(pid: int) -> str:
+def command_of(pid: int) -> str:
     """What a process runs, cut short, in one printable line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:

@@ -18,11 +18,12 @@ from haft_protocol.errors import (
     shutting_down,
     spawn_failed,
 )
-from haft_protocol.states import EndedBy
+from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.host.identity import Stat
 from haftd.host.launch import leaders
+from haftd.host.remains import Remains
 from haftd.inquiry.asking import Router
 from haftd.runtimes.base import (
     Call,
@@ -37,6 +38,8 @@ from .use import Entry, Skipped, Use
 
 __all__ = ["Supervisor"]
 
+_KILL_S = 5.0
+"""How long an abort waits for what could not be ended before."""
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
 log = structlog.get_logger("haftd.uses.supervisor")
@@ -60,6 +63,8 @@ class Supervisor:
         self._clear_up = clear_up
         self._uses: dict[Handle, Use] = {}
         self._marks: dict[str, Use] = {}
+        self._remains: dict[Handle, Remains] = {}
+        """What could not be ended, of handles whose use is over."""
         self._turns = trio.Semaphore(_IN_A_ROW)
 
     def start(
@@ -207,6 +212,8 @@ class Supervisor:
         handle.release()
         del self._uses[handle]
         self._marks.pop(call.mark, None)
+        if handle.unconfirmed:
+            self._keep_remains(handle, call)
         try:
             if handle.terminal:
                 handle.last_screen = use.screen()
@@ -216,6 +223,51 @@ class Supervisor:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
             use.finish()
+
+    def _keep_remains(self, handle: Handle, call: Call) -> None:
+        """Hold what could not be ended, so that it is listed and can be aborted again."""
+        remains = Remains(handle.unconfirmed)
+        self._remains[handle] = remains
+        handle.hold(lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living()))
+        self._nursery.start_soon(self._see_remains_out, handle, call, remains)
+
+    async def _see_remains_out(self, handle: Handle, call: Call, remains: Remains) -> None:
+        try:
+            await remains.gone()
+        finally:
+            remains.close()
+            del self._remains[handle]
+        handle.unconfirmed = ()
+        handle.release()
+        self._clear_up(call, True)
+        handle.wake()
+
+    def remains(self, session: str | None = None, id: str | None = None) -> list[Handle]:
+        """The handles, or those of a session, or of an id, of which something could not be ended."""
+        return [
+            handle
+            for handle in self._remains
+            if session in (None, handle.session) and id in (None, handle.id)
+        ]
+
+    async def kill_remains(self, handle: Handle) -> None:
+        """Kill once more what could not be ended; returns when it is gone, or after a bound."""
+        remains = self._remains.get(handle)
+        if remains is None:
+            return
+        remains.kill()
+        gone = trio.Event()
+
+        def look() -> None:
+            if handle not in self._remains:
+                gone.set()
+
+        handle.listen(look)
+        try:
+            with trio.move_on_after(_KILL_S):
+                await gone.wait()
+        finally:
+            handle.unlisten(look)
 
     def _keep_out(self, use: Use, refusal: RpcError) -> None:
         """It was not let in: as if it had never been admitted."""

@@ -1,11 +1,13 @@
 """abort: end a handle and everything it started; answered when nothing of it is left.
 
 Rules: that it ends, and by whom, is decided at once; only the answer waits. What an earlier use of
-the id has left behind is ended with it: nobody else can name it any more.
+the id has left behind is ended with it: nobody else can name it any more. What an abort could not end
+can be aborted again, for as long as it lives.
 """
 
 from __future__ import annotations
 
+import trio
 from msgspec import UnsetType
 
 from haft_protocol.errors import handle_stopped
@@ -40,7 +42,8 @@ def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
 
 def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) -> Later:
     uses = daemon.supervisor.uses(handle.session, handle.id)
-    if not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
+    remains = daemon.supervisor.remains(handle.session, handle.id)
+    if not remains and not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
         raise handle_stopped(handle.id, plain_state(handle, peek=True))
     grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
     for use in uses:
@@ -50,6 +53,9 @@ def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) ->
     async def ended() -> HandleState:
         for use in uses:
             await use.done.wait()
+        async with trio.open_nursery() as nursery:
+            for one in remains:
+                nursery.start_soon(daemon.supervisor.kill_remains, one)
         daemon.stir()
         return plain_state(handle)
 

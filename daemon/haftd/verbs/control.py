@@ -71,7 +71,8 @@ def _status(daemon: Daemon) -> StatusResult:
         path=facts.path,
         managed=facts.managed,
         websocket=facts.websocket,
-        unconfirmed=facts.unconfirmed,
+        unconfirmed=facts.unconfirmed
+        + tuple(one.pid for handle in daemon.supervisor.remains() for one in handle.left_behind()),
         recovered=facts.recovered,
         refused=facts.refused(),
     )
