@@ -47,6 +47,16 @@ def _run(arguments: list[str]) -> int:
         return _read(arguments, options)(options)
     except (HaftError, UsageError) as fault:
         return _report(options, fault)
+    except KeyboardInterrupt:
+        if ids := getattr(options, "waited_for", None):
+            from .cli.show import line
+
+            one = len(ids) == 1
+            runs, them = (f"{ids[0]} runs", "it") if one else ("the handles run", "them")
+            line(
+                f"{options.name}: interrupted; {runs} on, `haft abort {' '.join(ids)}` ends {them}"
+            )
+        raise
     except SystemExit:
         # argparse has shown its help.
         return 0
@@ -59,19 +69,28 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     from importlib import import_module
 
     from .cli import COMMANDS
-    from .cli.options import Parser, UsageError, common
+    from .cli.options import Parser, UsageError, common, suggestion
 
     top = Parser("haft", usage="haft [options] COMMAND …", about=_ABOUT, epilog=_overview(COMMANDS))
     common(top)
-    top.add_argument("--version", action="store_true", help="show the versions")
+    top.add_argument("-V", "--version", action="store_true", help="show the versions")
     top.add_argument("command", nargs="?", metavar="COMMAND", help="see below")
     top.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     top.parse_args(arguments, options)
     name = "version" if getattr(options, "version", False) else getattr(options, "command", None)
+    rest: list[str] = getattr(options, "rest", [])
+    if name == "help":
+        if not rest or rest[0].startswith("-"):
+            top.print_help()
+            top.exit()
+        name, rest = rest[0], ["--help"]
     if name is None:
         raise UsageError(f"name a command: {', '.join(COMMANDS)}; see `haft --help`")
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}; see `haft --help`")
+        raise UsageError(
+            f"there is no command {name!r}{suggestion(name, COMMANDS)}; see `haft --help`"
+        )
+    options.command = name
     options.name = f"haft {name}"
     module = import_module(f".cli.{name}_" if name == "await" else f".cli.{name}", __package__)
     parser = Parser(
@@ -83,7 +102,6 @@ def _read(arguments: list[str], options: argparse.Namespace) -> Callable[[argpar
     )
     module.configure(parser)
     common(parser)
-    rest: list[str] = getattr(options, "rest", [])
     if hasattr(module, "parse"):
         module.parse(parser, rest, options)
     else:
@@ -129,7 +147,8 @@ def _overview(commands: Mapping[str, str]) -> str:
     return f"""\
 commands:
 {lines}
-spawn, shell, tools and trust start a daemon when none answers; the others say that there is none.
+`haft help COMMAND` shows the options of one. spawn, shell, tools and trust start a daemon
+when none answers; the others say that there is none.
 
 exit status:
 {table()}
@@ -137,7 +156,7 @@ examples:
   haft spawn run --id build -- make -j4
   haft logs build -f
   haft ps
-  haft spawn --help
+  haft help spawn
 """
 
 

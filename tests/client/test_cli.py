@@ -382,7 +382,6 @@ def test_no_daemon_is_status_3_where_none_is_started(
     [
         [],
         ["fly"],
-        ["spawn", "run"],
         ["spawn", "run", "--id", "a", "--arg", "x"],
         ["spawn", "run", "--id", "a", "--arg", "x:={"],
         ["spawn", "run", "--id", "a", "--arg", "x=1", "--arg", "x=2"],

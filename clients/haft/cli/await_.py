@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name at least one handle to wait for; see `haft await --help`")
     fields = given(all=every, any=some, timeout_secs=getattr(options, "timeout_secs", None))
     with connect(options) as haft:
+        options.waited_for = [*every, *some]
         encoded = haft.raw("await", fields)
     result = msgspec.json.decode(encoded, type=AwaitResult)
     if options.json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from ..client import Haft
@@ -22,6 +22,7 @@ __all__ = [
     "common",
     "connect",
     "session",
+    "suggestion",
     "unicode",
     "words_behind",
 ]
@@ -101,10 +102,19 @@ class Parser(argparse.ArgumentParser):
                 spare.remove(word)
         if spare:
             said = None if self._beyond is None else self._beyond(options, spare)
-            self.error(said or f"unrecognized arguments: {' '.join(spare)}")
+            option = next((word for word in spare if word.startswith("--")), "").partition("=")[0]
+            meant = suggestion(option, self._option_string_actions) if option else ""
+            self.error(said or f"unrecognized arguments: {' '.join(spare)}{meant}")
 
     def _print_message(self, message: str, file: object = None) -> None:
         show.write(message)
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = [str(choice) for choice in action.choices]
+            meant = suggestion(str(value), names)
+            listed = f"; it is one of {', '.join(names)}"
+            raise argparse.ArgumentError(action, f"there is no {value!r}{meant or listed}")
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self._explained(message)}; see `{self.prog} --help`")
@@ -120,6 +130,14 @@ class Parser(argparse.ArgumentParser):
             if word == option and following[:1] == "-" and not known and following != "--":
                 return f"{option} has no value; one that begins with a dash: {option}={following}"
         return f"{option} wants a value"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Name what was probably meant, as in `; did you mean 'spawn'?`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def common(parser: argparse.ArgumentParser) -> None:

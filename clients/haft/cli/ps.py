@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import msgspec
 from msgspec import UnsetType
@@ -18,7 +19,8 @@ __all__ = ["EPILOG", "configure", "run"]
 
 EPILOG = """\
 Those that run come first, then those that have stopped, the latest first. What stopped more than a
-minute ago is only counted, unless -a is given; --json always has it.
+minute ago is only counted, unless -a is given, and calls of a tool that ran to its end are left out;
+--json always has them.
 
 examples:
   haft ps
@@ -28,6 +30,8 @@ examples:
 
 _HEAD = ("ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND")
 _RECENT_S = 60.0
+_CALL = re.compile(r"call\.[0-9a-f]{16}")
+"""The id that the daemon gives a call without an action."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +52,18 @@ def run(options: argparse.Namespace) -> int:
         show.document(encoded)
         return 0
     infos = handle_infos(msgspec.json.decode(encoded, type=HandlesListResult))
+    if not whole:
+        infos = tuple(one for one in infos if not _is_finished_call(one))
     shown = sorted((one for one in infos if whole or _ago(one) <= _RECENT_S), key=_ago)
     show.table([("SESSION", *_HEAD) if every else _HEAD, *(_row(one, every) for one in shown)])
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
     return 0
+
+
+def _is_finished_call(info: HandleInfo) -> bool:
+    """Whether it was a call that ran to its end: its caller has the result, and nobody gave it a name."""
+    return isinstance(info.state, Stopped) and _CALL.fullmatch(info.state.id) is not None
 
 
 def _ago(info: HandleInfo) -> float:

@@ -95,6 +95,7 @@ def approved(haft: Haft, options: argparse.Namespace, method: str, fields: Field
     word = threading.Timer(_SILENCE_S, _say_who_is_waited_for, (options, fields["id"]))
     word.daemon = True
     word.start()
+    options.waited_for = [fields["id"]]
     try:
         return haft.raw(method, fields)
     finally:

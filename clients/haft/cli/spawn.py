@@ -8,16 +8,22 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from ..errors import RemoteError
 from ..requests import given
 from . import show
-from .options import Parser, connect, words_behind
+from .options import Parser, UsageError, connect, words_behind
 from .reading import add_reading, approved, finish, reading_of
 from .values import read_arguments
 
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without those that look alike."""
+_TRIES = 20
+
 _ARGUMENT = re.compile(r"(?P<dashes>--)?(?P<key>[A-Za-z_][\w-]*)(?:=(?P<value>.*))?", re.DOTALL)
 
-USAGE = "haft spawn TOOL --id ID [--arg KEY=VALUE]… [options] [-- COMMAND…]"
+USAGE = "haft spawn TOOL [--id ID] [--arg KEY=VALUE]… [options] [-- COMMAND…]"
 EPILOG = """\
+Without --id the handle gets a name that is made up of the tool's, and shown with its state.
 `key=value` is a string, whatever it looks like; `key:=json` is JSON. What stands behind `--`
 becomes the argument `argv`, a list.
 
@@ -33,7 +39,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("tool", metavar="TOOL")
-    parser.add_argument("--id", required=True, help="the name of the handle")
+    parser.add_argument("--id", help="the name of the handle (else one that is made up)")
     parser.add_argument(
         "--arg", action="append", metavar="KEY=VALUE", help="one argument of the tool"
     )
@@ -83,9 +89,9 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 
 def run(options: argparse.Namespace) -> int:
     """Start it and show its state."""
+    named = getattr(options, "id", None)
     fields = given(
         tool=options.tool,
-        id=options.id,
         args=read_arguments(
             getattr(options, "arg", []), getattr(options, "args", None), options.words
         ),
@@ -93,8 +99,21 @@ def run(options: argparse.Namespace) -> int:
         env=None if getattr(options, "clean_env", False) else environment(),
     )
     with connect(options, start=True) as haft:
-        full = {**fields, **reading_of(options)}
-        return finish(haft, options, approved(haft, options, "spawn", full))
+        for _ in range(_TRIES):
+            options.id = named or made_up_id(options.tool)
+            full = {**fields, "id": options.id, **reading_of(options)}
+            try:
+                return finish(haft, options, approved(haft, options, "spawn", full))
+            except RemoteError as refused:
+                if named or refused.kind != "handle_exists":
+                    raise
+    raise UsageError(f"{_TRIES} made-up names were taken; name the handle with --id")
+
+
+def made_up_id(tool: str) -> str:
+    """Return a name for a handle of this tool that is short enough to be typed: `run-k7qx`."""
+    base = re.sub(r"[^A-Za-z0-9_.-]", "-", tool).lstrip("_.-")[:40] or "handle"
+    return f"{base}-{''.join(_LETTERS[byte % len(_LETTERS)] for byte in os.urandom(4))}"
 
 
 def environment() -> dict[str, str]:

@@ -8,18 +8,22 @@ import select
 import signal
 from typing import Literal
 
+from haft_protocol.methods import HandleInfo
+
 from ..client import Haft
 from ..connecting import announced_pid, find_socket
 from ..errors import ConnectionLost, ProtocolFault, RemoteError, ReplyTimeout, VersionMismatch
 from . import show
+from .asking import ask, can_ask, handle_names, live_handles
 from .options import chosen_socket, connect
+from .statuses import Status
 
 __all__ = ["EPILOG", "configure", "run", "shut_down"]
 
 EPILOG = """\
 examples:
-  haft stop                                         ends every handle within its grace
-  haft stop --if-idle                               not while a handle runs
+  haft stop                 ends every handle within its grace; a terminal is asked first
+  haft stop --if-idle       not while a handle runs
 """
 
 _LONGEST_S = 30.0
@@ -28,30 +32,39 @@ _LONGEST_S = 30.0
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument("--if-idle", action="store_true", help="refuse while a handle runs")
+    parser.add_argument("-y", "--yes", action="store_true", help="end the handles without asking")
 
 
 def run(options: argparse.Namespace) -> int:
     """Ask it to stop and wait for its end."""
     policy: Literal["abort", "refuse"] = "refuse" if getattr(options, "if_idle", False) else "abort"
+    ending: list[HandleInfo] = []
     try:
-        pid = _stop(options, policy)
+        with connect(options) as haft:
+            if policy == "abort":
+                ending = _ending(haft)
+            asks = not options.json and not getattr(options, "yes", False) and can_ask()
+            if ending and asks and not ask(f"This will end {handle_names(ending)}. Stop haftd?"):
+                show.line("haft stop: nothing was stopped")
+                return Status.FAILED
+            pid = _stop(haft, policy)
     except VersionMismatch as fault:
         pid = _end(options, fault, policy)
     if options.json:
         show.document(b'{"stopped":true,"pid":%d}' % pid)
     else:
-        show.line(f"haftd: stopped (pid {pid})")
+        ended = f", and ended {handle_names(ending)}" if ending else ""
+        show.line(f"haftd: stopped (pid {pid}){ended}")
     return 0
 
 
-def _stop(options: argparse.Namespace, policy: Literal["abort", "refuse"]) -> int:
-    with connect(options) as haft:
-        try:
-            return shut_down(haft, policy)
-        except RemoteError as refused:
-            if policy != "refuse" or refused.kind != "limit_exceeded":
-                raise
-            raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
+def _stop(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
+    try:
+        return shut_down(haft, policy)
+    except RemoteError as refused:
+        if policy != "refuse" or refused.kind != "limit_exceeded":
+            raise
+        raise RemoteError(refused.code, refused.kind, _busy(haft), refused.data) from None
 
 
 def _end(
@@ -100,6 +113,16 @@ def shut_down(haft: Haft, policy: Literal["abort", "refuse"]) -> int:
             f"haftd (pid {pid}) was asked to stop but still runs after {_LONGEST_S:.0f} s"
         )
     return pid
+
+
+def _ending(haft: Haft) -> list[HandleInfo]:
+    """The handles that end with the daemon; none are named where it cannot list them as we know it."""
+    try:
+        return live_handles(haft)
+    except VersionMismatch:
+        raise
+    except (RemoteError, ProtocolFault):
+        return []
 
 
 def _busy(haft: Haft) -> str:
