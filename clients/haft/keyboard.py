@@ -1,7 +1,7 @@
 """What a person types while attached: text for the program, or a word to haft itself.
 
 Rules: no I/O. Bytes come as they were read, cut anywhere; a character is never split. The prefix is
-C-\\, in each of the ways in which a terminal sends it: the control character, and the codes of the
+C-\\ or the key that was chosen, in each of the ways in which a terminal sends it: the control character, and the codes of the
 keyboard protocols that the program may have turned on. What is pasted between paste codes is text,
 whatever it holds. Only what cannot be told yet is held back, never an Escape alone.
 """
@@ -13,7 +13,7 @@ import re
 import sys
 from enum import Enum
 
-__all__ = ["AnswerLine", "Command", "Event", "Keyboard"]
+__all__ = ["AnswerLine", "Command", "Event", "Keyboard", "prefix_key"]
 
 
 class Command(Enum):
@@ -27,7 +27,6 @@ class Command(Enum):
 
 Event = str | Command
 
-_PREFIX = b"\x1c"
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
 
 # The two forms of a key with modifiers: CSI code:shifted:base ; modifiers:event ; text u, and
@@ -37,7 +36,6 @@ _KEY = re.compile(
     rb"(?:;(?P<mods>\d{0,7})(?::(?P<event>\d))?)?(?:;[\d:]{0,60})?u"
     rb"|27;(?P<other_mods>\d{1,7});(?P<other_code>\d{1,7})~)"
 )
-_NOTABLE = re.compile(rb"\x1c|\x1b\[200~|" + _KEY.pattern)
 _UNFINISHED = re.compile(rb"\x1b\[\d[\d;:]{0,60}\Z")
 _NO_CHARACTERS = re.compile("[\udc80-\udcff]")
 
@@ -48,10 +46,26 @@ _MODIFIER_KEYS = range(57_441, 57_455)
 _LOCK_KEYS = range(57_358, 57_361)
 
 
+_CHOICES = "abcdefghijklmnopqrstuvwxyz\\]^_"
+_TAKEN = "him[j"
+"""Backspace, Tab, Enter, Escape and the line feed: keys of their own."""
+
+
+def prefix_key(name: str) -> str | None:
+    """Read the name of a prefix, as in `C-a` or `C-]`: the key pressed with Ctrl; None for any other."""
+    key = name[2:].lower()
+    known = name[:2] in ("C-", "c-") and len(key) == 1 and key in _CHOICES and key not in _TAKEN
+    return key if known else None
+
+
 class Keyboard:
     """Sorts what is typed; one for the length of an attach."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "\\") -> None:
+        """`prefix`: the key that, with Ctrl, comes before a word to haft. See `prefix_key`."""
+        self._key = ord(prefix)
+        self._control = bytes([self._key & 0x1F])
+        self._notable = re.compile(re.escape(self._control) + rb"|\x1b\[200~|" + _KEY.pattern)
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._held = b""
         self._prefix = b""
@@ -78,14 +92,14 @@ class Keyboard:
         return self._events
 
     def _plain(self, data: bytes, at: int) -> int:
-        found = _NOTABLE.search(data, at)
+        found = self._notable.search(data, at)
         if found is None:
             return self._rest(data, at, _UNFINISHED.search(data, at))
         self._passed += data[at : found.start()]
         if found[0] == _BEGIN:
             self._pasting = True
             self._passed += _BEGIN
-        elif found[0] == _PREFIX or _is_prefix(found):
+        elif found[0] == self._control or self._is_prefix(found):
             self._prefix = found[0]
         else:
             self._passed += found[0]
@@ -103,7 +117,8 @@ class Keyboard:
             # The release of the prefix or of a modifier: it goes where the prefix goes.
             self._prefix += found[0]
         else:
-            self._second(found[0], "\x1c" if _is_prefix(found) else _character(found))
+            is_prefix = self._is_prefix(found)
+            self._second(found[0], chr(self._control[0]) if is_prefix else _character(found))
         return found.end()
 
     def _second(self, key: bytes, meaning: str) -> None:
@@ -112,7 +127,7 @@ class Keyboard:
             self._say(Command.DETACH)
         elif meaning == "?":
             self._say(Command.HELP)
-        elif meaning == "\x1c":
+        elif meaning == chr(self._control[0]):
             self._passed += prefix
         else:
             self._passed += prefix + key
@@ -134,6 +149,14 @@ class Keyboard:
         self._held = data[end:]
         return len(data)
 
+    def _is_prefix(self, found: re.Match[bytes]) -> bool:
+        """Whether it is the prefix in one of the keyboard protocols' forms."""
+        if found.lastindex is None:
+            return False
+        code, mods = _numbers(found)
+        is_key = code == self._key or found["base"] == b"%d" % self._key
+        return is_key and mods == _CTRL and found["event"] not in (_RELEASE, _REPEAT)
+
     def _say(self, word: Command) -> None:
         self._pass_on()
         self._events.append(word)
@@ -153,12 +176,6 @@ def _numbers(found: re.Match[bytes]) -> tuple[int, int]:
     code = int(found["code"] or found["other_code"] or 0)
     mods = int(found["mods"] or found["other_mods"] or 1) - 1
     return code, mods & ~_LOCKS
-
-
-def _is_prefix(found: re.Match[bytes]) -> bool:
-    code, mods = _numbers(found)
-    backslash = code == ord("\\") or found["base"] == b"%d" % ord("\\")
-    return backslash and mods == _CTRL and found["event"] not in (_RELEASE, _REPEAT)
 
 
 def _is_silent(found: re.Match[bytes]) -> bool:

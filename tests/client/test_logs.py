@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +13,10 @@ from hypothesis import strategies as st
 
 from haft.__main__ import main
 from haft.cli import show
-from haft.cli.logs import Follower
+from haft.cli.logs import Follower, last_lines
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
+from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 
@@ -189,3 +193,30 @@ def test_an_expired_handle_is_the_daemons_word(serve: Serve, capsys: Capture) ->
 
     serve(answer)
     assert main(["logs", "a"]) == 4
+
+
+def test_the_last_lines_are_shown(serve: Serve, capsys: Capture) -> None:
+    serve(lambda request, peer: stopped("a", "one\ntwo\nthree\r bar\nfour", exit={"code": 0}))
+    for number, shown in ((0, ""), (1, "four"), (2, "three\r bar\nfour"), (9, None)):
+        assert main(["logs", "a", "-n", str(number)]) == 0
+        assert capsys.readouterr().out == (
+            "one\ntwo\nthree\r bar\nfour" if shown is None else shown
+        )
+    assert last_lines(b"one\ntwo\n", 1) == b"two\n"
+    assert main(["logs", "a", "-n", "-1"]) == main(["logs", "a", "-n", "1", "--json"]) == 2
+
+
+def test_raw_logs_are_the_bytes_of_the_program(
+    shared_daemon: RunningDaemon, short_tmp: Path
+) -> None:
+    """Also what is not UTF-8, and more than one reply holds."""
+    data = b"\x1b[1mbold\x1b[0m \xff\r\n" * 400_000
+    (short_tmp / "data").write_bytes(data)
+    with shared_daemon.connect() as wire:
+        words = ["cat", str(short_tmp / "data")]
+        fields = {"tool": "run", "id": "raw", "session": "raw", "args": {"argv": words}}
+        wire.call("spawn", **fields, wait="stopped", timeout_ms=20_000)
+    haft = [sys.executable, "-m", "haft", "--session", "raw", "logs", "raw", "--raw"]
+    for more, shown in (([], data), (["-n", "3"], data[-3 * data.index(b"\n") - 3 :])):
+        done = subprocess.run([*haft, *more], env=shared_daemon.env, capture_output=True)
+        assert (done.returncode, done.stdout == shown) == (0, True), done.stderr

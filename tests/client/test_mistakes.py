@@ -141,6 +141,16 @@ def test_a_person_reads_the_words_of_the_command_line(serve: Serve, capsys: Capt
     assert capsys.readouterr().err == shown
     assert main(["fetch", "x", "--json"]) == 4
     assert json.loads(capsys.readouterr().out)["error"]["message"] == said
+    for said, shown in (
+        (
+            'It is suspended; `{"signal": "CONT"}` goes on.',
+            "It is suspended; `--signal CONT` goes on.",
+        ),
+        ("`input.keys` names no key", "`--keys` names no key"),
+        ("`args.path` is missing", "`--arg path` is missing"),
+        ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),
+    ):
+        assert in_our_words(said) == shown
     assert in_our_words("a tool's handles/list and `timeout`") == (
         "a tool's handles/list and `timeout`"
     )

@@ -17,6 +17,7 @@ from haft_protocol.states import HandleState, Pending, Stopped
 
 from ..connecting import open_daemon
 from ..errors import ConnectionLost, RemoteError
+from ..keyboard import prefix_key
 from . import show
 from .attachment import Attachment
 from .line import Line
@@ -31,6 +32,7 @@ Whatever you type goes to the program, but for what follows C-\ :
   C-\ d      detach; the program goes on, and its terminal gets its size back
   C-\ C-\    type C-\
   C-\ ?      show this
+Where C-\ is hard to type, choose another key with --detach-key, or for good with HAFT_DETACH_KEY.
 
 The program's terminal becomes as large as yours; the one who came or resized last decides. Who
 reads the handle meanwhile loses nothing by it. A question that the handle asks is shown in the last
@@ -54,12 +56,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-r", "--read-only", action="store_true", help="type nothing and change no size"
     )
+    parser.add_argument(
+        "--detach-key",
+        metavar="KEY",
+        help="the key before a word to haft, as in C-a or C-] (else HAFT_DETACH_KEY, else C-\\)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Attach, and say how it ended."""
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
+    prefix = _prefix(options)
     keys, screen = terminals()
     connected = open_daemon(chosen_socket(options))
     line = Line(connected, session=session(options), name="haft attach")
@@ -73,7 +81,13 @@ def run(options: argparse.Namespace) -> int:
             )
             return Status.FAILED if show.failed(state) else Status.DONE
         own = OwnTerminal(keys, screen)
-        attached = Attachment(line, options.id, own, read_only=getattr(options, "read_only", False))
+        attached = Attachment(
+            line,
+            options.id,
+            own,
+            read_only=getattr(options, "read_only", False),
+            key=prefix,
+        )
         last: HandleState | None = None
         left = 0
         try:
@@ -108,6 +122,23 @@ def _status(own: OwnTerminal, last: HandleState | None) -> int:
     if last is not None:
         return Status.FAILED if show.failed(last) else Status.DONE
     return 0 if own.ended_by is None else 128 + own.ended_by
+
+
+def _prefix(options: argparse.Namespace) -> str:
+    """The key that was chosen by option or environment."""
+    for name, wanted in (
+        ("--detach-key", getattr(options, "detach_key", "")),
+        ("HAFT_DETACH_KEY", os.environ.get("HAFT_DETACH_KEY", "")),
+    ):
+        if wanted:
+            key = prefix_key(wanted)
+            if key is None:
+                raise UsageError(
+                    f"{name} takes a key with Ctrl, as in C-a, C-] or C-\\, that types no other "
+                    f"key (C-h, C-i, C-j, C-m and C-[ do), not {wanted!r}"
+                )
+            return key
+    return "\\"
 
 
 def terminals() -> tuple[int, int]:

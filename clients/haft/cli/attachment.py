@@ -30,7 +30,8 @@ from .values import read_answer
 
 __all__ = ["Attachment"]
 
-HELP = r" C-\ d detaches · C-\ C-\ types C-\ · everything else goes to the program "
+HELP = " {key} d detaches · {key} {key} types {key} · everything else goes to the program "
+HOW_TO_LEAVE = " {key} d leaves it running · {key} ? helps "
 
 _OUTPUT = 65_536
 _FOR_LONG_MS = 86_400_000
@@ -48,13 +49,18 @@ _USUAL: Size = (24, 80)
 class Attachment:
     """One attach. `run` returns how it ended; `leave` gives the handle its size back."""
 
-    def __init__(self, line: Line, handle: str, own: OwnTerminal, *, read_only: bool) -> None:
+    def __init__(
+        self, line: Line, handle: str, own: OwnTerminal, *, read_only: bool, key: str = "\\"
+    ) -> None:
         self._line = line
         self._id = handle
         self._own = own
         self._read_only = read_only
         self._drawing = Drawing()
-        self._keyboard = Keyboard()
+        self._keyboard = Keyboard(key)
+        self._key = f"C-{key}"
+        self._told = HELP.format(key=self._key), HOW_TO_LEAVE.format(key=self._key)
+        """Notices that go with the next key: whoever types has read them."""
         self._state: HandleState | None = None
         self._cursor = 0
         self._output: int | None = None
@@ -76,6 +82,7 @@ class Attachment:
         self._own.write(b"\x1b[22;0t" + self._scrolled_up())
         self._fit()
         self._paint()
+        self._notify(self._told[1], bell=False)
         while True:
             if isinstance(self._state, Stopped):
                 return self._drain(self._state)
@@ -227,7 +234,8 @@ class Attachment:
 
     def _take_keys(self, keys: bytes) -> bool:
         """Take what was typed; returns whether it is to be detached."""
-        if self._notice_has_stood(_READABLE_S) or (self._notice and self._notice[0] == HELP):
+        asked = self._notice is not None and self._notice[0] in self._told
+        if self._notice_has_stood(_READABLE_S) or asked:
             self._dismiss()
         for event in self._keyboard.feed(keys):
             if event is Command.DETACH:
@@ -238,13 +246,13 @@ class Attachment:
     def _take_event(self, event: Event) -> None:
         if isinstance(event, str):
             if self._read_only:
-                self._notify(r"read-only: nothing is typed; C-\ d detaches", bell=False)
+                self._notify(f"read-only: nothing is typed; {self._key} d detaches", bell=False)
             elif self._question is not None:
                 self._answer_with(event, self._question)
             else:
                 self._tell(self._typed.add(event))
         elif event is Command.HELP:
-            self._notify(HELP, bell=False)
+            self._notify(self._told[0], bell=False)
         elif event is Command.NOT_TEXT:
             self._notify("what was typed is not UTF-8 and was left out")
 

@@ -27,6 +27,8 @@ examples:
   haft logs build
   haft logs build | grep -i error
   haft logs server -f
+  haft logs server -n 20 -f
+  haft logs editor --raw > typescript
 """
 
 _PIECE = 4 << 20
@@ -42,6 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f", "--follow", action="store_true", help="go on until the handle has stopped"
     )
     parser.add_argument("--cursor", type=int, metavar="N", help="from this byte on")
+    parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N lines")
+    parser.add_argument(
+        "--raw", action="store_true", help="the bytes as they were printed, with what draws"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,15 +55,25 @@ def run(options: argparse.Namespace) -> int:
     follow = getattr(options, "follow", False)
     if follow and options.json:
         raise UsageError("-f and --json do not go together: a stream is no document")
-    follower = Follower(options.id, getattr(options, "cursor", 0))
+    last = getattr(options, "last", None)
+    if last is not None and (last < 0 or options.json):
+        raise UsageError("-n takes 0 or more" if last < 0 else "-n and --json do not go together")
+    follower = Follower(
+        options.id,
+        getattr(options, "cursor", 0),
+        raw=getattr(options, "raw", False),
+        last=last,
+    )
     haft = connect(options)
     try:
         if options.json:
             show.document(haft.raw("fetch", follower.fields(_EVERYTHING)))
             return 0
         if not follow:
-            show.show_line(follower.read(haft))
+            show.show_line(follower.read_all(haft))
             return 0
+        if last is not None:
+            follower.read_all(haft)
         while True:
             try:
                 return _follow(follower, haft)
@@ -99,8 +115,15 @@ def _again(options: argparse.Namespace, follower: Follower) -> Haft:
 class Follower:
     """Where a reader of a handle's output is, and what it has still to write."""
 
-    def __init__(self, handle: str, cursor: int = 0) -> None:
+    def __init__(
+        self, handle: str, cursor: int = 0, *, raw: bool = False, last: int | None = None
+    ) -> None:
+        """With `raw` the bytes are written, else the text; `last` lines of what there is at first."""
         self.id = handle
+        self._raw = raw
+        self._held: bytearray | None = None
+        """What is not written yet, since only its last lines will be."""
+        self._last = last
         self.cursor = cursor
         self.daemon: float | None = None
         self.done = False
@@ -108,10 +131,25 @@ class Follower:
         self._result: str | None = None
         self._drained_by: float | None = None
 
+    def read_all(self, haft: Haft) -> HandleState:
+        """Write all that there is now, or its last lines; returns the state at the end of it."""
+        self._held = bytearray() if self._last is not None else None
+        state = self.read(haft)
+        while self._raw and not self.done:
+            # Of bytes there is a piece at a time.
+            before = self.cursor
+            state = self.read(haft)
+            if self.cursor == before:
+                break
+        if self._held is not None:
+            show.write(last_lines(bytes(self._held), self._last or 0))
+            self._held = None
+        return state
+
     def read(self, haft: Haft, **waiting: object) -> HandleState:
         """Write what is new and move on; `done` is set when no more will come."""
         state = self._fetch(haft, _PIECE, **waiting)
-        if state.omitted:
+        if state.omitted and not self._raw:
             # Too much for one piece, or dropped from the spool: only asking for all tells which.
             state = self._fetch(haft, _EVERYTHING)
         if self._generation not in (None, state.generation):
@@ -119,25 +157,35 @@ class Follower:
         self._generation = state.generation
         self._write(state)
         self.cursor = max(self.cursor, state.cursor)
-        if isinstance(state, Stopped):
+        if isinstance(state, Stopped) and not (self._raw and state.content):
             self._wait_for_the_rest(state)
         return state
 
     def fields(self, size: int) -> dict[str, object]:
         """What to ask for to read on, at most `size` bytes of it."""
-        return {"id": self.id, "cursor": self.cursor, "max_bytes": size}
+        fields = {"id": self.id, "cursor": self.cursor, "max_bytes": size}
+        return {**fields, "view": "raw"} if self._raw else fields
 
     def _fetch(self, haft: Haft, size: int, **waiting: object) -> HandleState:
         return state_of(haft.raw("fetch", {**self.fields(size), **waiting}))
 
     def _write(self, state: HandleState) -> None:
+        if self._raw:
+            self._put(show.bytes_of(state))
+            return
         text = show.text_of(state)
         if isinstance(state, Stopped) and text:
             if text == self._result and self._drained_by is not None:
                 # The result of a structured tool: the same at every look, and no output.
                 return
             self._result = text
-        show.write(text)
+        self._put(text)
+
+    def _put(self, data: str | bytes) -> None:
+        if self._held is None:
+            show.write(data)
+        else:
+            self._held += data.encode("utf-8", "replace") if isinstance(data, str) else data
 
     def _wait_for_the_rest(self, state: Stopped) -> None:
         """What the tool left behind may still print for a moment; the end is told at once."""
@@ -147,3 +195,13 @@ class Follower:
         self.done = state.output_complete is not False or now > self._drained_by
         if not self.done:
             time.sleep(0.05)
+
+
+def last_lines(data: bytes, number: int) -> bytes:
+    """Return the last lines; one at the end without a newline counts."""
+    at = len(data) - data.endswith(b"\n")
+    for _ in range(number):
+        at = data.rfind(b"\n", 0, at)
+        if at < 0:
+            return data
+    return data[at + 1 :] if number else b""

@@ -33,6 +33,10 @@ _PATIENCE_S = 10.0
 waited for."""
 
 
+_MIN_COLUMNS = 40
+_DEEP = " " * 8
+_TOLD = re.compile(r"( +\S.*?) {2,}(\S.*)")
+
 _WANTS_MORE = re.compile(r"argument (?:-\w/)?(--[\w-]+): expected (?:at least )?one argument")
 
 Beyond = Callable[[argparse.Namespace, Sequence[str]], str | None]
@@ -44,16 +48,34 @@ class UsageError(Exception):
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the examples as they are written."""
+    """Wraps prose at the terminal's width; indented lines, as of examples, stay as they are written."""
 
     def __init__(self, prog: str) -> None:
         # Without a width argparse loads shutil for it, at every option that is added.
-        width = os.environ.get("COLUMNS", "")
-        super().__init__(
-            prog,
-            max_help_position=28,
-            width=int(width) if width.isdecimal() and len(width) < 6 else 100,
-        )
+        super().__init__(prog, max_help_position=28, width=max(show.columns(), _MIN_COLUMNS))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import fill
+
+        lines: list[str] = []
+        prose: list[str] = []
+        for line in [*text.splitlines(), ""]:
+            if line[:1].strip():
+                prose.append(line)
+                continue
+            if prose:
+                lines.append(fill(" ".join(prose), width, break_on_hyphens=False))
+                prose = []
+            told = _TOLD.fullmatch(line)
+            if len(line) > width and told is not None:
+                # An example and what it does: below each other where there is no room beside.
+                lines += [
+                    told[1],
+                    fill(told[2], width, initial_indent=_DEEP, subsequent_indent=_DEEP),
+                ]
+            else:
+                lines.append(line)
+        return "\n".join(lines)
 
 
 class Parser(argparse.ArgumentParser):

@@ -55,7 +55,11 @@ def run(options: argparse.Namespace) -> int:
     if not whole:
         infos = tuple(one for one in infos if not _is_finished_call(one))
     shown = sorted((one for one in infos if whole or _ago(one) <= _RECENT_S), key=_ago)
-    show.table([("SESSION", *_HEAD) if every else _HEAD, *(_row(one, every) for one in shown)])
+    head = ("SESSION", *_HEAD) if every else _HEAD
+    show.table(
+        [head, *(_row(one, every) for one in shown)],
+        narrow=[head, *(_row(one, every, narrow=True) for one in shown)],
+    )
     if hidden := len(infos) - len(shown):
         show.line(f"haft ps: {hidden} stopped more than a minute ago; -a shows all", "dim")
     return 0
@@ -73,17 +77,19 @@ def _ago(info: HandleInfo) -> float:
     return max(0.0, info.age_s - info.state.elapsed_ms / 1000)
 
 
-def _row(info: HandleInfo, every: bool) -> tuple[str, ...]:
+def _row(info: HandleInfo, every: bool, *, narrow: bool = False) -> tuple[str, ...]:
+    duration = show.short_duration if narrow else show.duration
+    amount = show.short_amount if narrow else show.amount
     state = info.state
     row = (
         state.id,
         state.tool,
         show.state_word(state),
         "-" if isinstance(info.pid, UnsetType) else str(info.pid),
-        show.duration(info.age_s),
-        "-" if isinstance(info.cpu_s, UnsetType) else show.duration(info.cpu_s),
-        "-" if isinstance(info.memory, UnsetType) else show.amount(info.memory),
-        show.amount(info.bytes),
+        duration(info.age_s),
+        "-" if isinstance(info.cpu_s, UnsetType) else duration(info.cpu_s),
+        "-" if isinstance(info.memory, UnsetType) else amount(info.memory),
+        amount(info.bytes),
         show.plain(info.command),
     )
     return (state.session, *row) if every else row

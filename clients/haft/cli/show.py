@@ -23,12 +23,17 @@ from ..errors import HaftError
 __all__ = [
     "OutputFailed",
     "amount",
+    "bytes_of",
+    "columns",
     "discard_rest",
     "document",
     "duration",
     "failed",
+    "fit",
     "line",
     "plain",
+    "short_amount",
+    "short_duration",
     "show_bytes",
     "show_line",
     "show_state",
@@ -40,6 +45,9 @@ __all__ = [
     "write",
 ]
 
+_USUAL_COLUMNS = 80
+_MIN_COLUMN = 6
+_GAP = "  "
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
 
 
@@ -127,6 +135,17 @@ def plain(text: str, limit: int = 300) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+def short_duration(seconds: float) -> str:
+    """A stretch of time in few characters: `9.5s`, `1m15s`, `2h5m`, `3d4h`."""
+    return duration(seconds).replace(" min", "m").replace(" ", "")
+
+
+def short_amount(size: float) -> str:
+    """A number of bytes in few characters, as `ls -h` has it: `58B`, `2.0K`."""
+    number, _, unit = amount(size).partition(" ")
+    return number + unit[:1]
+
+
 def duration(seconds: float) -> str:
     """A stretch of time as a person says it."""
     if seconds < 60:
@@ -147,19 +166,44 @@ def amount(size: float) -> str:
     raise AssertionError("the last unit takes everything")
 
 
-def table(rows: Sequence[Sequence[str]]) -> None:
-    """Write rows in columns; the first row is the head, the last column takes what is left."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+def columns() -> int:
+    """The width to write for: that of the terminal on stdout, or `COLUMNS`, or 80."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and 0 < len(wanted) < 6 and int(wanted):
+        return int(wanted)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_COLUMNS
+    except (AttributeError, OSError, ValueError):
+        return _USUAL_COLUMNS
+
+
+def table(rows: Sequence[Sequence[str]], narrow: Sequence[Sequence[str]] | None = None) -> None:
+    """Write rows in columns; the first row is the head. On a terminal each column is there, the widest cut
+    where they do not fit; `narrow` has the same rows in fewer characters, for when that is needed."""
     tty = sys.stdout is not None and sys.stdout.isatty()
-    room = os.get_terminal_size(sys.stdout.fileno()).columns if tty else 0
-    for number, row in enumerate(rows):
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
-        text = "  ".join([*cells, row[-1]]).rstrip()
-        if room and len(text) > room:
-            text = text[: room - 1] + "…"
-        write(
-            paint(text, "bold" if number == 0 else None, sys.stdout) + "\n" if tty else text + "\n"
-        )
+    lines = fit(rows, None)
+    if tty and max(map(len, lines)) > columns():
+        lines = fit(rows if narrow is None else narrow, columns())
+    for number, text in enumerate(lines):
+        write((paint(text, "bold" if number == 0 else None, sys.stdout) if tty else text) + "\n")
+
+
+def fit(rows: Sequence[Sequence[str]], room: int | None) -> list[str]:
+    """Put rows into columns, in lines of at most `room` characters where that leaves something of each."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    spare = 0 if room is None else sum(widths) + len(_GAP) * (len(widths) - 1) - room
+    while spare > 0 and max(widths) > _MIN_COLUMN:
+        # The widest one; of several the last.
+        widest = max(range(len(widths)), key=lambda i: (widths[i], i))
+        widths[widest] -= 1
+        spare -= 1
+    return [
+        _GAP.join(
+            (cell if len(cell) <= width else cell[: width - 1] + "…").ljust(width)
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def failed(state: HandleState) -> bool:
@@ -188,9 +232,13 @@ def show_state(state: HandleState) -> None:
 
 def show_bytes(state: HandleState) -> None:
     """Write the bytes that a view in base64 brings to stdout, and the state to stderr."""
-    if not isinstance(state.content, UnsetType):
-        write(b64decode(state.content))
+    write(bytes_of(state))
     show_line(state)
+
+
+def bytes_of(state: HandleState) -> bytes:
+    """The output that a view in base64 brings."""
+    return b"" if isinstance(state.content, UnsetType) else b64decode(state.content)
 
 
 def show_line(state: HandleState) -> None:

@@ -38,7 +38,7 @@ class Status(IntEnum):
 
 _MEANINGS = {
     Status.DONE: "done",
-    Status.FAILED: "the tool failed, or the command did not do what was asked (nothing found, not agreed to)",
+    Status.FAILED: "the tool failed; or nothing was found, or not agreed to",
     Status.USAGE: "the command line is wrong",
     Status.NO_DAEMON: "no daemon answers",
     Status.REFUSED: "the daemon refused, or did not answer as it should",

@@ -20,7 +20,7 @@ examples:
   haft tools
   haft tools git_stage
   haft tools --json | jq -r '.tools[].name'
-  haft tools --json --provider openai | jq '.tools[] | {name, description, parameters}'
+  haft tools --json --provider openai | jq '.tools[].parameters'
 """
 
 

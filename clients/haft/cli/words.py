@@ -29,19 +29,29 @@ _COMMANDS = {
     "trust/show": "haft trust",
 }
 _FIELDS = (
+    "call_id",
+    "cursor",
     "grace_ms",
     "max_bytes",
     "max_matches",
     "quiet_ms",
     "root",
+    "session",
     "since_revision",
     "timeout_ms",
     "timeout_secs",
+    "view",
+    "wait",
 )
 _WORDS = _COMMANDS | {name: f"--{name.replace('_', '-')}" for name in _FIELDS}
 _NAMED = re.compile(f"`({'|'.join(map(re.escape, _WORDS))})`")
+_INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
+_ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
+_SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
 def in_our_words(text: str) -> str:
     """The text with the command or the option in place of each method or field that it names."""
-    return _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)
+    text = _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)
+    text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
+    return _ARGUMENT.sub(r"`--arg \1`", text)

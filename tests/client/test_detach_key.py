@@ -1,0 +1,42 @@
+"""The key that comes before a word to haft while attached: chosen, and told."""
+
+from __future__ import annotations
+
+import pytest
+
+from haft.__main__ import main
+from haft.keyboard import Command, Keyboard, prefix_key
+from tests.client.person import Place
+
+
+def test_a_key_with_ctrl_that_types_no_other_key_can_be_chosen() -> None:
+    assert [prefix_key(name) for name in ("C-a", "C-]", "C-\\", "c-B")] == ["a", "]", "\\", "b"]
+    for name in ("a", "C-", "C-m", "C-i", "C-[", "C-ab", "M-a", "C-é", "C-5", ""):
+        assert prefix_key(name) is None
+
+
+@pytest.mark.parametrize("typed", [b"\x01", b"\x1b[97;5u", b"\x1b[27;5;97~"])
+def test_the_chosen_key_detaches_in_each_of_its_forms(typed: bytes) -> None:
+    assert Keyboard("a").feed(typed + b"d") == [Command.DETACH]
+    assert Keyboard("a").feed(b"x" + typed + b"?") == ["x", Command.HELP]
+    assert Keyboard("a").feed(typed + typed) == [typed.decode()]
+    assert Keyboard("a").feed(b"\x1cd") == ["\x1cd"], "the usual one is a key like any other then"
+
+
+def test_attach_tells_how_to_leave_with_the_key_that_was_chosen(place: Place) -> None:
+    place.run("cat")
+    with place.attach("--detach-key", "C-a") as person:
+        person.until(b"C-a d leaves it running")
+        person.type("\x01d")
+        assert person.ends() == 0
+        person.until("h: detached")
+
+
+def test_a_key_that_cannot_be_one_is_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["attach", "a", "--detach-key", "C-m"]) == 2
+    assert "--detach-key takes a key with Ctrl" in capsys.readouterr().err
+    monkeypatch.setenv("HAFT_DETACH_KEY", "x")
+    assert main(["attach", "a"]) == 2
+    assert "HAFT_DETACH_KEY takes a key with Ctrl" in capsys.readouterr().err

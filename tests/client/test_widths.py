@@ -1,0 +1,90 @@
+"""What is shown fits the terminal, and nothing is lost by that."""
+
+from __future__ import annotations
+
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+from typing import Any
+
+import pytest
+
+from haft.__main__ import main
+from haft.cli import COMMANDS
+from haft.cli.show import fit, short_amount, short_duration
+from tests.client.conftest import Serve
+from tests.client.fake import Peer, running
+
+Capture = pytest.CaptureFixture[str]
+HEAD = ["ID", "TOOL", "STATE", "PID", "AGE", "CPU", "MEMORY", "OUTPUT", "COMMAND"]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_fits_the_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main([*command.split(), "--help"]) == 0
+    prose = [
+        line for line in capsys.readouterr().out.splitlines() if width == 80 or line[:1] not in " u"
+    ]
+    assert [line for line in prose if len(line) > width] == []
+
+
+def test_help_is_80_columns_wide_without_a_terminal(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert main(["spawn", "--help"]) == 0
+    assert 70 < max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_ps_shows_every_column_at_80(serve: Serve) -> None:
+    row = {"command": "make -j4 " + "x" * 200, "root": "/", "started_at": 1.0, "bytes": 2048}
+    one = {**running("a-name-of-some-length"), **row, "age_s": 3675.0}
+    one |= {"pid": 4_000_000, "cpu_s": 75.0, "memory": 300 << 20}
+    one.pop("content", None)
+
+    def answer(request: dict[str, Any], peer: Peer) -> Any:
+        return {"handles": [one]}
+
+    serve(answer)
+    control, terminal = pty.openpty()
+    ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    env = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, "-m", "haft", "ps"], stdout=terminal, stderr=subprocess.PIPE, env=env
+    )
+    os.close(terminal)
+    shown = os.read(control, 65_536).decode().splitlines()
+    os.close(control)
+    assert done.returncode == 0 and len(shown) == 2
+    assert all(len(line) <= 80 for line in shown)
+    assert shown[0].split() == HEAD
+    for cell in ("running", "4000000", "1h1m", "1m15s", "300M", "2.0K", "make"):
+        assert cell in shown[1]
+
+
+def test_the_widest_column_gives_way_first() -> None:
+    rows = [("ID", "STATE", "COMMAND"), ("short", "running", "c" * 40)]
+    assert fit(rows, 30) == [
+        "ID     STATE    COMMAND",
+        "short  running  " + "c" * 13 + "…",
+    ]
+    assert fit(rows, None)[1].endswith("c" * 40)
+    assert all(line.count("…") or "ID" in line for line in fit(rows, 5)), "something of each"
+
+
+def test_short_forms_say_the_same() -> None:
+    assert [short_duration(s) for s in (9.51, 75, 7500, 360_000)] == [
+        "9.5s",
+        "1m15s",
+        "2h5m",
+        "4d4h",
+    ]
+    assert [short_amount(n) for n in (58, 2048, 300 << 20)] == ["58B", "2.0K", "300M"]
