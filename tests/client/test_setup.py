@@ -43,6 +43,14 @@ def test_it_is_told_when_systemctl_is_missing(
     assert error["kind"] == "setup" and "`systemctl` is not in PATH" in error["message"]
 
 
+def test_a_program_that_haftd_runs_sets_nothing_up(
+    home: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAFT_HANDLE", "x")
+    assert main(["setup", "service", "--yes"]) == 2
+    assert "a terminal of your own" in capsys.readouterr().err
+
+
 def test_a_word_in_a_unit_means_itself() -> None:
     """See systemd.syntax(7): `%` is a specifier everywhere, `$` a variable in a command line."""
     assert _quoted('/a b/"c"\\d%h$e') == '"/a b/\\"c\\"\\\\d%%h$e"'

@@ -22,7 +22,7 @@ import msgspec
 from haft_protocol.methods import HandleInfo
 from haft_protocol.places import PlaceError, config_home, data_folder, state_folder
 
-from ..autostart import starts_barred
+from ..autostart import is_in_handle, starts_barred
 from ..client import Haft
 from ..connecting import find_socket
 from ..errors import HaftError, Misplaced, NotRunning, SetupFailed
@@ -65,6 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Set it up, or undo it; returns when the service answers."""
+    if is_in_handle():
+        raise UsageError(
+            "a program that haftd runs cannot change what runs haftd; use a terminal of your own"
+        )
     manager = UserManager.connect()
     path = _socket_path(manager, options)
     undo = getattr(options, "undo", False)
