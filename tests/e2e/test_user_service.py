@@ -117,7 +117,8 @@ def test_the_doctor_tells_a_socket_unit_whose_file_is_gone_and_what_mends_it(
     manager: UserManager,
 ) -> None:
     assert manager.run("haft", "setup", "service").returncode == 0
-    answering(manager)
+    # A daemon that runs makes the file again.
+    assert manager.run("systemctl", "--user", "stop", "haftd.service").returncode == 0
     socket = f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock"
     assert manager.run("rm", socket).returncode == 0
     found = json.loads(manager.run("haft", "doctor", "--json").stdout)["findings"]
@@ -147,6 +148,9 @@ def test_a_service_that_does_not_start_is_taken_back(manager: UserManager) -> No
 def test_a_service_whose_socket_file_is_gone_is_mended(manager: UserManager) -> None:
     assert manager.run("haft", "setup", "service").returncode == 0
     assert manager.run(*_SPAWN).returncode == 0
+    # One that is stopped does not make the file again, nor can it be asked.
+    stop = ("systemctl", "--user", "kill", "--kill-whom=main", "--signal=STOP", "haftd.service")
+    assert manager.run(*stop).returncode == 0
     assert manager.run("rm", f"{manager.env['XDG_RUNTIME_DIR']}/haft/haftd.sock").returncode == 0
     refused = manager.run("haft", "setup", "service")
     assert (refused.returncode, "cannot be asked" in refused.stderr) == (2, True)
