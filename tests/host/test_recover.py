@@ -454,7 +454,7 @@ from tests.faults.harness import record_of
 pid, ticks, inode = map(int, sys.argv[1:4])
 from haftd.host.identity import boot_id, pid_namespace
 record = record_of(Identity(pid, ticks, inode, boot_id(), pid_namespace()), Mark.read(sys.argv[4]))
-report = recover([record], home=Mark.read(sys.argv[4]).home)
+report = recover([record], home=Mark.read(sys.argv[4]).home, patience_s=600)
 assert report.unconfirmed == (pid,), report
 assert report.keep == (record,) and not report.ended, report
 assert "may not be signalled" in report.problems[0], report
@@ -463,18 +463,17 @@ print("named")
     with Crowd() as crowd:
         who = crowd.identity(child := crowd.start(["sleep", "60"]))
         words = [str(who.pid), str(who.ticks), str(who.inode), str(Mark(HOME, instance, 1))]
-        begun = time.monotonic()
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", code, *words],
             cwd=Path(__file__).parents[2],
             capture_output=True,
             text=True,
             check=False,
+            timeout=300,  # It does not wait for what it cannot end.
         )
         if "ModuleNotFoundError" in done.stderr or "Permission denied" in done.stderr:
             pytest.skip("the interpreter is not readable for another user")
         assert done.stdout == "named\n", done.stderr
-        assert time.monotonic() - begun < 4
         assert not gone(child)
 
 
