@@ -19,7 +19,7 @@ import pytest
 
 from haftd.host import brand, targets
 from haftd.host.cgroup import Cgroup
-from haftd.host.identity import boot_id, of_child
+from haftd.host.identity import boot_id, of_child, read_environ
 from haftd.host.lockfile import DaemonLock
 from haftd.host.mark import Mark, new_instance
 from haftd.host.record import Record
@@ -193,7 +193,10 @@ def orphan(crowd: Crowd, mark: Mark) -> tuple[subprocess.Popen[bytes], Record]:
     leader = crowd.start(["true"], mark)
     record = record_of(crowd.identity(leader), mark)
     leader.wait()
-    return crowd.start(["sleep", "60"], mark), record
+    child = crowd.start(["sleep", "60"], mark)
+    # exec closes the pipe by which its success is told before the new environment can be read.
+    until(lambda: read_environ(child.pid), "it shows its environment")
+    return child, record
 
 
 def test_what_takes_long_to_die_has_the_whole_patience(
