@@ -28,9 +28,12 @@ def test_RB_042_a_signal_is_a_signal_and_a_code_a_code(desk: Desk, pty: bool) ->
     assert state["ended_by"] == {"by": "exit"}
 
 
-def test_RB_043_an_abort_that_races_with_the_end_tells_what_happened(desk: Desk) -> None:
+@pytest.mark.parametrize("rounds", [15, pytest.param(500, marks=pytest.mark.soak)])
+def test_RB_043_an_abort_that_races_with_the_end_tells_what_happened(
+    desk: Desk, rounds: int
+) -> None:
     rng = random.Random(43)
-    for _ in range(100):
+    for _ in range(rounds):
         handle = desk.spawn(sh="sleep 0.05; exit 7")
         time.sleep(rng.uniform(0.03, 0.06))
         try:
@@ -157,19 +160,26 @@ def test_RB_048_after_a_restart_dead_work_is_lost_and_its_id_never_new_work(
     assert desk.list() == []
 
 
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [("retain_stopped_max = 20", 20), pytest.param("", 256, marks=pytest.mark.soak)],
+)
 def test_RB_049_ended_handles_are_bounded_and_live_ones_never_evicted(
-    make_daemon: Callable[..., RunningDaemon], open_desk: Callable[..., Desk]
+    make_daemon: Callable[..., RunningDaemon],
+    open_desk: Callable[..., Desk],
+    bound: str,
+    most: int,
 ) -> None:
-    daemon = make_daemon("[daemon]\nmax_handles_session = 3\n").start()
+    daemon = make_daemon(f"[daemon]\nmax_handles_session = 3\n{bound}\n").start()
     desk = open_desk(daemon)
     desk.spawn("sleep", "120", as_="old")
-    for number in range(300):
+    for number in range(most + 10):
         desk.spawn("true", as_=f"n{number}", wait="stopped")
     rows = desk.list()
-    assert len([one for one in rows if one["state"] == "stopped"]) <= 256
+    assert len([one for one in rows if one["state"] == "stopped"]) == most
     assert desk.fetch("old")["state"] == "running"
     files = [one for one in daemon.state.rglob("*") if one.is_file()]
-    assert len(files) <= 300
+    assert len(files) <= most + 44
     desk.spawn("sleep", "120", as_="b")
     desk.spawn("sleep", "120", as_="c")
     with pytest.raises(Refused) as caught:

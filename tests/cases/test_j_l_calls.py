@@ -96,7 +96,7 @@ def test_RB_049_calls_pile_up_to_a_bound_and_evict_nothing_that_runs(
     daemon = make_daemon("[daemon]\nmax_handles_session = 2\nretain_stopped_max = 20\n").start()
     desk = open_desk(daemon)
     call(desk, action="spawn", id="old", argv=["sleep", "120"])
-    for _ in range(60):
+    for _ in range(24):
         call(desk, argv=["sh", "-c", "yes | head -c 300000"])
     rows = desk.list()
     assert len(rows) <= 21 and call(desk, action="fetch", id="old")["state"] == "running"

@@ -111,12 +111,14 @@ def test_a_value_behind_nested_brackets_is_neither_split_nor_globbed(
     assert done.stdout == b"[* x]"
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("shell", SHELLS)
-def test_X01_no_payload_is_run_by_a_shell(tmp_path: Path, shell: str) -> None:
+def test_X01_no_payload_is_run_by_a_shell(tmp_path: Path, shell: str, every: int) -> None:
     """Each payload at many places of a script at once: all of it arrives, none of it runs."""
     light, heavy = (tool(definition(script, shell)) for script in (QUOTES, QUOTES + FORKS))
-    # Together the shells are given the whole corpus; every fifth payload also where it costs forks.
-    for at, payload in enumerate(PAYLOADS[SHELLS.index(shell) :: len(SHELLS)]):
+    # Together the shells are given a third of the corpus, in the soak form all of it; every fifth
+    # payload also where it costs forks.
+    for at, payload in enumerate(PAYLOADS[SHELLS.index(shell) :: every * len(SHELLS)]):
         script, expected = (light, "") if at % 5 else (heavy, forked(payload))
         done = run(called(script, {"v": payload}, str(tmp_path)))
         assert list(tmp_path.iterdir()) == [], payload
