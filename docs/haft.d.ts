@@ -241,8 +241,12 @@ export interface CalledRunning {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now; `null`: nothing; absent where that is not known */
+  /** what the program reads now, where that is known; `null`: nothing that is known */
   input_wanted?: InputWanted | null;
+  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
+  suspended?: boolean;
+  /** what to do about that */
+  hint?: string;
   call_id: string;
   notifications: Notice[];
 }
@@ -861,8 +865,12 @@ export interface Running {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now; `null`: nothing; absent where that is not known */
+  /** what the program reads now, where that is known; `null`: nothing that is known */
   input_wanted?: InputWanted | null;
+  /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
+  suspended?: boolean;
+  /** what to do about that */
+  hint?: string;
 }
 
 /** A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text; `scrollback` counts the lines above it. */

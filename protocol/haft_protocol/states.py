@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 from .questions import Question
 
 __all__ = [
+    "SUSPENDED_HINT",
     "Base64",
     "By",
     "EndedBy",
@@ -37,6 +38,10 @@ __all__ = [
 By = Literal["exit", "abort", "turn_end", "disconnect", "shutdown", "limit", "lost"]
 Review = Literal["held", "waits", "allowed", "edited", "denied", "skipped", "dropped"]
 Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", "deadline"]
+
+
+SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} lets it go on, and abort ends it.'
+"""What goes with `suspended`."""
 
 
 class Base64(str):
@@ -156,6 +161,8 @@ class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="runni
 
     content: str
     input_wanted: InputWanted | UnsetType | None = UNSET
+    suspended: bool = False
+    hint: str | UnsetType = UNSET
 
 
 class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):

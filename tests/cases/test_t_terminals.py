@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,3 +274,56 @@ def test_RB_087_a_program_that_draws_something_else_at_every_tick_works(
         desk.fetch(handle, wait="pattern", pattern="(tick\\n){30}", timeout_ms=20_000)
     state = desk.fetch(handle, wait="input", timeout_ms=1200)
     assert state["waited"] == "deadline", state
+
+
+# -- RB-093: a program that a signal has stopped
+
+
+def until_suspended(desk: Desk, handle: str, *, suspended: bool = True) -> dict[str, Any]:
+    """Fetch until it is told to be suspended, or not to be any more."""
+    end = time.monotonic() + 20
+    while True:
+        state = desk.fetch(handle)
+        if state.get("suspended", False) == suspended:
+            return state
+        assert time.monotonic() < end, state
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("pty", [False, True], ids=["pipe", "terminal"])
+@pytest.mark.parametrize(
+    "sh",
+    ["echo working; kill -STOP $$; echo resumed", "sh -c 'kill -STOP $$; echo resumed'; :"],
+    ids=["itself", "below"],
+)
+def test_RB_093_a_stopped_program_is_suspended_until_it_is_sent_CONT(
+    desk: Desk, pty: bool, sh: str
+) -> None:
+    handle = desk.spawn(sh=sh, pty=pty)
+    state = until_suspended(desk, handle)
+    assert state["state"] == "running" and '{"signal": "CONT"}' in state["hint"]
+    state = desk.fetch(handle, wait="stopped", timeout_ms=100)
+    assert (state["waited"], state["suspended"]) == ("deadline", True)
+    (row,) = desk.wire.call("handles/list", session=desk.session)["handles"]
+    assert (row["state"], row["suspended"], row["hint"]) == ("running", True, state["hint"])
+    state = desk.apply(handle, {"signal": "CONT"}, wait="stopped", timeout_ms=20_000, view="all")
+    assert text(state).endswith("resumed\n") and "suspended" not in state and "hint" not in state
+
+
+def test_RB_093_a_shell_that_has_a_stopped_job_is_not_suspended_and_one_that_stops_itself_is(
+    desk: Desk,
+) -> None:
+    handle = desk.spawn("bash", "--norc", "-i", pty=True, wait="input", timeout_ms=20_000)
+    job = "sh -c 'echo u''p; exec sleep 1000'"
+    desk.apply(handle, {"line": job}, wait="pattern", pattern="^up$", timeout_ms=20_000)
+    desk.apply(handle, {"keys": ["C-z"]}, wait="pattern", pattern="Stopped", timeout_ms=20_000)
+    assert desk.fetch(handle, wait="input", timeout_ms=20_000)["waited"] == "input"
+    until_suspended(desk, handle, suspended=False)
+    desk.apply(handle, {"line": "kill -STOP $$"}, wait="none")
+    until_suspended(desk, handle)
+    desk.apply(handle, {"signal": "CONT"}, wait="none")
+    until_suspended(desk, handle, suspended=False)
+    state = desk.apply(
+        handle, {"line": "echo o''n"}, wait="pattern", pattern="^on$", timeout_ms=20_000
+    )
+    assert state["waited"] == "matched"

@@ -25,6 +25,9 @@ class Typing:
     def hides_input(self) -> bool:
         return not next(self._echo)
 
+    def is_suspended(self) -> bool:
+        return False
+
     def write(self, item: object) -> int:
         return 1
 

@@ -251,8 +251,8 @@ def state_word(state: HandleState) -> str:
     match state:
         case Pending():
             return "pending"
-        case Running():
-            return "running"
+        case Running(suspended=suspended):
+            return "suspended" if suspended else "running"
         case Waiting():
             return "waiting"
     if not isinstance(state.exit, UnsetType):
@@ -272,6 +272,8 @@ def _situation(state: HandleState) -> list[str]:
     match state:
         case Pending():
             return ["pending", took]
+        case Running(suspended=True):
+            return ["suspended", took, f"`haft apply {state.id} --signal CONT` lets it go on"]
         case Running(input_wanted=wanted):
             if wanted is None or isinstance(wanted, UnsetType):
                 return ["running", took]

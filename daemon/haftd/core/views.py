@@ -11,6 +11,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.states import (
+    SUSPENDED_HINT,
     HandleState,
     InputWanted,
     Pending,
@@ -41,6 +42,7 @@ def show(
     screen: Screen | UnsetType = UNSET,
     painted: str = "",
     input_wanted: InputWanted | UnsetType | None = UNSET,
+    suspended: bool = False,
     peek: bool = False,
     defer: bool = False,
 ) -> HandleState:
@@ -80,6 +82,8 @@ def show(
             review=review,
             content=piece.text,
             input_wanted=input_wanted,
+            suspended=suspended,
+            hint=SUSPENDED_HINT if suspended else UNSET,
         )
     if state is State.WAITING:
         assert handle.question is not None, "a waiting handle has its question"

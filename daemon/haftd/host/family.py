@@ -17,10 +17,12 @@ from pathlib import Path
 
 from haftd.host.identity import Stat, every_pid, read_stat
 
-__all__ = ["become_subreaper", "children", "hidden", "lineage", "lister", "lives"]
+__all__ = ["become_subreaper", "children", "hidden", "is_suspended", "lineage", "lister", "lives"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
+_MAX_LOOKED_AT = 256
+"""Processes that are looked at for one that is stopped."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
 
@@ -89,6 +91,25 @@ def lister() -> Callable[[int], list[int]]:
         return children
     table = _by_parent()
     return lambda pid: table.get(pid, [])
+
+
+def is_suspended(pid: int, group: int) -> bool:
+    """Say whether a process of the group is stopped by a signal: among this one, the group's leader and
+    what descends from either. One that a debugger has halted is not."""
+    queue, known, below = [pid, group], set[int](), lister()
+    while queue and len(known) < _MAX_LOOKED_AT:
+        one = queue.pop()
+        stat = None if one in known else read_stat(one)
+        known.add(one)
+        if stat is None:
+            continue
+        if stat.state == "T" and stat.group == group:
+            return True
+        try:
+            queue += below(one)
+        except OSError:
+            return False
+    return False
 
 
 def lives(stat: Stat) -> bool:

@@ -246,6 +246,10 @@ class Grip(Protocol):
         """Whether it waits for input, as of now: all that was typed is read, all that it printed
         is emitted."""
 
+    def is_suspended(self) -> bool:
+        """Whether a signal has stopped it (TSTP, STOP, TTIN): a process of the foreground of a terminal, on
+        a pipe of the process group that was started."""
+
     def hides_input(self) -> bool:
         """Whether a line that is typed now is not shown: a terminal with its echo off that reads
         by the line, as for a password. Keys that a program shows by itself are not hidden."""

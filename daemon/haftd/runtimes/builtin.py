@@ -133,5 +133,8 @@ class _Grip:
     def wanted(self) -> Wanted:
         return Wanted("busy")
 
+    def is_suspended(self) -> bool:
+        return False
+
     def hides_input(self) -> bool:
         return False

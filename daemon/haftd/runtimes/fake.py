@@ -227,6 +227,9 @@ class FakeGrip:
         reads = self._parked and not self._queue
         return Wanted("reads", "line") if reads else Wanted("busy")
 
+    def is_suspended(self) -> bool:
+        return False
+
     def hides_input(self) -> bool:
         return False
 

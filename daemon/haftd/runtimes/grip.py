@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from haftd.core.text import STRIPPED, Rendering
+from haftd.host.family import is_suspended
 
 from .base import Call, InputRefused, LeftOver
 from .child import Child
@@ -52,6 +53,10 @@ class ChildGrip:
     def members(self) -> tuple[int, ...]:
         """See `base.Grip`."""
         return self.child.members()
+
+    def is_suspended(self) -> bool:
+        """See `base.Grip`."""
+        return not self.child.ended and is_suspended(self.child.pid, self.child.pid)
 
     def hides_input(self) -> bool:
         """See `base.Grip`. A pipe shows nothing by itself."""

@@ -19,6 +19,7 @@ import trio
 
 from haftd.core.text import Rendering
 from haftd.host import pump, reads, tty
+from haftd.host.family import is_suspended
 
 from . import pacing, screen
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
@@ -130,6 +131,16 @@ class TerminalGrip(ChildGrip):
         if pump.is_readable(self.master):
             return Wanted("busy")
         return wanted(told)
+
+    def is_suspended(self) -> bool:
+        """See `base.Grip`."""
+        try:
+            group = tty.foreground(self.master)
+        except OSError:
+            group = None
+        if group is None:
+            return super().is_suspended()
+        return not self.child.ended and is_suspended(self.child.pid, group)
 
     def hides_input(self) -> bool:
         """See `base.Grip`."""

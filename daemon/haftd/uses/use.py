@@ -309,6 +309,10 @@ class Use:
         self.silence.see(wanted, trio.current_time())
         return wanted
 
+    def is_suspended(self) -> bool:
+        """Whether a signal has stopped what runs, so that it does nothing until it is sent CONT."""
+        return self.grip is not None and self.grip.is_suspended()
+
     def hides_input(self) -> bool:
         """Whether a line that is typed now is not shown, as a password is not."""
         return self.grip is not None and self.grip.hides_input()

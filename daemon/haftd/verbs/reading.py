@@ -35,6 +35,7 @@ __all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
 _TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250
+_SILENT_S = 0.1
 _FOUND = ("input", "quiet")
 """Ends of a wait that a look at the program has brought about."""
 
@@ -121,6 +122,7 @@ def look(
         screen=screen,
         painted=painted,
         input_wanted=_input_wanted(daemon, handle, waited, wanted),
+        suspended=_is_suspended(handle, use, waited),
         defer=True,
     )
     echo = typed.text if typed is not None and typed.at == begin else ""
@@ -170,8 +172,17 @@ def _input_wanted(
     if wanted.kind is None or wanted.state == "busy":
         return None
     if wanted.state == "unknown" and not wanted.is_settled:
-        return UNSET  # It has just begun or ended something: it is not known, nor to be supposed.
+        return None  # It has just begun or ended something: nothing is to be supposed.
     return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
+
+
+def _is_suspended(handle: Handle, use: Use | None, waited: Waited | UnsetType) -> bool:
+    """Whether a signal has stopped what runs. Asked where it has done nothing for a while: what prints, or
+    was just found to read, runs."""
+    if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
+        return False
+    is_silent = trio.current_time() - (handle.last_output or handle.born) >= _SILENT_S
+    return (is_silent or waited in ("deadline", "quiet")) and use.is_suspended()
 
 
 def _prompt(handle: Handle, use: Use) -> str:
