@@ -60,17 +60,41 @@ def test_what_looks_like_a_prompt_is_none(shared_daemon: RunningDaemon) -> None:
 
 
 @pytest.mark.parametrize(
+    "argv",
+    [
+        ["less", "/etc/passwd"],
+        ["less", "-X", "/etc/passwd"],
+        ["vim", "-u", "NONE", "-i", "NONE"],
+        ["top"],
+    ],
+    ids=" ".join,
+)
+def test_who_takes_the_keys_and_edits_no_line_means_single_keys(
+    shared_daemon: RunningDaemon, argv: list[str]
+) -> None:
+    """vim wants to be told what is pasted, too."""
+    if shutil.which(argv[0]) is None:
+        pytest.skip(f"needs {argv[0]}")
+    with shared_daemon.connect() as wire:
+        one = Terminal(wire, *argv)
+        assert one.first["waited"] == "input", one.first
+        assert one.first["input_wanted"]["kind"] == "key"
+        one.call("abort")
+
+
+@pytest.mark.parametrize(
     ("argv", "kind", "prompt"),
     [
         (["sh", "-c", "printf 'line: '; read x"], "line", "line: "),
         (["bash", "-c", "read -rsp 'secret: ' x"], "secret", "secret: "),
         (["bash", "-c", "read -rn1 -p 'key: ' x"], "key", "key: "),
         ([sys.executable, "-c", "import getpass; getpass.getpass('pass: ')"], "secret", "pass: "),
-        ([sys.executable, "-q"], "key", ">>> "),
+        ([sys.executable, "-q"], "line", ">>> "),
+        (["bash", "-c", "read -e -p 'name: ' x"], "line", "name: "),
         (["cat"], "line", ""),
     ],
 )
-def test_the_kind_of_input_is_the_terminals_own_word(
+def test_the_kind_of_input_is_told_by_the_modes_of_the_terminal(
     shared_daemon: RunningDaemon, argv: list[str], kind: str, prompt: str
 ) -> None:
     with shared_daemon.connect() as wire:

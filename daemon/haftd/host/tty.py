@@ -53,6 +53,11 @@ class Modes:
     signals: bool = True
     """Characters that are typed are signals, as C-c is the interrupt."""
 
+    @property
+    def gives_enter_alone(self) -> bool:
+        """Whether Enter reaches the program as it is typed and C-c does not: readline's modes."""
+        return self.signals and not self.maps_cr
+
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
     """Make a terminal of that size; returns its master and the path of its slave.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import trio
 
@@ -130,7 +131,18 @@ class TerminalGrip(ChildGrip):
         # What it printed before it came to wait is there by now; it belongs before the answer.
         if pump.is_readable(self.master):
             return Wanted("busy")
-        return wanted(told)
+        found = wanted(told)
+        return replace(found, kind="line") if found.kind == "key" and self._edits_line() else found
+
+    def _edits_line(self) -> bool:
+        """Whether a program that takes the keys edits a line with them, and has not taken the whole screen."""
+        try:
+            modes = tty.modes(self.master)
+        except OSError:
+            return False
+        if modes.echo or not screen.is_loaded():
+            return modes.gives_enter_alone and not modes.echo
+        return not self._screen.is_alternate and self._typist.edits_line(modes)
 
     def is_suspended(self) -> bool:
         """See `base.Grip`."""

@@ -405,13 +405,13 @@ class Typist:
         a line, as a shell at its prompt. There the echo is on again before what it runs can ask."""
         if modes.echo or modes.canonical:
             return not modes.echo
-        return not self._edits_line(modes) and self._reads()
+        return not self.edits_line(modes) and self._reads()
 
-    def _edits_line(self, modes: tty.Modes) -> bool:
+    def edits_line(self, modes: tty.Modes) -> bool:
         """Whether a program edits the line that is typed, and so shows it. It takes pastes, or has
         taken Enter from the terminal but left it the interrupt, as readline, zsh and fish do; who
         reads a password by keys has no use for either."""
-        return self._screen.bracketed_paste or (modes.signals and not modes.maps_cr)
+        return self._screen.bracketed_paste or modes.gives_enter_alone
 
     async def _no_echo(self, still: Callable[[], bool], hides: Callable[[tty.Modes], bool]) -> bool:
         """Wait until nothing typed is shown; False when that is `still` wanted no more."""
