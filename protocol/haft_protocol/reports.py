@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 __all__ = [
     "InitializeResult",
     "LimitsResult",
+    "OpenQuestion",
     "PingResult",
     "Problem",
     "ReloadResult",

@@ -255,6 +255,7 @@ def test_a_question_that_another_answers_goes_away(place: Place) -> None:
     with place.attach() as person:
         person.until("The word: [a secret]")
         person.type("never sent")
+        person.until(person.typed)
         place.call("apply", id="h", input="mellow", wait="none")
         person.until("wollem tog")
         person.until(same(person, place))
