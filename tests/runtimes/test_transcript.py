@@ -116,8 +116,41 @@ def test_the_alternate_screen_gives_the_rows_that_changed_and_nothing_once_it_is
     page = b"one\r\ntwo\x1b[24;1H-- INSERT --"
     leave = b"\x1b[?1049l"
     got = deltas(b"$ vi\r\n", enter + page, b"\x1b[2;4H!", b"\x1b[1;1H", leave + b"$ ")
-    assert got == ["$ vi\n", "one\ntwo\n-- INSERT --\n", "two!\n", "", "$ "]
+    assert got == ["$ vi\n", "one\ntwo\n" + "\n" * 21 + "-- INSERT --\n", "two!\n", "", "$ "]
     assert read(b"$ vi\r\n" + enter + page + leave + b"$ ") == "$ vi\n$ "
+
+
+def test_the_alternate_screen_keeps_blank_rows_between_rows_that_changed() -> None:
+    enter = b"\x1b[?1049h\x1b[H\x1b[2J"
+    page = b"\r\nTITLE\r\n\r\n\r\none\r\n\r\nsame\r\n\r\ntwo"
+    redraw = b"\x1b[2;1HOTHER\x1b[5;1HONE\x1b[9;1HTWO"
+    got = deltas(b"", enter + page, redraw)
+    assert got == ["", "TITLE\n\n\none\n\nsame\n\ntwo\n", "OTHER\n\n\nONE\nTWO\n"]
+
+
+ZSH_MARK = b"\x1b[1m\x1b[7m%\x1b[27m\x1b[1m\x1b[0m"
+ZSH_PROMPT = b"\r\x1b[0m\x1b[27m\x1b[24m\x1b[Jvm# \x1b[K\x1b[?2004h"
+FISH_MARK = b"\x1b[2m\xe2\x8f\x8e\x1b(B\x1b[m"
+PADDED = {
+    "zsh": ZSH_MARK + b" " * (COLS - 1) + b"\r \r" + ZSH_PROMPT,
+    "zsh with a mark of two characters": b"<>" + b" " * (COLS - 2) + b"\r  \r" + ZSH_PROMPT,
+    "fish": FISH_MARK + b" " * (COLS - 1) + b"\r\xe2\x8f\x8e \r\x1b[Kvm# \x1b[K\r\x1b[4C",
+}
+
+
+@pytest.mark.parametrize("padded", PADDED.values(), ids=PADDED)
+def test_padding_of_a_shell_ends_the_line_of_the_output_before_its_prompt(padded: bytes) -> None:
+    assert read(b"abc" + padded) == "abc\nvm# "
+    assert read(b"abc\r\n" + padded) == "abc\nvm# "
+    assert read(b"x" * COLS + padded) == "x" * COLS + "\nvm# "
+    assert deltas(b"abc", padded, b"ls\r\nd" + padded) == ["abc", "\nvm# ", "ls\nd\nvm# "]
+    assert Transcript(ROWS, COLS).plain(b"abc" + padded).split(b"\n")[0] == b"abc"
+    long = b"line\r\n" * 30_000 + b"abc" + padded
+    assert read(long).split("\n")[-2:] == ["abc", "vm# "]
+
+
+def test_a_line_that_is_wiped_with_blanks_is_no_padding_of_a_shell() -> None:
+    assert read(b"50%" + b" " * 40 + b"\r" + b" " * 43 + b"\r100%") == "100%"
 
 
 def test_room_that_a_program_has_made_below_or_behind_its_prompt_is_no_text() -> None:

@@ -42,6 +42,11 @@ class Scratch:
         """Whether the alternate screen is shown."""
         return bool(self._terminal.get("active_screen", "GhosttyTerminalScreen"))
 
+    @property
+    def column(self) -> int:
+        """The column of the cursor, from 0."""
+        return int(self._terminal.cursor[0])
+
     def around_cursor(self) -> tuple[str, str]:
         """All the text up to the cursor, and from there on; wrapped lines are one."""
         terminal, cols = self._terminal, self._cols

@@ -12,14 +12,16 @@ Rules:
   shown before and has only grown gives what is new.
 - Reading holds nobody up: what would take long to draw, by its length or by what is in it, is not
   drawn; a line that was rewritten then gives what was written last.
-- The alternate screen has no lines: it gives the rows that have changed, and nothing once the
-  program has left it.
+- The alternate screen has no lines: it gives the rows that have changed, with the blank ones between
+  them, and nothing once the program has left it.
+- A shell that pads the last line of a program's output, so that its prompt begins a row (zsh's PROMPT_SP,
+  fish), has begun a new line: neither its mark nor the padding is text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -75,6 +77,13 @@ _MARKS = re.compile(rb"\x1b\]133;[^\x07\x1b\x18\x1a\n]{0,4096}+(?:\x07|\x1b\\)")
 """Marks of a shell; the library begins a fresh line at one, which the program did not print."""
 
 _AT_LINE_START = re.compile("(?<=\n)\r+")
+_STYLE = rb"(?:\x1b\[[\d;:]{0,32}+m|\x1b\(B)"
+_PAD = re.compile(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
+"""The padding of a shell: a row of blanks, less the width of the mark before them; then blanks over
+the mark, in case the row was empty. The mark may be shown again in between."""
+
+_PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
+_LONGEST_PAD_MARK = 256
 _MODES = re.compile(rb"\x1b\[\?([\d;]{1,64}+)[hl]")
 _ALTERNATE = {b"47", b"1047", b"1049"}
 
@@ -107,6 +116,7 @@ class Transcript:
 
     def plain(self, data: bytes) -> bytes:
         """See `core.text.Rendering`."""
+        data = _without_pads(data)
         if b"\x1b" in data:
             data = escapes.decode(data).encode()
         return _AT_LINE_START_RAW.sub(b"\n", data).lstrip(b"\r") if b"\r" in data else data
@@ -114,7 +124,7 @@ class Transcript:
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """See `core.text.Rendering`."""
         if data.count(b"\x1b") > _MOST_ESCAPES:
-            return _written_last(escapes.decode(data))
+            return _written_last(data)
         text = _appended(data, at_line_start=_is_at_line_start(spool, start))
         if text is not None:
             return text
@@ -124,7 +134,7 @@ class Transcript:
         cells = self._rows * self._cols
         heavy = len(data) > _WHOLE or cells > _MOST_CELLS
         if heavy or _work(context + data, cells) > _MOST_WORK:
-            return _written_last(escapes.decode(data))
+            return _written_last(data)
         scratch = Scratch(self._rows, self._cols, history=_HISTORY)
         try:
             return _drawn(scratch, context, data)
@@ -141,7 +151,7 @@ def _long_text(data: bytes, *, at_line_start: bool) -> str:
     text = None
     if data.count(b"\x1b") <= _MOST_ESCAPES:
         text = _appended(data, at_line_start=at_line_start)
-    return _written_last(escapes.decode(data)) if text is None else text
+    return _written_last(data) if text is None else text
 
 
 def _appended(data: bytes, *, at_line_start: bool) -> str | None:
@@ -165,10 +175,44 @@ def _appended_lines(data: bytes, *, at_line_start: bool) -> str | None:
     return None if _DRAWS.search(text) else text
 
 
-def _written_last(text: str) -> str:
+def _written_last(data: bytes) -> str:
     """The text where each line has only what follows its last return of the carriage."""
+    text = escapes.decode(_without_pads(data))
     lines = _LINE_ENDS.sub("\n", text).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
+
+
+def _pads(data: bytes) -> Iterator[tuple[int, int]]:
+    """Find where a shell has padded a line: from its mark up to where the prompt begins."""
+    if b" \r" not in data:
+        return
+    for pad in _PAD.finditer(data):
+        first = max(0, pad.start() - _LONGEST_PAD_MARK)
+        mark = re.compile(_PAD_MARK % (_STYLE, len(pad[1]), _STYLE))
+        found = mark.search(data, first, pad.start())
+        if found is not None:
+            yield found.start(), pad.end()
+
+
+def _without_pads(data: bytes) -> bytes:
+    """Replace each padding by the line end that it stands for, if the line has any text."""
+    parts: list[bytes] = []
+    at = 0
+    for start, end in _pads(data):
+        before = escapes.decode(data[max(at, start - _LONGEST_PAD_MARK) : start]).rstrip("\r")
+        parts += [data[at:start], b"" if not before or before.endswith("\n") else b"\n"]
+        at = end
+    return b"".join([*parts, data[at:]]) if parts else data
+
+
+def _feed(terminal: Scratch, data: bytes) -> None:
+    """Draw, with a new line in the place of each padding."""
+    at = 0
+    for start, end in _pads(data):
+        terminal.feed(data[at:start])
+        terminal.feed(b"\r\n" if terminal.column else b"\r")
+        at = end
+    terminal.feed(data[at:])
 
 
 def _work(data: bytes, cells: int) -> float:
@@ -190,19 +234,19 @@ def _work(data: bytes, cells: int) -> float:
 def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
     """The lines that `data` has changed on a terminal that showed `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
-    terminal.feed(context)
+    _feed(terminal, context)
     before = _page(terminal)
     parts: list[str] = []
     at = 0
     for switch in _MODES.finditer(data):
         if _ALTERNATE.isdisjoint(switch[1].split(b";")):
             continue
-        terminal.feed(data[at : switch.start()])
+        _feed(terminal, data[at : switch.start()])
         if not before.alt:
             parts.append(_added(before, _page(terminal)))
         terminal.feed(data[switch.start() : switch.end()])
         before, at = _page(terminal), switch.end()
-    terminal.feed(data[at:])
+    _feed(terminal, data[at:])
     parts.append(_added(before, _page(terminal)))
     return "".join(parts)
 
@@ -232,8 +276,7 @@ def _added(before: _Page, now: _Page) -> str:
     """What a reader who knows `before` has to read to know `now`."""
     old, new = before.lines, now.lines
     if now.alt:
-        changed = [line for at, line in enumerate(new) if line and line != _at(old, at)]
-        return "\n".join(changed) + "\n" if changed else ""
+        return _changed_rows(old, new)
     rewritten = [line for at, line in enumerate(new[: before.line]) if line != _at(old, at)]
     growing, shown = _at(new, before.line), _at(old, before.line)
     rest = [
@@ -245,6 +288,21 @@ def _added(before: _Page, now: _Page) -> str:
         growing = growing[len(shown) :]
     text = "\n".join([growing, *rest])
     return "".join(f"{line}\n" for line in rewritten if line) + text
+
+
+def _changed_rows(old: list[str], new: list[str]) -> str:
+    """The rows that have changed, and the blank ones between two of them that follow each other."""
+    parts: list[str] = []
+    blank: int | None = None
+    for at, line in enumerate(new):
+        if not line:
+            blank = None if blank is None else blank + 1
+        elif line == _at(old, at):
+            blank = None
+        else:
+            parts.append("\n" * (blank or 0) + line + "\n")
+            blank = 0
+    return "".join(parts)
 
 
 def _at(lines: list[str], at: int) -> str:
