@@ -10,12 +10,14 @@ SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo run test check lint types contracts bytecode bench soak mutants install-service clean
+.PHONY: help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
 	@echo "make run              the daemon in the foreground"
 	@echo "make bench            speed, as ratios measured in one run"
+	@echo "make bench-quick      the same in three minutes, roughly"
+	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -62,6 +64,13 @@ mutants: $(VENV)/.made
 
 bench: $(VENV)/.made
 	@$(BIN)/python -m tests.bench
+
+bench-quick: $(VENV)/.made
+	@$(BIN)/python -m tests.bench --seconds 3 --drive-runs 1
+
+BASE ?= HEAD~1
+bench-compare: $(VENV)/.made
+	@$(BIN)/python -m tests.bench.commits $(BASE)
 
 install-service: $(VENV)/.made
 	@$(BIN)/haft setup service

@@ -13,7 +13,7 @@ from . import wires
 from .report import Section, timings
 from .sampling import Case, interleave
 
-__all__ = ["commands"]
+__all__ = ["commands", "until_answered"]
 
 
 def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
@@ -30,7 +30,7 @@ def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
 
     def start() -> None:
         fresh.start(wait=False)
-        _answer(fresh)
+        until_answered(fresh)
 
     baseline = Case("`python -c ''`", nothing)
     cases = [
@@ -45,7 +45,7 @@ def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
     return timings("Start", "Wall time. Baseline: the interpreter alone.", cases, baseline)
 
 
-def _answer(daemon: RunningDaemon) -> None:
+def until_answered(daemon: RunningDaemon) -> None:
     """Try until it answers."""
     end = time.monotonic() + 20
     while True:

@@ -10,6 +10,7 @@ import pytest
 from tests.running import RunningDaemon
 
 from . import roundtrips, spawns
+from .commits import Side, interval, ratios
 from .report import Section, markdown, replaced, spell, timings
 from .sampling import Case, interleave, percentile, ratio
 
@@ -82,3 +83,17 @@ def test_the_daemon_answers_what_it_is_measured_with(
     section = measure(bench_daemon, short_tmp)
     assert len({len(row) for row in section.rows}) == 1
     assert "1" in [row[3] for row in section.rows]
+
+
+def test_two_commits_are_compared_within_rounds() -> None:
+    base, head = Case("a", lambda: None), Case("a", lambda: None)
+    base.rounds = [[1.0], [10.0], [2.0]]
+    head.rounds = [[2.0], [20.0], [4.0]]
+    assert ratios(base, head) == [2, 2, 2] and interval(ratios(base, head)) == (2, 2)
+    low, high = interval([0.9, 1.0, 1.1, 1.0, 0.95, 1.05, 1.0, 1.2, 0.8])
+    assert 0.9 <= low < 1 < high <= 1.2
+
+
+def test_each_side_runs_its_own_sources(tmp_path: Path) -> None:
+    side = Side("HEAD", tmp_path)
+    assert side.run("-c", "import haftd; print(haftd.__file__)").startswith(str(side.tree))
