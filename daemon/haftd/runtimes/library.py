@@ -4,7 +4,7 @@ Rules:
 
 - It is loaded with the first screen that needs it: `load` takes a quarter of a second and may run
   in a thread. It leaves nothing that is slow the first time.
-- `screen`, `scratch`, `paint` and `encoders` alone know what is in it; who makes something of it says
+- `screen`, `scratch`, `paint`, `variation` and `encoders` alone know what is in it; who makes something of it says
   how that is used for the first time.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .library import load, used_first
+from .variation import SelectorFilter, restore
 
 __all__ = ["Scratch"]
 
@@ -22,12 +23,13 @@ class Scratch:
     `history` is how many bytes of lines above the screen it may hold. Close it.
     """
 
-    __slots__ = ("_cols", "_core", "_rows", "_terminal")
+    __slots__ = ("_cols", "_core", "_filter", "_rows", "_terminal")
 
     def __init__(self, rows: int, cols: int, *, history: int) -> None:
         core = self._core = load()
         self._rows, self._cols = rows, cols
         self._terminal: Any = core.Terminal(cols, rows, scrollback=history)
+        self._filter = SelectorFilter(self._terminal)
         option = core.lib.GHOSTTY_TERMINAL_OPT_SCROLLBACK_MAX_BYTES
         size = core.ffi.new("size_t*", history)
         core.check(core.lib.ghostty_terminal_set(self._terminal._t[0], option, size), "set history")
@@ -35,7 +37,7 @@ class Scratch:
     def feed(self, data: bytes) -> None:
         """Draw."""
         if data:
-            self._terminal.feed(data)
+            self._filter.feed(data)
 
     @property
     def alt(self) -> bool:
@@ -83,7 +85,7 @@ class Scratch:
         text: str = core.read_buf(
             lambda out, size, used: write(handle, options[0], out, size, used)
         )
-        return text
+        return restore(text)
 
     def close(self) -> None:
         """Give the memory back."""

@@ -34,6 +34,7 @@ from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .keys import KeyPress
 from .library import hooks, is_loaded, is_loading, load, used_first
 from .paint import KEPT_UNFINISHED, digest, paint
+from .variation import SelectorFilter, restore, restore_bytes
 from .work import PIECE, cut
 
 __all__ = ["Screen", "is_loaded", "is_loading", "load"]
@@ -75,6 +76,7 @@ class Screen:
         "_cols",
         "_drawn_size",
         "_eager",
+        "_filter",
         "_keys",
         "_looked",
         "_looked_in",
@@ -104,6 +106,7 @@ class Screen:
         self._waiting_size = 0
         self._eager = False
         self._terminal: Any = None
+        self._filter: SelectorFilter | None = None
         self._keys: KeyEncoder | None = None
         self._plain_keys: KeyEncoder | None = None
         self._mouse: MouseEncoder | None = None
@@ -179,7 +182,9 @@ class Screen:
 
     def _draw_for(self, seconds: float, clock: Callable[[], float]) -> float:
         """Draw pieces of what waits until that much time is gone by `clock`; returns how much is."""
-        terminal = self._open()
+        self._open()
+        if self._filter is None:
+            raise AssertionError("a terminal that is open has its filter")
         began = last = clock()
         while self._waiting and last - began < seconds:
             data, at = self._waiting[0], self._at
@@ -188,7 +193,7 @@ class Screen:
                 self._change_size(*data)
                 continue
             end = cut(data, at, self._piece, *self._drawn_size)
-            terminal.feed(data[at:end])
+            self._filter.feed(data[at:end])
             self._waiting_size -= end - at
             self._bytes += end - at
             self._at = end
@@ -231,6 +236,7 @@ class Screen:
                 told = core.lib.ghostty_terminal_set(self._terminal._t[0], key, hook)
                 core.check(told, f"set {option}")
             self._terminal.on_reply(self._on_reply)
+            self._filter = SelectorFilter(self._terminal)
         return self._terminal
 
     def _set(self, option: str, kind: str, value: object) -> None:
@@ -266,7 +272,7 @@ class Screen:
         if self._shot is not None and self._shot.revision == self.revision:
             return self._shot
         terminal, (rows, cols) = self._open(), self._drawn_size
-        lines = terminal.text().split("\n")
+        lines = restore(terminal.text()).split("\n")
         lines += [""] * (rows - len(lines))
         col, row = terminal.cursor
         self._shot = ScreenShot(
@@ -301,7 +307,7 @@ class Screen:
             return self._painted
         self.catch_up()
         painted = paint(load(), self._terminal._t[0], self._title(), unfinished=True)
-        return painted + self._not_drawn()
+        return restore_bytes(painted) + self._not_drawn()
 
     def _not_drawn(self) -> bytes:
         """What waits of what was printed."""
@@ -313,7 +319,7 @@ class Screen:
         title = self._terminal.get("title", "GhosttyString")
         if not title.len:
             return ""
-        return bytes(core.ffi.buffer(title.ptr, title.len)).decode("utf-8", "replace")
+        return restore(bytes(core.ffi.buffer(title.ptr, title.len)).decode("utf-8", "replace"))
 
     @property
     def has_modes(self) -> bool:
@@ -410,10 +416,11 @@ class Screen:
         if is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:
-            self._painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            self._painted = restore_bytes(painted)
             self._terminal.on_reply(None)
             self._terminal.close()
-            self._terminal = self._keys = self._plain_keys = self._mouse = None
+            self._terminal = self._keys = self._plain_keys = self._mouse = self._filter = None
         self._waiting, self._waiting_size, self._at = deque(), 0, 0
         self._eager, self._on_reply = False, lambda reply: None
         return self._shot
