@@ -60,8 +60,8 @@ def test_a_deferred_cut_is_the_same_cut(
 ) -> None:
     spool = spool_of(b"".join(pieces))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Transcript, "whole", 0)
-        patch.setattr("haftd.runtimes.transcript._WHOLE", 0)
+        patch.setattr(texts, "WHOLE", 0)
+        patch.setattr("haftd.runtimes.transcript.WHOLE", 0)
         patch.setattr("haftd.runtimes.transcript._CONTEXT", 0)
         patch.setattr(texts, "_AT_ONCE", 0)
         at_once = cut(spool, start, spool.end, room, final=True, tail=tail, rendering=rendering)

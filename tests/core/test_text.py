@@ -14,7 +14,7 @@ from haftd.core.spool import Spool
 from haftd.core.text import cut, cut_text, left_out
 from tests.core.disks import make, open_memory
 
-CHARACTERS = st.text(st.sampled_from("ab\n\r é≤😀"), max_size=60)
+CHARACTERS = st.text(st.sampled_from("ab\n é≤😀"), max_size=60)
 JUNK = st.lists(
     st.sampled_from(
         [b"a", b"\n", "é".encode(), "≤".encode(), "😀".encode(), b"\xff", b"\x80", b"\xe2\x89",
@@ -223,3 +223,43 @@ def test_a_result_is_cut_as_output_is(text: str, max_bytes: int) -> None:
 def test_an_offset_behind_the_end_is_the_end(beyond: int) -> None:
     piece = cut(spool_of(b"abc"), 3 + beyond, 3, 10, final=False)
     assert (piece.text, piece.cursor, piece.omitted) == ("", 3, 0)
+
+
+FRAMES = b"".join(b"\r%3d%% of the file" % n for n in range(500))
+
+
+@pytest.mark.parametrize("max_bytes", [1 << 20, 1_000])
+@pytest.mark.parametrize("tail", [False, True])
+def test_progress_bar_on_a_pipe_is_its_last_version(max_bytes: int, tail: bool) -> None:
+    spool = spool_of(b"begin\r\n", FRAMES, b"\ndone\n")
+    piece = cut(spool, 0, spool.end, max_bytes, final=True, tail=tail)
+    assert piece.text == "begin\r\n499% of the file\ndone\n"
+    assert piece.omitted == 0
+
+
+def test_every_read_of_a_progress_bar_has_the_version_of_that_time() -> None:
+    spool, texts, mark = spool_of(), [], 0
+    for chunk in (b"\r 1%\r 2%\r", b" 3%", b"\r 4%\r", b"\nnext\r", b"\n"):
+        spool.append(chunk)
+        piece = cut(spool, mark, spool.end, 1 << 20, final=False)
+        texts.append(piece.text)
+        mark = piece.cursor
+    assert texts == [" 2%", "\r 3%", "\r 4%", "\r\nnext", "\r\n"]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([b"a", b"b", b"\n", b"\r", b"\r\n"]), max_size=30).map(b"".join),
+    st.lists(st.integers(0, 60), max_size=8),
+)
+def test_joined_reads_have_the_versions_of_the_whole(data: bytes, cuts: list[int]) -> None:
+    spool, texts, mark = spool_of(), [], 0
+    for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
+        spool.append(data[at:stop])
+        piece = cut(spool, mark, spool.end, 1 << 20, final=False)
+        texts.append(piece.text)
+        mark = piece.cursor
+    texts.append(cut(spool, mark, spool.end, 1 << 20, final=True).text)
+    joined = spool_of("".join(texts).encode())
+    whole = cut(spool, 0, spool.end, 1 << 20, final=True).text
+    assert cut(joined, 0, joined.end, 1 << 20, final=True).text == whole

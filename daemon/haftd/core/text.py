@@ -5,11 +5,13 @@ no character and no sequence is ever split, bytes that are no UTF-8 become U+FFF
 arrived whole waits for the next read. How a stretch of bytes reads is its `Rendering`'s matter; which
 stretch is read is decided here. What does not fit is left out in the middle, at line ends where there
 are any, with one line in its place that says how many bytes are missing; every missing byte is
-counted. Section 4, `view`.
+counted. Of a line that a pipe's program rewrites with returns of the carriage, the text has the last
+version. Section 4, `view`.
 """
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from codecs import utf_8_decode
 from collections.abc import Callable
@@ -25,12 +27,14 @@ from .spool import Budget, Spool
 
 __all__ = [
     "STRIPPED",
+    "WHOLE",
     "Rendering",
     "Slice",
     "Unmade",
     "bytes_from",
     "cut",
     "cut_text",
+    "is_at_line_start",
     "last_line",
     "left_out",
     "shown_end",
@@ -42,6 +46,11 @@ _LINE = 4_096
 
 
 _LONGEST_PROMPT = 1_024
+
+_REWRITES = re.compile(rb"\r[^\r\n]")
+
+WHOLE = 131_072
+"""How many bytes are rendered as one where the text may be far shorter."""
 
 _AT_ONCE = 131_072
 """How many bytes are made a text of at once, in a few milliseconds at most."""
@@ -72,10 +81,9 @@ class Unmade(str):
 class Rendering(Protocol):
     """How the bytes of one handle's output read as text."""
 
-    @property
-    def whole(self) -> int:
-        """How many bytes are rendered as one although the reader takes fewer: the text of a
-        terminal can be far shorter than what made it."""
+    def is_shorter(self, data: bytes) -> bool:
+        """Whether the text of `data` may be far shorter, so that up to `WHOLE` bytes are rendered as one
+        although the reader takes fewer."""
 
     def pending(self, tail: bytes) -> int:
         """How many bytes at the end of an output are not to be shown before more of it has come."""
@@ -85,23 +93,28 @@ class Rendering(Protocol):
         how it reads."""
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
-        """What makes the text of more than `whole` bytes, in any thread."""
+        """What makes the text of more than `WHOLE` bytes, in any thread."""
 
     def plain(self, data: bytes) -> bytes:
         """The text of `data` as UTF-8 for a search, with every line end kept; looks at nothing else."""
 
 
 class _Stripped:
-    """Output that went through a pipe: the text without sequences."""
+    """Output that went through a pipe: the text without sequences, each line in its last version."""
 
-    whole = 0
-    pending = staticmethod(pending)
+    def is_shorter(self, data: bytes) -> bool:
+        return _REWRITES.search(data) is not None
+
+    def pending(self, tail: bytes) -> int:
+        # A return of the carriage waits for what follows: a line end, or another version of the line.
+        return len(tail) - len(tail.rstrip(b"\r")) or pending(tail)
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
-        return decode(data)
+        return _last_versions(decode(data), is_at_line_start(spool, start))
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
-        return partial(decode, data)
+        at_line_start = is_at_line_start(spool, start)
+        return lambda: _last_versions(decode(data), at_line_start)
 
     def plain(self, data: bytes) -> bytes:
         return decode(data).encode() if b"\x1b" in data else data
@@ -110,12 +123,37 @@ class _Stripped:
 class _Verbatim(_Stripped):
     """What is text already."""
 
+    def is_shorter(self, data: bytes) -> bool:
+        return False
+
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         return data.decode("utf-8", "replace")
 
 
 STRIPPED: Rendering = _Stripped()
 _VERBATIM: Rendering = _Verbatim()
+
+
+def is_at_line_start(spool: Spool, start: int) -> bool:
+    """Whether the offset `start` begins a line, or all that was kept."""
+    return spool.read(start - 1, start) in (b"", b"\n")
+
+
+def _last_versions(text: str, at_line_start: bool) -> str:
+    """Return the last version of each line. Of a line that begins before `text`, the return of the
+    carriage stays in front: its reader has an earlier version."""
+    if "\r" not in text:
+        return text
+    first, *lines = text.split("\n")
+    last = _last_version(first)
+    if last != first and not at_line_start:
+        last = "\r" + last
+    return "\n".join([last, *map(_last_version, lines)])
+
+
+def _last_version(line: str) -> str:
+    version = line.rstrip("\r")
+    return version.rpartition("\r")[2] + line[len(version) :]
 
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
@@ -180,9 +218,9 @@ def cut(
     if max_bytes <= 0:
         return Slice("", stop, stop - start)
     size = stop - start
-    if spool.start <= start and size <= max(max_bytes, rendering.whole):
+    if spool.start <= start and size <= max(max_bytes, WHOLE):
         data = spool.read(start, stop)
-        if len(data) == size:
+        if len(data) == size and (size <= max_bytes or rendering.is_shorter(data)):
             skipped = 0
             if start and 0x80 <= data[0] < 0xC0:
                 skipped = _inside(spool.read(start - 3, start), data)

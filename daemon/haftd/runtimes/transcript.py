@@ -27,6 +27,7 @@ from functools import partial
 
 from haftd.core import escapes
 from haftd.core.spool import Spool
+from haftd.core.text import WHOLE, is_at_line_start
 
 from .scratch import Scratch
 
@@ -35,9 +36,6 @@ __all__ = ["Transcript"]
 _CONTEXT = 16_384
 """How many bytes before a stretch are drawn first: a few screens."""
 
-_WHOLE = 131_072
-"""How many bytes are drawn in one go; some ten milliseconds."""
-
 _MOST_WORK = 10_000
 """How much of what moves or erases whole screens is drawn in one go: about as many microseconds."""
 
@@ -45,7 +43,7 @@ _MOST_ESCAPES = 8_192
 """No program has so many in what is read at once; looking at each takes its time, too."""
 
 _HISTORY = 256 << 20
-"""Bytes of lines that a scratch terminal may hold: more than `_WHOLE` can make."""
+"""Bytes of lines that a scratch terminal may hold: more than `WHOLE` can make."""
 
 _MOST_CELLS = 100_000
 """Cells of a terminal whose output is drawn."""
@@ -93,8 +91,6 @@ class Transcript:
 
     __slots__ = ("_cols", "_rows")
 
-    whole = _WHOLE
-
     def __init__(self, rows: int, cols: int) -> None:
         self._rows = rows
         self._cols = cols
@@ -102,6 +98,10 @@ class Transcript:
     def resize(self, rows: int, cols: int) -> None:
         """The terminal has another size now."""
         self._rows, self._cols = rows, cols
+
+    def is_shorter(self, data: bytes) -> bool:
+        """See `core.text.Rendering`."""
+        return True
 
     def pending(self, tail: bytes) -> int:
         """See `core.text.Rendering`. A return of the carriage waits for what follows: a line end,
@@ -111,7 +111,7 @@ class Transcript:
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
         """See `core.text.Rendering`."""
-        at_line_start = _is_at_line_start(spool, start)
+        at_line_start = is_at_line_start(spool, start)
         return partial(_long_text, data, at_line_start=at_line_start)
 
     def plain(self, data: bytes) -> bytes:
@@ -125,14 +125,14 @@ class Transcript:
         """See `core.text.Rendering`."""
         if data.count(b"\x1b") > _MOST_ESCAPES:
             return _written_last(data)
-        text = _appended(data, at_line_start=_is_at_line_start(spool, start))
+        text = _appended(data, at_line_start=is_at_line_start(spool, start))
         if text is not None:
             return text
         context = spool.read(start - _CONTEXT, start)
         if len(context) < start:
             context = context[context.find(b"\n") + 1 :]
         cells = self._rows * self._cols
-        heavy = len(data) > _WHOLE or cells > _MOST_CELLS
+        heavy = len(data) > WHOLE or cells > _MOST_CELLS
         if heavy or _work(context + data, cells) > _MOST_WORK:
             return _written_last(data)
         scratch = Scratch(self._rows, self._cols, history=_HISTORY)
@@ -140,10 +140,6 @@ class Transcript:
             return _drawn(scratch, context, data)
         finally:
             scratch.close()
-
-
-def _is_at_line_start(spool: Spool, start: int) -> bool:
-    return spool.read(start - 1, start) in (b"", b"\n")
 
 
 def _long_text(data: bytes, *, at_line_start: bool) -> str:
