@@ -7,15 +7,16 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from haftd.host import connected
+from haftd.host import connected, family
 from haftd.host.connected import identify, identify_tcp
 from haftd.host.family import lineage
-from haftd.host.identity import is_alive
+from haftd.host.identity import Stat, is_alive
 
 CONNECT = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); input()"
 OLD_KERNEL = 0x7FFF
@@ -177,3 +178,83 @@ async def test_a_child_that_hides_what_it_has_open_cannot_be_told(
         ):
             assert (await identify_tcp(ours)).lineage == ()
         process.communicate(b"\n")
+
+
+def stat(pid: int, parent: int, ticks: int) -> Stat:
+    return Stat(pid, "S", parent, pid, pid, 0, 0, ticks)
+
+
+def walked(
+    monkeypatch: pytest.MonkeyPatch, *walks: list[Stat]
+) -> tuple[tuple[int, ...] | None, int]:
+    """The lineage of process 9 below 1 where each walk sees this, and how many walks it took."""
+    turns = iter(walks)
+    seen: dict[int, Stat] = {}
+    count = 0
+
+    def read(pid: int) -> Stat | None:
+        nonlocal count
+        if pid == 9:
+            count += 1
+            seen.clear()
+            seen.update({one.pid: one for one in next(turns)})
+        return seen.get(pid)
+
+    monkeypatch.setattr(family, "read_stat", read)
+    monkeypatch.setattr(family, "_strangers", {})
+    line = lineage(9, 1)
+    return (None if line is None else tuple(one.pid for one in line)), count
+
+
+def test_a_line_in_which_each_parent_is_older_is_walked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = [stat(9, 8, 30), stat(8, 7, 20), stat(7, 1, 10)]
+    assert walked(monkeypatch, line) == ((9, 8, 7), 1)
+    away = [stat(9, 8, 30), stat(8, 0, 20)]
+    assert walked(monkeypatch, away) == ((), 1)
+
+
+def test_a_parent_whose_number_is_another_process_s_by_now_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Process 8 ended behind the look at its child, and a stranger took its number."""
+    stranger = [stat(9, 8, 30), stat(8, 0, 31)]
+    real = [stat(9, 7, 30), stat(7, 1, 10)]
+    assert walked(monkeypatch, stranger, real) == ((9, 7), 2)
+    within_a_tick = [stat(9, 8, 30), stat(8, 0, 30)]
+    assert walked(monkeypatch, within_a_tick, real) == ((9, 7), 2)
+    siblings = [stat(9, 8, 30), stat(8, 1, 30)]
+    assert walked(monkeypatch, siblings, siblings) == ((9, 8), 2)
+
+
+def test_an_ancestor_that_is_known_for_a_stranger_ends_the_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[int] = []
+    line = {one.pid: one for one in (stat(9, 8, 30), stat(8, 7, 20), stat(7, 0, 10))}
+
+    def read(pid: int) -> Stat | None:
+        reads.append(pid)
+        return line.get(pid)
+
+    monkeypatch.setattr(family, "read_stat", read)
+    monkeypatch.setattr(family, "_strangers", {})
+    assert lineage(9, 1) == () and reads == [9, 8, 7]
+    line[6] = stat(6, 8, 40)
+    assert lineage(6, 1) == () and reads[3:] == [6, 8]
+    # The number of a stranger is a child's of this process by now.
+    line[8], line[5] = stat(8, 1, 35), stat(5, 8, 40)
+    assert lineage(5, 1) == (line[5], line[8])
+
+
+def test_a_process_of_this_very_tick_is_not_remembered_for_a_stranger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another one could get its number within the tick."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    line = {one.pid: one for one in (stat(9, 8, now + 1000), stat(8, 0, 20))}
+    monkeypatch.setattr(family, "read_stat", line.get)
+    monkeypatch.setattr(family, "_strangers", {})
+    assert lineage(9, 1) == ()
+    assert [pid for _, pid, _ in family._strangers] == [8]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
@@ -16,7 +18,7 @@ from haft_protocol.states import EndedBy, Screen
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.core.spool import Budget, Spool
-from haftd.runtimes.base import Ended, ScreenShot, ToolFailed
+from haftd.runtimes.base import Ended, Input, ScreenShot, ToolFailed
 from haftd.uses.use import Use, changes
 
 ABORT = EndedBy("abort", "somebody")
@@ -184,3 +186,21 @@ def test_what_is_over_lets_go_of_its_grip() -> None:
     assert gone() is not None
     use.finish()
     assert gone() is None and use.done.is_set()
+
+
+async def test_a_suspended_program_is_looked_at_ten_times_a_second_and_after_each_input(
+    autojump_clock: MockClock,
+) -> None:
+    looks: list[float] = []
+
+    def look() -> bool:
+        looks.append(trio.current_time())
+        return len(looks) == 1
+
+    use = use_of_a_tool()
+    use.grip = SimpleNamespace(is_suspended=look, write=lambda item: 1)
+    assert [use.is_suspended() for _ in range(50)] == [True] * 50 and len(looks) == 1
+    use.write(Input("signal", "CONT"))
+    assert not use.is_suspended() and len(looks) == 2
+    await trio.sleep(0.2)
+    assert not use.is_suspended() and len(looks) == 3

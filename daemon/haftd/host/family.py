@@ -11,8 +11,10 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from haftd.host.identity import Stat, every_pid, read_stat
@@ -21,6 +23,8 @@ __all__ = ["become_subreaper", "children", "hidden", "is_suspended", "lineage", 
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
+_MAX_STRANGERS = 256
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _MAX_LOOKED_AT = 256
 """Processes that are looked at for one that is stopped."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
@@ -126,33 +130,63 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
     `above`, None where that cannot be told any more, as of a process that is gone.
 
     The parent that a process names may have ended, and its number may be another's, by the time it is
-    read: two walks in a row have to be the same.
+    read. That other one began later than the child: a line whose ages do not tell is walked again, and
+    has to be the same.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
         line = _walk(pid, above)
         if line is None and read_stat(pid) is None:
             return () if hidden(pid) else None
-        if (
-            line is not None
-            and before is not None
-            and list(map(_who, line)) == [*map(_who, before)]
-        ):
-            return line
+        if line is not None and (_is_by_age(line) or _is_same(line, before)):
+            if line and line[-1].parent == above:
+                return line
+            _remember(line, above)
+            return ()
         before = line
     return None
 
 
+_strangers: dict[tuple[int, int, int], None] = {}
+"""Processes that do not descend from another one: its number, theirs, and their start in ticks. They never will,
+since an orphan goes to an ancestor of its own."""
+
+
+def _remember(line: Sequence[Stat], above: int) -> None:
+    """Keep that these do not descend from `above`; not of those so young that their number and their tick
+    could be another's yet."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
+    for one in line:
+        if one.ticks < now - 1:
+            _strangers[above, one.pid, one.ticks] = None
+    while len(_strangers) > _MAX_STRANGERS:
+        del _strangers[next(iter(_strangers))]
+
+
 def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
+    """Return a process and its ancestors, up to `above`, to a known stranger, or as far as they can be seen."""
     line: list[Stat] = []
     at = pid
-    while at != above:
-        stat = read_stat(at) if at > 0 else None
+    while at != above and at > 0:
+        stat = read_stat(at)
         if stat is None:
-            return () if at <= 0 or hidden(at) else None
+            if not hidden(at):
+                return None
+            break
         line.append(stat)
+        if (above, at, stat.ticks) in _strangers:
+            break
         at = stat.parent
     return tuple(line)
+
+
+def _is_by_age(line: Sequence[Stat]) -> bool:
+    """Say whether each parent began before its child, by the clock's ticks."""
+    return all(parent.ticks < child.ticks for child, parent in pairwise(line))
+
+
+def _is_same(line: Sequence[Stat], before: Sequence[Stat] | None) -> bool:
+    return before is not None and [*map(_who, line)] == [*map(_who, before)]
 
 
 def _who(stat: Stat) -> tuple[int, int, int, int]:

@@ -46,6 +46,8 @@ __all__ = ["Entry", "Skipped", "Use", "changes"]
 _SHOWN_KEPT = 4
 """Screens that changes can be told against."""
 
+_SUSPENSION_KNOWN_S = 0.1
+
 
 class Skipped(Exception):
     """The tool is not run, and that is no failure; the argument says so."""
@@ -68,6 +70,8 @@ class Use:
         "_early",
         "_entry",
         "_shown",
+        "_suspended",
+        "_suspension_known_until",
         "asking",
         "begun",
         "callers",
@@ -109,6 +113,8 @@ class Use:
         self.ender: EndedBy | None = None
         self.given_up = False
         """Whether the call that wanted it wants it no more, before it was let in."""
+        self._suspended = False
+        self._suspension_known_until = 0.0
         self.written_to = 0
         self.routine_ms = 0
         """The longest wait that was seen to end with nothing coming of it, at a prompt."""
@@ -265,6 +271,7 @@ class Use:
                 raise invalid_params(str(refused), field="input") from None
             raise input_refused(self.handle.tool, str(refused)) from None
         self.handle.touch(trio.current_time())
+        self._suspension_known_until = 0.0  # It may have been CONT.
         return number
 
     def when_begun(self, act: Callable[[], None]) -> None:
@@ -310,8 +317,13 @@ class Use:
         return wanted
 
     def is_suspended(self) -> bool:
-        """Whether a signal has stopped what runs, so that it does nothing until it is sent CONT."""
-        return self.grip is not None and self.grip.is_suspended()
+        """Whether a signal has stopped what runs, so that it does nothing until it is sent CONT. Asked of the
+        kernel ten times a second at most."""
+        now = trio.current_time()
+        if now >= self._suspension_known_until:
+            self._suspended = self.grip is not None and self.grip.is_suspended()
+            self._suspension_known_until = now + _SUSPENSION_KNOWN_S
+        return self._suspended
 
     def hides_input(self) -> bool:
         """Whether a line that is typed now is not shown, as a password is not."""
