@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -57,3 +58,25 @@ def test_a_delta_is_handed_out_once_although_it_is_made_later(
         calls = [wire.start("fetch", id="a", max_bytes=SIZE) for _ in range(2)]
         first, second = (wire.finish(call) for call in calls)
         assert "abcdefg" in first["content"] and second["content"] == ""
+
+
+def test_a_long_fetch_that_is_cancelled_hands_nothing_out(
+    make_daemon: Callable[..., RunningDaemon],
+) -> None:
+    daemon = make_daemon().start()
+    with daemon.connect() as wire:
+        script = f"yes abcdefg | head -c {SIZE}; echo end; read x"
+        wire.call("spawn", tool="run", id="a", args={"command": script}, wait="none")
+        wire.call("fetch", id="a", wait="pattern", pattern="^end$", view="all", timeout_ms=60_000)
+        fetch = {"id": "a", "max_bytes": 2 * SIZE}
+        wire.send_raw(
+            b"".join(
+                json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+                for message in (
+                    {"id": 1, "method": "fetch", "params": fetch},
+                    {"method": "$/cancelRequest", "params": {"id": 1}},
+                )
+            )
+        )
+        assert wire.receive()["error"]["code"] == -32800
+        assert len(wire.call("fetch", **fetch)["content"]) == SIZE + len("end\n")

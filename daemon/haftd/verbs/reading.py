@@ -112,6 +112,7 @@ def look(
     if handle.stopped:
         daemon.stir()
     begin = handle.mark if isinstance(cursor, UnsetType) else cursor
+    mark, was_shown = handle.mark, handle.end_shown
     state = show(
         handle,
         trio.current_time(),
@@ -134,11 +135,19 @@ def look(
     if not unmade:
         return shown(state)
 
+    moved = handle.mark
+
     async def made() -> HandleState:
         def make() -> dict[str, str]:
             return {name: getattr(state, name).make() for name in unmade}
 
-        texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+        try:
+            texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+        except trio.Cancelled:
+            # Nothing is handed out. Unless somebody has read on meanwhile, the next reader gets it.
+            if handle.mark == moved:
+                handle.mark, handle.end_shown = mark, was_shown
+            raise
         return shown(structs.replace(state, **texts))
 
     return Later(made)
