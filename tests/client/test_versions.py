@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -118,9 +119,20 @@ def test_a_daemon_that_tells_nothing_is_found_by_its_lock(
     assert "end it by hand" in capsys.readouterr().err
     lock = Path(machine_lock(str(short_tmp / "state" / "haft"), _machine()))
     lock.parent.mkdir(parents=True)
-    for socket, status in (("/another", 4), (str(short_tmp / "s"), 0)):
-        lock.write_text(json.dumps({"pid": process.pid, "socket": socket}))
-        assert main(["stop"]) == status
+    ours = str(short_tmp / "s")
+    here = Path("/proc/self/ns/pid").stat().st_ino
+    for socket, ns, is_held, status in (
+        ("/another", here, True, 4),
+        (ours, here + 1, True, 4),
+        (ours, here, False, 4),
+        (ours, here, True, 0),
+    ):
+        lock.write_text(json.dumps({"pid": process.pid, "socket": socket, "ns": ns}))
+        with open(lock, "rb") as file:
+            if is_held:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            assert main(["stop"]) == status
+        assert (process.poll() is None) == (status != 0)
     assert process.wait(20) == -15
 
 
