@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from itertools import pairwise
@@ -89,7 +90,7 @@ async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock:
 
 async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> None:
     cleared: list[bool] = []
-    with subprocess.Popen(["sleep", "300"]) as child:
+    with subprocess.Popen(["sleep", "300"], env={**os.environ, "HAFT_HANDLE": "m"}) as child:
         async with trio.open_nursery() as nursery:
             held = Supervisor(
                 nursery,

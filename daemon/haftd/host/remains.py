@@ -1,7 +1,7 @@
 """Processes of a handle that could not be ended: in an uninterruptible sleep, or another user's by now.
 
-Rules: each is held by a pidfd that was opened while it was known to be the handle's, so that its number
-stays its own. Nothing is polled: a pidfd tells the end.
+Rules: each is held by a pidfd, and found to be the handle's behind it: since it was counted among those that
+could not be ended, it may have ended, and its number be another's. Nothing is polled: a pidfd tells the end.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from contextlib import suppress
 
 import trio
 
+from haftd.host import brand
 from haftd.host.group import Survivor, command_of
-from haftd.host.identity import has_ended, send
+from haftd.host.identity import has_ended, read_environ, send
+from haftd.host.launch import leaders
+from haftd.host.mark import is_marked
 
 __all__ = ["Remains"]
 
@@ -24,11 +27,17 @@ class Remains:
 
     __slots__ = ("_pidfds",)
 
-    def __init__(self, pids: Iterable[int]) -> None:
+    def __init__(self, pids: Iterable[int], mark: str) -> None:
         self._pidfds: dict[int, int] = {}
         for pid in pids:
-            with suppress(OSError):
-                self._pidfds[pid] = os.pidfd_open(pid)
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                continue
+            if _carries(pid, mark) and not has_ended(pidfd):
+                self._pidfds[pid] = pidfd
+            else:
+                os.close(pidfd)
 
     def living(self) -> tuple[Survivor, ...]:
         """What of it lives, as of now."""
@@ -54,3 +63,13 @@ class Remains:
         """Give the descriptors back."""
         while self._pidfds:
             os.close(self._pidfds.popitem()[1])
+
+
+def _carries(pid: int, mark: str) -> bool:
+    """Say whether a process is of the handle with this mark."""
+    if (leader := leaders.get(pid)) is not None:
+        return leader.mark == mark
+    # The brand first: a process that hangs may hold up whoever reads its environment.
+    if (carried := brand.read(pid)) is not None and carried == brand.of(mark):
+        return True
+    return bool(mark) and is_marked(read_environ(pid) or b"", os.fsencode(mark))

@@ -226,7 +226,7 @@ class Supervisor:
 
     def _keep_remains(self, handle: Handle, call: Call) -> None:
         """Hold what could not be ended, so that it is listed and can be aborted again."""
-        remains = Remains(handle.unconfirmed)
+        remains = Remains(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
         handle.hold(lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living()))
         self._nursery.start_soon(self._see_remains_out, handle, call, remains)
