@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from haft import Haft
 from haft.__main__ import main
-from haft.cli.setup import _quoted
+from haft.cli.setup import _quoted, _Running
+from haft.errors import SetupFailed
+from tests.running import RunningDaemon
 
 Capture = pytest.CaptureFixture[str]
 
@@ -49,6 +53,23 @@ def test_a_program_that_haftd_runs_sets_nothing_up(
     monkeypatch.setenv("HAFT_HANDLE", "x")
     assert main(["setup", "service", "--yes"]) == 2
     assert "a terminal of your own" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_agreed", [False, True])
+def test_a_handle_that_was_started_after_the_question_is_not_ended_unasked(
+    make_daemon: Callable[..., RunningDaemon], is_agreed: bool
+) -> None:
+    daemon = make_daemon().start()
+    with Haft.connect(str(daemon.socket)) as haft, daemon.connect() as wire:
+        running = _Running(haft, 0)
+        wire.call("spawn", tool="run", id="late", args={"argv": ["sleep", "300"]}, wait="none")
+        if is_agreed:
+            running.stop(is_agreed=True)
+            assert daemon.process is not None and daemon.process.wait(20) == 0
+            return
+        with pytest.raises(SetupFailed, match=r"1 handle: late \(run\)"):
+            running.stop(is_agreed=False)
+        assert wire.call("fetch", id="late")["state"] == "running"
 
 
 def test_a_word_in_a_unit_means_itself() -> None:

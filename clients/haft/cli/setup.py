@@ -25,7 +25,7 @@ from haft_protocol.places import PlaceError, config_home, data_folder, state_fol
 from ..autostart import is_in_handle, starts_barred
 from ..client import Haft
 from ..connecting import find_socket
-from ..errors import HaftError, Misplaced, NotRunning, SetupFailed
+from ..errors import ConnectionLost, HaftError, Misplaced, NotRunning, SetupFailed
 from ..installation import Environment, is_installed, unit_templates
 from ..usermanager import ManagerFailed, UserManager
 from . import show
@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
         change.prepare()
         with starts_barred():
             if ends:
-                running.stop()
+                running.stop(is_agreed=getattr(options, "yes", False))
             change.make()
         change.clean()
     _show(options, steps, done=True)
@@ -176,10 +176,29 @@ class _Running:
         elif self._haft is not None:
             yield f"end the daemon (pid {self.pid}), which holds no running handle"
 
-    def stop(self) -> None:
-        """End the daemon that answers; one that nobody reaches ends with its unit."""
-        if self._haft is not None:
-            shut_down(self._haft, "abort")
+    def stop(self, *, is_agreed: bool) -> None:
+        """End the daemon that answers; one that nobody reaches ends with its unit.
+
+        Raises `SetupFailed` where it holds a handle by now that was not named, unless the end of
+        whatever runs `is_agreed`."""
+        if self._haft is None:
+            return
+        if not is_agreed and (unnamed := self._unnamed(self._haft)):
+            raise SetupFailed(
+                f"nothing was changed: it would also end {handle_names(unnamed)}, started meanwhile"
+            )
+        shut_down(self._haft, "abort" if self.handles or is_agreed else "refuse")
+
+    def _unnamed(self, haft: Haft) -> list[HandleInfo]:
+        named = {_name(one) for one in self.handles}
+        try:
+            return [one for one in live_handles(haft) if _name(one) not in named]
+        except ConnectionLost:
+            return []  # It has ended by itself.
+
+
+def _name(one: HandleInfo) -> tuple[str, str, int]:
+    return one.state.session, one.state.id, one.state.generation
 
 
 class _Change(Protocol):
