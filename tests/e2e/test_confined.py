@@ -264,6 +264,18 @@ def test_a_tool_cannot_answer_what_a_person_is_asked(rig: Rig) -> None:
     assert state["result"] == "went\n"
 
 
+def test_a_tool_is_not_told_what_other_sessions_are_asked(rig: Rig) -> None:
+    for session in ("mine", "other"):
+        state = rig.person.call(
+            "spawn", tool="asks", id="a", session=session, wait="input", timeout_ms=20_000
+        )
+        assert state["state"] == "waiting", state
+    (reply,) = rig.inside(("daemon/status", {}))
+    assert [one["session"] for one in reply["result"]["questions"]] == ["mine"]
+    told = rig.person.call("daemon/status")["questions"]
+    assert {one["session"] for one in told} == {"mine", "other"}
+
+
 def test_a_tool_neither_stops_the_daemon_nor_reloads_what_asks_first(rig: Rig, other: str) -> None:
     for method in ("daemon/shutdown", "daemon/reload", "tools/reload"):
         assert "'within'" in rig.refusal(method)

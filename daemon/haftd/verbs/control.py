@@ -24,18 +24,19 @@ __all__ = ["discover", "reload", "shutdown", "status"]
 
 
 def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult | Later:
-    """Answer with the daemon's figures and with all problems that it knows."""
+    """Answer with the daemon's figures, with all problems that it knows, and with the open questions of
+    the sessions that the caller may use."""
     if figures_are_open():
-        return _status(daemon)
+        return _status(daemon, caller)
 
     async def opened() -> StatusResult:
         await open_figures()
-        return _status(daemon)
+        return _status(daemon, caller)
 
     return Later(opened)
 
 
-def _status(daemon: Daemon) -> StatusResult:
+def _status(daemon: Daemon, caller: Caller) -> StatusResult:
     counts = dict.fromkeys((state.value for state in State), 0)
     spooled = 0
     handles = daemon.handles()
@@ -67,7 +68,7 @@ def _status(daemon: Daemon) -> StatusResult:
             *daemon.catalogue.store_problems,
             *cut_output(daemon.registry, facts.budget),
         ),
-        questions=tuple(_questions(daemon)),
+        questions=tuple(one for one in _questions(daemon) if caller.may_use(one.session)),
         path=facts.path,
         managed=facts.managed,
         websocket=facts.websocket,
