@@ -53,7 +53,7 @@ log = structlog.get_logger("haftd")
 
 def run(options: Options, paths: Paths, instance: str) -> int:
     """Start, serve until asked to stop, and return the exit status."""
-    become_private()
+    become_private(instance)
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
     farewell = _Farewell()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import resource
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -325,6 +327,53 @@ def test_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
     report = recover([record], home=HOME, live="cccccccccccc")
     assert report.keep == (record,)
     assert dead.wait() == -9 and not gone(live)
+
+
+LIVING = """
+import fcntl, os, sys, time
+from haftd.host.privacy import become_private
+held = open(sys.argv[1], "w")
+fcntl.flock(held, fcntl.LOCK_EX)
+become_private(sys.argv[2])
+print(flush=True)
+time.sleep(600)
+"""
+RECOVERS = """
+import os, subprocess, sys, tempfile
+from haftd.host.mark import Mark
+from haftd.host.recover import recover
+home, instance, living, kind = sys.argv[1:]
+lock = tempfile.mkdtemp() + "/daemon.lock"
+def start(argv, n, **more):
+    env = {**os.environ, "HAFT_HANDLE": str(Mark(home, instance, n))}
+    return subprocess.Popen(argv, env=env, **more)
+daemon = start([sys.executable, "-c", living, lock, instance], 0, stdout=subprocess.PIPE)
+daemon.stdout.readline()
+os.unlink(lock)
+child = start(["sleep", "600"], 3)
+if kind == "dead":
+    daemon.kill()
+    os.waitid(os.P_PID, daemon.pid, os.WEXITED | os.WNOWAIT)
+report = recover([], home=home)
+print(child.poll(), *report.problems)
+for one in (child, daemon):
+    one.kill()
+    one.wait()
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs util-linux's setpriv")
+@pytest.mark.parametrize(
+    ("kind", "said"), [("alive", "None process {} is a daemon"), ("dead", "-9")]
+)
+def test_what_a_daemon_runs_whose_environment_cannot_be_read_is_left_alone_while_it_lives(
+    instance: str, kind: str, said: str
+) -> None:
+    # The superuser may look into every process, but for one without these capabilities.
+    drop = () if os.geteuid() else ("setpriv", "--bounding-set", "-sys_ptrace,-perfmon,-sys_admin")
+    argv = [*drop, sys.executable, "-c", RECOVERS, HOME, instance, LIVING, kind]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    assert re.sub(r"\d+ is", "{} is", done.stdout).startswith(said), done.stdout
 
 
 def test_a_guardian_ends_what_is_of_its_own_daemon_only(crowd: Crowd, instance: str) -> None:

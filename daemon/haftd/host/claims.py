@@ -8,6 +8,7 @@ Rules:
   without its lock, as after its folder was deleted; it ends its handles itself.
 - What carries the mark of a daemon itself (number 0) is no handle's: another daemon that is about to
   start and to find the lock held, or what a login shell of its started. It is left alone.
+- A daemon's own environment cannot be read (`privacy`): its instance is the one by which it is called.
 - An answer is about the process that has the number now. Ask behind an open pidfd.
 """
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from haftd.host import brand
+from haftd.host import brand, privacy
+from haftd.host.family import lives
 from haftd.host.identity import every_pid, read_environ, read_stat
 from haftd.host.lockfile import holds_daemon_lock
 from haftd.host.mark import Mark, find, find_all
@@ -53,7 +55,7 @@ class Claims:
     def _is_claimed(self, mark: Mark) -> bool:
         return (
             mark.home == self.home
-            and mark.instance not in self._living
+            and self._living.isdisjoint((mark.instance, mark.instance[: privacy.LENGTH]))
             and self.instance in (None, mark.instance)
         )
 
@@ -76,22 +78,40 @@ class Claims:
         until = time.monotonic() + _LIVING_S
         while found := self._daemons():
             if time.monotonic() > until:
-                self._living.update(mark.instance for _pid, mark in found)
-                return [pid for pid, _mark in found]
+                self._living.update(found.values())
+                return list(found)
             time.sleep(0.005)
         return []
 
-    def _daemons(self) -> list[tuple[int, Mark]]:
-        return [
-            (pid, mark)
-            for pid in every_pid()
-            if pid > 1
-            and pid not in self._protected
-            and (mark := self._marked(pid)) is not None
-            and mark.n == 0
-            and self._is_claimed(mark)
-            and holds_daemon_lock(pid)
-        ]
+    def _daemons(self) -> dict[int, str]:
+        """The daemons that live, each with its instance, or the first digits of it."""
+        named: dict[int, str] = {}
+        marked: dict[int, Mark] = {}
+        for pid in every_pid():
+            if pid > 1 and pid not in self._protected:
+                if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
+                    named[pid] = instance
+                if (mark := self._marked(pid)) is not None and self._is_claimed(mark):
+                    marked[pid] = mark
+        found = {
+            pid: mark.instance
+            for pid, mark in marked.items()
+            if mark.n == 0 and holds_daemon_lock(pid)
+        }
+        if named := {pid: one for pid, one in named.items() if pid not in found}:
+            # Of which home it is, only what it runs tells.
+            runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
+            brands = {number for pid in every_pid() if (number := brand.read(pid)) is not None}
+            numbers = {brand.instance_of(number) for number in brands}
+            for pid, one in named.items():
+                own = brand.instance_of(brand.of(str(Mark(self.home, one, 0))))
+                if one not in self._living and (one in runs or own in numbers):
+                    found[pid] = one
+        return found
+
+    def _serves(self, pid: int) -> bool:
+        stat = read_stat(pid)
+        return stat is not None and lives(stat) and holds_daemon_lock(pid)
 
     def _marked(self, pid: int) -> Mark | None:
         environ = read_environ(pid)

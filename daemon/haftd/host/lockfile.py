@@ -175,8 +175,12 @@ def holds_daemon_lock(pid: int) -> bool:
     except OSError:
         return False
     for name in names:
-        with contextlib.suppress(OSError):
+        try:
             link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
-            if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
-                return True
+        except PermissionError:
+            return True
+        except OSError:
+            continue
+        if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
+            return True
     return False

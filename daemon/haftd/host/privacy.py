@@ -3,18 +3,36 @@
 Rules: the environment of a process stays readable in /proc for as long as it runs, whatever the process takes
 out of its own. A process that is not dumpable (prctl(2), PR_SET_DUMPABLE) shows neither that nor its memory and
 its descriptors to processes without CAP_SYS_PTRACE, and leaves no core file. An execution ends it, so children
-are as they would be.
+are as they would be. Its tag is in its environment, too, so that a recovery no longer finds a daemon that lives:
+the name of the process, which stays readable, tells the daemon's instance instead.
 """
 
 from __future__ import annotations
 
 import ctypes
 
-__all__ = ["become_private"]
+__all__ = ["LENGTH", "become_private", "named_instance"]
 
 _PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
+_NAME = b"haftd-"
+LENGTH = 9
+"""Digits of an instance that a name has room for: the kernel keeps 15 bytes of it."""
 
 
-def become_private() -> None:
-    """Keep other processes of the user out, from now on."""
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+def become_private(instance: str) -> None:
+    """Keep other processes of the user out, from now on, and be called by the instance."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_NAME, _NAME + instance[:LENGTH].encode(), 0, 0, 0)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def named_instance(pid: int) -> str | None:
+    """Return the first digits of the instance by which a process is called; None where it is called otherwise."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            name = file.read().rstrip(b"\n")
+    except OSError:
+        return None
+    instance = name.removeprefix(_NAME).decode("ascii", "replace")
+    return instance if name.startswith(_NAME) and len(instance) == LENGTH else None
