@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -107,6 +110,17 @@ def test_a_bad_file_of_ids_keeps_nobody_from_starting(make_daemon: Make, kind: s
         assert wire.call("spawn", tool="run", id="b", args={"argv": ["true"]}, wait="stopped")
 
 
+@contextmanager
+def halted(daemon: RunningDaemon) -> Iterator[None]:
+    """Stop the daemon for the block: it would make a folder again while it is being removed."""
+    os.kill(daemon.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, daemon.pid, os.WSTOPPED | os.WNOWAIT)
+    try:
+        yield
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+
+
 @pytest.mark.parametrize("way", ["spawn", "tools/call"])
 def test_a_long_argument_without_the_state_folder(make_daemon: Make, way: str) -> None:
     """The folder is made again; where it cannot be, the start is refused in words."""
@@ -120,10 +134,12 @@ def test_a_long_argument_without_the_state_folder(make_daemon: Make, way: str) -
             else:
                 wire.call("tools/call", tool="run", arguments=long)
 
-        shutil.rmtree(daemon.state / "haft")
+        with halted(daemon):
+            shutil.rmtree(daemon.state / "haft")
         run("a")
-        shutil.rmtree(daemon.state / "haft")
-        (daemon.state / "haft").write_text("in the way")
+        with halted(daemon):
+            shutil.rmtree(daemon.state / "haft")
+            (daemon.state / "haft").write_text("in the way")
         with pytest.raises(Refused) as caught:
             run("b")
         assert caught.value.code == -32012 and caught.value.data["reason"] == "resources"
