@@ -159,6 +159,62 @@ async def test_a_peer_over_tcp_that_is_gone_cannot_be_told(server: socket.socket
         assert (await identify_tcp(sock)).lineage is None
 
 
+IN_FLIGHT = """
+import socket, sys
+ours, theirs = socket.socketpair()
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+    socket.send_fds(ours, [b" "], [wire.fileno()])
+print(flush=True)
+input()
+"""
+OF_A_THREAD = """
+import ctypes, socket, sys, threading
+def hold():
+    if ctypes.CDLL(None).unshare(0x400):  # CLONE_FILES
+        sys.exit("no table of its own")
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+        print(flush=True)
+        input()
+thread = threading.Thread(target=hold)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("code", [IN_FLIGHT, OF_A_THREAD])
+async def test_a_connection_that_nobody_is_seen_to_have_cannot_be_told(
+    server: socket.socket, code: str
+) -> None:
+    argv = [sys.executable, "-c", code, *map(str, server.getsockname()[:2])]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, **pipes) as process, server.accept()[0] as sock:
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        assert (await identify_tcp(sock)).lineage is None
+        process.communicate(b"\n")
+
+
+AS_ANOTHER = """
+import os, socket, sys
+os.seteuid(65534)
+wire = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+wire.connect((sys.argv[1].encode(), int(sys.argv[2])))
+os.seteuid(0)
+input()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser becomes another user")
+async def test_the_owner_of_a_connection_does_not_say_who_has_it(server: socket.socket) -> None:
+    argv = [sys.executable, "-c", AS_ANOTHER, *map(str, server.getsockname()[:2])]
+    with (
+        subprocess.Popen(argv, stdin=subprocess.PIPE) as process,
+        server.accept()[0] as sock,
+    ):
+        found = await identify_tcp(sock)
+        assert found.lineage is None or [one.pid for one in found.lineage] == [process.pid]
+        process.communicate(b"\n")
+
+
 async def test_a_child_that_hides_what_it_has_open_cannot_be_told(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:

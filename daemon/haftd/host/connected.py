@@ -8,7 +8,9 @@ Rules:
 - What is read in /proc counts only if the process was still not reaped afterwards.
 - A process of another pid namespace has no number here, and does not descend from this one.
 - The kernel names no process for a TCP connection: whoever has the other end open is looked for among the
-  descendants of this process, and beside them only where some of these hide what they have open.
+  descendants of this process, then among all others. A connection that nobody is seen to have counts as one
+  of a descendant's: it is on its way through a Unix socket, in a table of files of a thread's own, or in an
+  io_uring. Nor does the owner of the socket say who has it: it can be one of a user namespace's.
 """
 
 from __future__ import annotations
@@ -103,17 +105,13 @@ async def identify_tcp(sock: socket.socket) -> Connected:
     if found is None:
         return Connected(0, own, None, None)
     inode, uid = found
-    if uid != own:
-        return Connected(0, uid, None, ())
-    descendants, is_sure = _descendants()
-    holder, was_all = await _holder(inode, descendants)
-    if holder is not None:
-        return Connected(holder, uid, None, lineage(holder, os.getpid()))
-    if is_sure and was_all:
-        return Connected(0, uid, None, ())
-    others = (pid for pid in every_pid() if pid not in descendants)
-    holder, _ = await _holder(inode, others)
-    return Connected(holder or 0, uid, None, None if holder is None else ())
+    descendants = _descendants()
+    holder = await _holder(inode, descendants)
+    if holder is None:
+        holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
+    # One that was found beside them may have been forked meanwhile.
+    line = None if holder is None else lineage(holder, os.getpid())
+    return Connected(holder or 0, uid, None, line)
 
 
 def _other_end(sock: socket.socket) -> tuple[int, int] | None:
@@ -133,39 +131,34 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
     return (inode, uid) if inode else None
 
 
-def _descendants() -> tuple[dict[int, None], bool]:
-    """All that descends from this process, and whether all could be seen."""
+def _descendants() -> dict[int, None]:
+    """All that is seen to descend from this process."""
     found: dict[int, None] = {}
-    is_sure = True
     queue = [os.getpid()]
     below = lister()
     while queue:
         try:
             children = below(queue.pop())
         except OSError:
-            is_sure = False
             continue
         queue += [pid for pid in children if pid not in found]
         found.update(dict.fromkeys(children))
-    return found, is_sure
+    return found
 
 
-async def _holder(inode: int, pids: Iterable[int]) -> tuple[int | None, bool]:
-    """The first of these processes that has the socket open, and whether all could be looked at."""
+async def _holder(inode: int, pids: Iterable[int]) -> int | None:
+    """The first of these processes that is seen to have the socket open."""
     wanted = f"socket:[{inode}]"
-    was_all = True
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
             for name in os.listdir(folder):  # noqa: PTH208
                 try:
                     if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115
-                        return pid, was_all
+                        return pid
                 except FileNotFoundError:
                     continue  # closed meanwhile
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # it has ended
         except OSError:
-            was_all = False
+            pass  # it has ended, or hides what it has open
         await trio.lowlevel.checkpoint()
-    return None, was_all
+    return None
