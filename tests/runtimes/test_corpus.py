@@ -42,7 +42,6 @@ DIFFERENCES: dict[str, dict[tuple[int, ...], str]] = {
             1,
         ): "A flag is two regional indicators. Unicode (UTS #51) presents them as emoji, two columns "
         "each; tmux takes the libc's width, one each.",
-        (4,): "The variation selector changes no width here and is not kept; tmux keeps it.",
     },
     "tab_stops": {
         (
