@@ -186,8 +186,10 @@ async def test_a_connection_that_nobody_is_seen_to_have_cannot_be_told(
     server: socket.socket, code: str
 ) -> None:
     argv = [sys.executable, "-c", code, *map(str, server.getsockname()[:2])]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(argv, **pipes) as process, server.accept()[0] as sock:
+    with (
+        subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+        server.accept()[0] as sock,
+    ):
         assert process.stdout is not None and process.stdout.readline() == b"\n"
         assert (await identify_tcp(sock)).lineage is None
         process.communicate(b"\n")
