@@ -1133,6 +1133,36 @@ export interface Text {
   type: "text";
 }
 
+/** Return when the bytes of a handle's output were printed. */
+export interface TimelineParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** the handle */
+  id: string;
+  /** from the point that the byte at this offset belongs to */
+  cursor?: number;
+  /** the most points to return */
+  max_points?: number;
+}
+
+/** Each point is a byte offset and the milliseconds from `started_at` to the moment at which this byte was printed; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output. */
+export interface TimelineResult {
+  /** of the handle */
+  generation: number;
+  /** when its id was taken, seconds since the epoch */
+  started_at: number;
+  /** what two points are apart at least; it doubles when there are too many of them */
+  grain_ms: number;
+  /** the end of the output */
+  cursor: number;
+  /** `[offset, ms]` each, the milliseconds since `started_at` */
+  points: ([number, number])[];
+  /** there are others after these; ask with the last one's offset as `cursor` */
+  more: boolean;
+}
+
 /** All that a tool's definition says to whoever calls it. */
 export interface ToolDescription {
   /** its own name */
@@ -1424,6 +1454,8 @@ export interface Methods {
   "handles/list": { params: HandlesListParams | undefined; result: HandlesListResult };
   /** Find lines in the output of handles. */
   "output/search": { params: SearchParams; result: SearchResult };
+  /** Return when the bytes of a handle's output were printed. */
+  "output/timeline": { params: TimelineParams; result: TimelineResult };
   /** List the sessions. */
   "session/list": { params: Empty | undefined; result: SessionListResult };
   /** Close a session and abort its handles. */

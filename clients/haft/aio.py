@@ -40,6 +40,7 @@ from haft_protocol.methods import (
     SessionCloseResult,
     SessionListResult,
     StatusResult,
+    TimelineResult,
     ToolsListResult,
 )
 from haft_protocol.states import HandleState
@@ -276,6 +277,19 @@ class Haft(HostingOnTrio):
         names = None if ids is None else tuple(ids)
         fields = given(pattern=pattern, ids=names, max_matches=max_matches)
         result: SearchResult = await self.call("output/search", **fields, **common)
+        return result
+
+    async def timeline(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        max_points: int | None = None,
+        **common: Unpack[Common],
+    ) -> TimelineResult:
+        """Return when the bytes of a handle's output were printed."""
+        fields = given(id=id, cursor=cursor, max_points=max_points)
+        result: TimelineResult = await self.call("output/timeline", **fields, **common)
         return result
 
     async def tools(self, **common: Unpack[Common]) -> ToolsListResult:

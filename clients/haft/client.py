@@ -31,6 +31,7 @@ from haft_protocol.methods import (
     SessionCloseResult,
     SessionListResult,
     StatusResult,
+    TimelineResult,
     ToolsListResult,
 )
 from haft_protocol.states import HandleState
@@ -289,6 +290,20 @@ class Haft(Hosting):
         names = None if ids is None else tuple(ids)
         fields = given(pattern=pattern, ids=names, max_matches=max_matches)
         result: SearchResult = self.call("output/search", timeout=timeout, **fields, **common)
+        return result
+
+    def timeline(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        max_points: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> TimelineResult:
+        """Return when the bytes of a handle's output were printed."""
+        fields = given(id=id, cursor=cursor, max_points=max_points)
+        result: TimelineResult = self.call("output/timeline", timeout=timeout, **fields, **common)
         return result
 
     def tools(self, *, timeout: float | None = None, **common: Unpack[Common]) -> ToolsListResult:

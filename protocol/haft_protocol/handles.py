@@ -27,6 +27,8 @@ __all__ = [
     "SearchParams",
     "SearchResult",
     "SpawnParams",
+    "TimelineParams",
+    "TimelineResult",
     "View",
     "Wait",
 ]
@@ -161,4 +163,25 @@ class SearchResult(msgspec.Struct, frozen=True):
     """`more`: the limit was met, there may be others."""
 
     matches: tuple[FoundLine, ...]
+    more: bool
+
+
+class TimelineParams(Params, frozen=True, kw_only=True):
+    """Return when the bytes of a handle's output were printed."""
+
+    id: Id
+    cursor: Offset = 0
+    max_points: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+
+
+class TimelineResult(msgspec.Struct, frozen=True):
+    """Each point is a byte offset and the milliseconds from `started_at` to the moment at which this byte
+    was printed; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is
+    the end of the output."""
+
+    generation: int
+    started_at: float
+    grain_ms: int
+    cursor: int
+    points: tuple[tuple[int, int], ...]
     more: bool

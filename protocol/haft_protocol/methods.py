@@ -31,6 +31,8 @@ from .handles import (
     SearchParams,
     SearchResult,
     SpawnParams,
+    TimelineParams,
+    TimelineResult,
     View,
     Wait,
 )
@@ -169,6 +171,8 @@ __all__ = [
     "Style",
     "SubscribeParams",
     "SubscribeResult",
+    "TimelineParams",
+    "TimelineResult",
     "ToolDescription",
     "ToolInfo",
     "ToolsCallParams",
@@ -232,6 +236,12 @@ METHODS: dict[str, Method] = {
             "List handles with their processes.",
         ),
         Method("output/search", SearchParams, SearchResult, "Find lines in the output of handles."),
+        Method(
+            "output/timeline",
+            TimelineParams,
+            TimelineResult,
+            "Return when the bytes of a handle's output were printed.",
+        ),
         Method("session/list", Empty, SessionListResult, "List the sessions."),
         Method(
             "session/close",

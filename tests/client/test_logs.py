@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from haft.__main__ import main
 from haft.cli import show
 from haft.cli.logs import Follower, last_lines
+from haft.cli.values import read_time
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, Peer, Refuse, running, stopped
 from tests.running import RunningDaemon
@@ -220,3 +222,49 @@ def test_raw_logs_are_the_bytes_of_the_program(
     for more, shown in (([], data), (["-n", "3"], data[-3 * data.index(b"\n") - 3 :])):
         done = subprocess.run([*haft, *more], env=shared_daemon.env, capture_output=True)
         assert (done.returncode, done.stdout == shown) == (0, True), done.stderr
+
+
+def test_logs_since_a_moment_are_what_was_printed_from_then_on(
+    shared_daemon: RunningDaemon,
+) -> None:
+    with shared_daemon.connect() as wire:
+        words = ["sh", "-c", "echo old; sleep 0.4; echo new"]
+        fields = {"tool": "run", "id": "bursts", "session": "since", "args": {"argv": words}}
+        wire.call("spawn", **fields, wait="stopped", timeout_ms=20_000)
+        timeline = wire.call("output/timeline", session="since", id="bursts")
+    haft = [sys.executable, "-m", "haft", "--session", "since", "logs", "bursts"]
+    (_, old), (_, new) = timeline["points"]
+    for at, shown in ((old - 50, "old\nnew\n"), ((old + new) / 2, "new\n"), (new + 1000, "")):
+        moment = datetime.datetime.fromtimestamp(timeline["started_at"] + at / 1000).isoformat()
+        done = subprocess.run(
+            [*haft, "--since", moment], env=shared_daemon.env, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (0, shown), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"), [("90s", 90), ("5m", 300), ("1h30m", 5_400), ("2d", 172_800), ("0s", 0)]
+)
+def test_a_duration_is_so_long_ago(text: str, ago: int) -> None:
+    assert read_time(text, 1e9) == 1e9 - ago
+
+
+def test_a_time_of_day_is_the_last_one() -> None:
+    now = datetime.datetime(2026, 5, 4, 14, 0, 0)
+    for text, at in (("13:59:30", (4, 13, 59, 30)), ("14:01", (3, 14, 1, 0))):
+        day, hour, minute, second = at
+        moment = datetime.datetime(2026, 5, day, hour, minute, second)
+        assert read_time(text, now.timestamp()) == moment.timestamp()
+    date = datetime.datetime(2026, 5, 1, tzinfo=datetime.UTC)
+    assert read_time("2026-05-01T00:00:00Z", now.timestamp()) == date.timestamp()
+
+
+@pytest.mark.parametrize("text", ["", "5", "5x", "m", "25:00", "yesterday", "-5m", "2026-13-01"])
+def test_what_is_no_time_is_refused(text: str, capsys: Capture) -> None:
+    assert main(["logs", "a", f"--since={text}"]) == 2
+    assert "--since takes how long ago (90s, 5m, 2h30m)" in capsys.readouterr().err
+
+
+def test_since_and_cursor_do_not_go_together(capsys: Capture) -> None:
+    assert main(["logs", "a", "--since", "5m", "--cursor", "4"]) == 2
+    assert "--since and --cursor do not go together" in capsys.readouterr().err

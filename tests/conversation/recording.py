@@ -29,6 +29,7 @@ _VOLATILE = frozenset(
         "version",
         "uptime_s",
         "open_s",
+        "points",
     ]
 )
 _WORDED = frozenset({"message", "description", "summary", "why", "help"})

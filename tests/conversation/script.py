@@ -138,6 +138,7 @@ def _handles(daemon: RunningDaemon) -> _Talk:
     cat = {"tool": "run", "session": "h", "args": {"argv": ["cat"]}}
     talk.ask("spawn", id="cat", wait="none", call_id="c1", **cat)
     talk.ask("apply", session="h", id="cat", input={"line": "one"}, wait="output")
+    talk.ask("output/timeline", session="h", id="cat", max_points=1)
     talk.ask("apply", session="h", id="cat", input="two\n", wait="pattern", pattern="tw(o)")
     talk.ask("fetch", session="h", id="cat")
     talk.ask("fetch", session="h", id="cat", cursor=4, view="raw")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 
+from haft_protocol.methods import TimelineResult
 from haft_protocol.states import HandleState, Stopped
 
 from ..client import Haft
@@ -19,6 +20,7 @@ from . import show
 from .options import UsageError, connect
 from .reading import state_of
 from .statuses import Status
+from .values import read_time
 
 __all__ = ["EPILOG", "Follower", "configure", "run"]
 
@@ -28,6 +30,7 @@ examples:
   haft logs build | grep -i error
   haft logs server -f
   haft logs server -n 20 -f
+  haft logs server --since 5m
   haft logs editor --raw > typescript
 """
 
@@ -46,6 +49,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cursor", type=int, metavar="N", help="from this byte on")
     parser.add_argument("-n", "--last", type=int, metavar="N", help="only the last N lines")
     parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="only what was printed since then: 90s, 5m, 2h30m (ago), 14:05, 2026-11-28T14:05",
+    )
+    parser.add_argument(
         "--raw", action="store_true", help="the bytes as they were printed, with what draws"
     )
 
@@ -58,6 +66,10 @@ def run(options: argparse.Namespace) -> int:
     last = getattr(options, "last", None)
     if last is not None and (last < 0 or options.json):
         raise UsageError("-n takes 0 or more" if last < 0 else "-n and --json do not go together")
+    since = getattr(options, "since", None)
+    if since is not None and getattr(options, "cursor", 0):
+        raise UsageError("--since and --cursor do not go together")
+    moment = None if since is None else read_time(since, time.time())
     follower = Follower(
         options.id,
         getattr(options, "cursor", 0),
@@ -66,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
     )
     haft = connect(options)
     try:
+        if moment is not None:
+            follower.cursor = _printed_since(haft.timeline(options.id, max_points=10_000), moment)
         if options.json:
             show.document(haft.raw("fetch", follower.fields(_EVERYTHING)))
             return 0
@@ -82,6 +96,15 @@ def run(options: argparse.Namespace) -> int:
             haft = _again(options, follower)
     finally:
         haft.close()
+
+
+def _printed_since(timeline: TimelineResult, moment: float) -> int:
+    """Return the offset before which all was printed before `moment`, to within the timeline's grain."""
+    elapsed_ms = (moment - timeline.started_at) * 1000
+    for offset, at in timeline.points:
+        if at + timeline.grain_ms > elapsed_ms:
+            return offset
+    return timeline.cursor
 
 
 def _follow(follower: Follower, haft: Haft) -> int:

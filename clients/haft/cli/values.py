@@ -6,6 +6,7 @@ from a schema. `-` stands for what is on standard input.
 
 from __future__ import annotations
 
+import datetime
 import re
 import sys
 from typing import Any
@@ -16,8 +17,19 @@ from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Sel
 
 from .options import UsageError, unicode
 
-__all__ = ["read_answer", "read_arguments", "read_json", "read_place", "read_size", "read_text"]
+__all__ = [
+    "read_answer",
+    "read_arguments",
+    "read_json",
+    "read_place",
+    "read_size",
+    "read_text",
+    "read_time",
+]
 
+_AGO = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_UNITS = (86_400, 3_600, 60, 1)
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")
 _YES = {"y", "yes", "true"}
 _NO = {"n", "no", "false"}
 
@@ -130,3 +142,27 @@ def _filled(text: str, fields: dict[str, Choice]) -> dict[str, Scalar]:
             )
         found[name] = _chosen(choice, fields[name].options, name)
     return found
+
+
+def read_time(text: str, now: float) -> float:
+    """Return a moment in seconds since the epoch: so long ago (`90s`, `5m`, `2h30m`, `1d`), a time of day
+    (`14:05`, `14:05:30`, the last one before `now`), or a date with or without a time in ISO 8601, local time
+    where no zone is given.
+
+    >>> read_time("1m30s", 1000.0)
+    910.0
+    """
+    if ago := _AGO.fullmatch(text):
+        return now - sum(
+            int(part) * unit for part, unit in zip(ago.groups("0"), _UNITS, strict=True)
+        )
+    try:
+        if _CLOCK.fullmatch(text):
+            today = datetime.datetime.fromtimestamp(now)
+            moment = datetime.datetime.combine(today, datetime.time.fromisoformat(text))
+            return (moment if moment <= today else moment - datetime.timedelta(days=1)).timestamp()
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            f"--since takes how long ago (90s, 5m, 2h30m), a time (14:05) or a date (2026-11-28T14:05), not {text!r}"
+        ) from None

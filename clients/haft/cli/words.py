@@ -19,6 +19,7 @@ _COMMANDS = {
     "inquiries/answer": "haft answer",
     "inquiries/list": "haft questions",
     "output/search": "haft search",
+    "output/timeline": "haft logs --since",
     "rpc.discover": "haft --help",
     "tools/describe": "haft tools",
     "tools/list": "haft tools",

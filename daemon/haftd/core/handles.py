@@ -23,6 +23,7 @@ from .saving import save
 from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
+from .timeline import Timeline
 
 __all__ = ["CallKey", "Handle", "Listener"]
 
@@ -83,6 +84,7 @@ class Handle:
         "started_at_wall",
         "stopped_at",
         "terminal",
+        "timeline",
         "told",
         "tool",
         "unconfirmed",
@@ -108,6 +110,8 @@ class Handle:
         self.call = call
         self.root = root
         self.spool = spool
+        self.timeline = Timeline()
+        """When the bytes of the spool were appended."""
         self.terminal = False
         self.policy: Mapping[str, str] = {}
         """The actions on it that are not done unattended, and what is done instead."""
@@ -250,6 +254,7 @@ class Handle:
         """It printed `data`. Dropped without a word when its end was complete."""
         if self._state is State.STOPPED and self.output_complete:
             return
+        self.timeline.mark(self.spool.end, now)
         self.spool.append(data)
         self.last_output = self.last_activity = now
         for listener in self._listeners:

@@ -1,0 +1,68 @@
+"""When the bytes of an output were appended: points (offset, time), at most `MAX_POINTS` of them.
+
+The first byte appended at least `grain` seconds after the last point becomes a point, so every byte was appended
+less than `grain` seconds after the point before it. When there are too many points, the grain is doubled and the
+points that are too close for the new grain are dropped: the timeline of any output is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+
+__all__ = ["GRAIN", "MAX_POINTS", "Timeline"]
+
+GRAIN = 0.01
+"""Seconds between two points at first."""
+
+MAX_POINTS = 2_048
+"""32 KiB."""
+
+
+class Timeline:
+    """The times of one output, in seconds of the caller's clock.
+
+    >>> timeline = Timeline()
+    >>> timeline.mark(0, 5.0)
+    >>> timeline.mark(10, 5.001)
+    >>> timeline.mark(12, 6.0)
+    >>> timeline.since(0, 3)
+    [(0, 5.0), (12, 6.0)]
+    """
+
+    __slots__ = ("_next", "_offsets", "_times", "grain")
+
+    def __init__(self) -> None:
+        self.grain = GRAIN
+        """Seconds between two points, at least."""
+        self._offsets = array("Q")
+        self._times = array("d")
+        self._next = -math.inf
+
+    def mark(self, offset: int, now: float) -> None:
+        """Record that the bytes from `offset` on are appended now."""
+        if now < self._next:
+            return
+        while len(self._offsets) >= MAX_POINTS:
+            self._thin()
+        self._offsets.append(offset)
+        self._times.append(now)
+        self._next = now + self.grain
+
+    def _thin(self) -> None:
+        self.grain *= 2
+        offsets, times = array("Q"), array("d")
+        after = -math.inf
+        for offset, at in zip(self._offsets, self._times, strict=True):
+            if at >= after:
+                offsets.append(offset)
+                times.append(at)
+                after = at + self.grain
+        self._offsets, self._times = offsets, times
+
+    def since(self, offset: int, limit: int) -> list[tuple[int, float]]:
+        """Return at most `limit` points in order, from the one that the byte at `offset` belongs to."""
+        first = max(bisect_right(self._offsets, offset) - 1, 0)
+        last = first + limit
+        return list(zip(self._offsets[first:last], self._times[first:last], strict=True))

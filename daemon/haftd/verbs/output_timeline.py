@@ -1,0 +1,26 @@
+"""output/timeline: when the bytes of a handle's output were printed."""
+
+from __future__ import annotations
+
+from haft_protocol.methods import TimelineParams, TimelineResult
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+
+__all__ = ["output_timeline"]
+
+
+def output_timeline(daemon: Daemon, caller: Caller, params: TimelineParams) -> TimelineResult:
+    """Return the points from the one that the byte at `cursor` belongs to; the read mark stays."""
+    handle = daemon.find(caller, params, params.id)
+    points = handle.timeline.since(params.cursor, params.max_points + 1)
+    more = len(points) > params.max_points
+    return TimelineResult(
+        generation=handle.generation,
+        started_at=handle.started_at,
+        grain_ms=round(handle.timeline.grain * 1000),
+        cursor=handle.spool.end,
+        points=tuple(
+            (offset, round((at - handle.born) * 1000)) for offset, at in points[: params.max_points]
+        ),
+        more=more,
+    )
