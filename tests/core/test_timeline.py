@@ -32,7 +32,7 @@ def test_every_byte_was_appended_within_the_grain_of_its_point(
     for offset, at in enumerate(times):
         point = points[bisect_right(offsets, offset) - 1]
         assert point[1] == times[point[0]]
-        assert 0 <= at - point[1] < timeline.grain
+        assert 0 <= at - point[1] < timeline.grain + 1e-9
 
 
 def test_two_appends_within_the_grain_are_one_point() -> None:
