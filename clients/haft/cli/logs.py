@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     if last is not None and (last < 0 or options.json):
         raise UsageError("-n takes 0 or more" if last < 0 else "-n and --json do not go together")
     since = getattr(options, "since", None)
-    if since is not None and getattr(options, "cursor", 0):
+    if since is not None and hasattr(options, "cursor"):
         raise UsageError("--since and --cursor do not go together")
     moment = None if since is None else read_time(since, time.time())
     follower = Follower(
