@@ -147,7 +147,7 @@ def _overview(commands: Mapping[str, str]) -> str:
     return f"""\
 commands:
 {lines}
-`haft help COMMAND` shows the options of one. spawn, shell, tools and trust start a daemon
+`haft help COMMAND` shows the options of one. spawn, shell, tools, trust and connect start a daemon
 when none answers; the others say that there is none.
 
 exit status:

@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "approvals": "list what waits for a person's word",
     "approve": "allow, deny, skip or change what waits",
     "notices": "take what a session was not told yet, as text",
+    "connect": "speak the protocol over standard input and output",
     "attach": "take a handle's terminal into your own",
     "abort": "end handles and everything they started",
     "await": "wait for handles to stop",

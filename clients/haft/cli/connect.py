@@ -1,0 +1,177 @@
+"""`haft connect`: the daemon's protocol over standard input and output.
+
+Rules: no byte is read or changed on its way. At most one chunk is buffered in each direction, so a reader
+that is slow slows its writer. The end of the input closes the sending side of the socket alone: replies
+that are due still come. A standard output whose reader has gone ends the command at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import select
+import socket
+import sys
+
+from ..connecting import open_daemon
+from ..errors import ConnectionLost, NotRunning
+from .options import UsageError, chosen_socket
+from .show import OutputFailed
+from .statuses import Status
+
+__all__ = ["EPILOG", "configure", "join", "run"]
+
+EPILOG = """\
+Write requests to its standard input and read the replies from its standard output, as on the daemon's
+socket: JSON lines, or Content-Length blocks as language servers use them. A daemon is started when none
+answers. It ends when the daemon closes the connection: after the end of the input with status 0, once
+every reply is written, and with status 3 before that.
+
+examples:
+  echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | haft connect
+  ssh box haft connect
+  docker exec -i box haft connect
+"""
+
+_CHUNK = 1 << 16
+_START_S = 10.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Join the streams until the daemon closes its side."""
+    for name in ("json", "session", "root"):
+        if getattr(options, name):
+            raise UsageError(
+                f"connect has no --{name}: requests go to the daemon as they are written"
+            )
+    if sys.stdin is None or sys.stdout is None:
+        raise UsageError(
+            "connect reads its standard input and writes its standard output: open both"
+        )
+    join(sys.stdin.fileno(), sys.stdout.fileno(), _connect(chosen_socket(options)))
+    return Status.DONE
+
+
+def _connect(chosen: str | None) -> socket.socket:
+    try:
+        return open_daemon(chosen, _START_S)
+    except NotRunning:
+        # Loaded only when it is needed: most calls find a daemon.
+        from ..autostart import start_and_connect
+
+        return start_and_connect(chosen, timeout=_START_S)
+
+
+def join(source: int, sink: int, connected: socket.socket) -> None:
+    """Copy bytes from the descriptor `source` to the socket and from the socket to the descriptor `sink`
+    until the daemon closes the connection; closes the socket.
+
+    Raises `ConnectionLost` where it closes before the input ended, `BrokenPipeError` where the reader of
+    `sink` has gone, `OutputFailed` where `sink` cannot be written.
+    """
+    with connected:
+        connected.setblocking(False)
+        _Streams(source, sink, connected).copy()
+
+
+class _Streams:
+    """The two directions, and how far each has come."""
+
+    def __init__(self, source: int, sink: int, connected: socket.socket) -> None:
+        self._source = source
+        self._sink = sink
+        self._socket = connected
+        self._requests = b""
+        self._replies = b""
+        self._input_ended = False
+        self._sending = True
+        self._receiving = True
+
+    def copy(self) -> None:
+        """Copy until the last reply is written."""
+        while self._receiving or self._replies:
+            ready = self._wait()
+            if ready.get(self._sink, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                raise BrokenPipeError
+            if ready.get(self._source):
+                self._read()
+            if ready.get(self._socket.fileno()):
+                self._send()
+                self._receive()
+            if ready.get(self._sink):
+                self._write()
+        if not self._input_ended:
+            raise ConnectionLost(
+                "haftd closed the connection before the input ended; its last reply, or `haft logs`, says why"
+            )
+
+    def _wait(self) -> dict[int, int]:
+        poll = select.poll()
+        if not self._requests and not self._input_ended:
+            poll.register(self._source, select.POLLIN)
+        wanted = select.POLLIN if self._receiving and not self._replies else 0
+        if self._requests:
+            wanted |= select.POLLOUT
+        if wanted:
+            poll.register(self._socket, wanted)
+        poll.register(self._sink, select.POLLOUT if self._replies else 0)
+        return dict(poll.poll())
+
+    def _read(self) -> None:
+        try:
+            self._requests = os.read(self._source, _CHUNK)
+        except OSError:
+            self._requests = b""  # A terminal that has hung up.
+        if not self._requests:
+            self._input_ended = True
+            self._close_sending()
+        elif not self._sending:
+            self._requests = b""
+
+    def _send(self) -> None:
+        if not self._requests:
+            return
+        try:
+            self._requests = self._requests[self._socket.send(self._requests) :]
+        except BlockingIOError:
+            pass
+        except OSError:
+            # The daemon reads no more; its last replies are still to be read.
+            self._requests = b""
+            self._sending = False
+
+    def _close_sending(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # It is closed already, and reading says so.
+
+    def _receive(self) -> None:
+        if not self._receiving or self._replies:
+            return
+        try:
+            self._replies = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._replies = b""
+        self._receiving = bool(self._replies)
+
+    def _write(self) -> None:
+        if not self._replies:
+            return
+        try:
+            # A pipe that is ready takes so much without blocking, and stays as its owner has set it.
+            written = os.write(self._sink, self._replies[: select.PIPE_BUF])
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            raise
+        except OSError as fault:
+            why = os.strerror(fault.errno or 0)
+            raise OutputFailed(f"the output cannot be written: {why}") from fault
+        self._replies = self._replies[written:]
