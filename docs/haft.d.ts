@@ -22,6 +22,18 @@ export interface AbortParams {
   grace_ms?: number;
 }
 
+/** What a tool may do, as MCP has it: `destructive` and `idempotent` count where it is not `read_only`, and `open_world` says that it reaches beyond this machine's own data. */
+export interface Annotations {
+  /** it changes nothing */
+  read_only: boolean;
+  /** it may delete or overwrite */
+  destructive: boolean;
+  /** the same call again changes nothing more */
+  idempotent: boolean;
+  /** it reaches beyond this machine's own data */
+  open_world: boolean;
+}
+
 /** Give a handle input, or the answer it waits for; then read as fetch does. */
 export interface ApplyParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
@@ -179,6 +191,14 @@ export interface CalledAwait {
   notifications: Notice[];
 }
 
+/** What `handle_list` gives. */
+export interface CalledList {
+  /** each the handle state without its text, with the fields of HandleInfo beside */
+  handles: ({ [name: string]: unknown })[];
+  call_id: string;
+  notifications: Notice[];
+}
+
 /** A handle state with what rides on it. */
 export interface CalledPending {
   state: "pending";
@@ -298,6 +318,20 @@ export interface CalledStopped {
   truncated?: Truncated;
   call_id: string;
   notifications: Notice[];
+}
+
+/** A reply as text for a model, with the notices in it. `failed`: the tool itself has failed. `inquiry` is a question of the handle that no client, program or model is being asked; `states` are the handles that the text is about, without their output. */
+export interface CalledText {
+  /** one header line (id, state, age, what it reads), the output, what is left out, notices */
+  text: string;
+  /** the call's name */
+  call_id: string;
+  /** the tool itself has failed; an exit status is no failure */
+  failed?: boolean;
+  /** the handles that it is about, without their output */
+  states?: HandleState[];
+  /** what the handle asks, where nobody is being asked */
+  inquiry?: Inquiry;
 }
 
 /** The same. */
@@ -1209,9 +1243,11 @@ export interface ToolInfo {
   runtime: string;
   /** its own name, where that is another */
   tool?: string;
+  /** what it may do, with the surface `verbs` */
+  annotations?: Annotations;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. */
+/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. With the surface `verbs` it is one of the tools that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
 export interface ToolsCallParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1227,6 +1263,10 @@ export interface ToolsCallParams {
   context?: unknown;
   /** as for `spawn` */
   env?: { [name: string]: string | null };
+  /** how handles are offered to a model: by an `action` of each tool, or by a tool for each verb */
+  surface?: "actions" | "verbs";
+  /** `text`: the reply is a text for a model, of at most 8,000 bytes of output */
+  format?: "json" | "text";
 }
 
 /** Describe tools in full. */
@@ -1245,7 +1285,7 @@ export interface ToolsDescribeResult {
   tools: ToolDescription[];
 }
 
-/** List the tools with their schemas, in the words of a provider. */
+/** List the tools with their schemas, in the words of a provider. With the surface `verbs` each definition has a tool that starts it, and five tools are for all handles; `style` has no meaning then. */
 export interface ToolsListParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1255,6 +1295,8 @@ export interface ToolsListParams {
   provider?: "anthropic" | "generic" | "google" | "mcp" | "ollama" | "openai";
   /** how a stateful tool's actions are put into one schema: a `oneOf` variant each, or one object; by default as the provider likes it */
   style?: "flat" | "oneof";
+  /** how handles are offered to a model: by an `action` of each tool, or by a tool for each verb */
+  surface?: "actions" | "verbs";
 }
 
 /** The tools, by name, and those that the provider cannot be given. */
@@ -1465,7 +1507,7 @@ export interface Methods {
   /** End a turn, and what is not to outlast it. */
   "turn/end": { params: TurnEndParams | undefined; result: TurnEndResult };
   /** Call a tool as an assistant does: a verb by `action`, else a run to the end. */
-  "tools/call": { params: ToolsCallParams; result: CalledPending | CalledRunning | CalledWaiting | CalledStopped | CalledAwait };
+  "tools/call": { params: ToolsCallParams; result: CalledPending | CalledRunning | CalledWaiting | CalledStopped | CalledAwait | CalledList | CalledText };
   /** Take the notices that ride on the next tools/call otherwise. */
   "notifications/drain": { params: DrainParams | undefined; result: NoticesResult };
   /** Be told of states, output, screens or notices as they come. */

@@ -13,24 +13,29 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from .errors import invalid_arguments, limit_exceeded
-from .handles import AwaitResult
+from .handles import AwaitResult, HandlesListResult
+from .inquiries import Inquiry
 from .jsontext import MAX_VALUES, TooManyValues, decode_text
 from .params import ArgumentsOrText, Params
 from .reports import Problem
 from .states import HandleState, Notice, Pending, Running, Stopped, Waiting
 
 __all__ = [
+    "Annotations",
     "CalledAwait",
+    "CalledList",
     "CalledPending",
     "CalledRunning",
     "CalledState",
     "CalledStopped",
+    "CalledText",
     "CalledWaiting",
     "DrainParams",
     "NoticesResult",
     "ParameterInfo",
     "Provider",
     "Style",
+    "Surface",
     "ToolDescription",
     "ToolInfo",
     "ToolsCallParams",
@@ -45,17 +50,23 @@ Provider = Literal["generic", "openai", "anthropic", "google", "ollama", "mcp"]
 
 Style = Literal["oneof", "flat"]
 
+Surface = Literal["actions", "verbs"]
+"""How handles are offered to a model: by an `action` of each tool, or by a tool for each verb."""
+
 
 class ToolsCallParams(Params, frozen=True, kw_only=True):
     """Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle,
     else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`,
-    an object, to the tool as well; `env` is as for spawn."""
+    an object, to the tool as well; `env` is as for spawn. With the surface `verbs` it is one of the tools that
+    `tools/list` gives for that surface; with the format `text` the reply is a text for a model."""
 
     tool: str
     arguments: ArgumentsOrText = msgspec.field(default_factory=dict)
     call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
     context: Any = None
     env: dict[str, str | None] | UnsetType = UNSET
+    surface: Surface = "actions"
+    format: Literal["json", "text"] = "json"
 
     def __post_init__(self) -> None:
         given: object = self.arguments
@@ -101,10 +112,22 @@ class NoticesResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ToolsListParams(Params, frozen=True, kw_only=True):
-    """List the tools with their schemas, in the words of a provider."""
+    """List the tools with their schemas, in the words of a provider. With the surface `verbs` each definition has
+    a tool that starts it, and five tools are for all handles; `style` has no meaning then."""
 
     provider: Provider = "generic"
     style: Style | UnsetType = UNSET
+    surface: Surface = "actions"
+
+
+class Annotations(msgspec.Struct, frozen=True):
+    """What a tool may do, as MCP has it: `destructive` and `idempotent` count where it is not `read_only`, and
+    `open_world` says that it reaches beyond this machine's own data."""
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = True
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
@@ -119,6 +142,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
     source: str
     runtime: str
     tool: str | UnsetType = UNSET
+    annotations: Annotations | UnsetType = UNSET
 
 
 class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -197,20 +221,42 @@ class CalledAwait(AwaitResult, frozen=True, kw_only=True, omit_defaults=True):
     notifications: tuple[Notice, ...]
 
 
+class CalledList(HandlesListResult, frozen=True, kw_only=True):
+    """What `handle_list` gives."""
+
+    call_id: str
+    notifications: tuple[Notice, ...]
+
+
+class CalledText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A reply as text for a model, with the notices in it. `failed`: the tool itself has failed. `inquiry` is a
+    question of the handle that no client, program or model is being asked; `states` are the handles that the
+    text is about, without their output."""
+
+    text: str
+    call_id: str
+    failed: bool = False
+    states: tuple[HandleState, ...] = ()
+    inquiry: Inquiry | UnsetType = UNSET
+
+
 CalledState = CalledPending | CalledRunning | CalledWaiting | CalledStopped
 
-_CALLED: dict[type, Callable[..., CalledState | CalledAwait]] = {
+_CALLED: dict[type, Callable[..., CalledState | CalledAwait | CalledList]] = {
     Pending: CalledPending,
     Running: CalledRunning,
     Waiting: CalledWaiting,
     Stopped: CalledStopped,
     AwaitResult: CalledAwait,
+    HandlesListResult: CalledList,
 }
 
 
 def called(
-    reply: HandleState | AwaitResult, call_id: str, notifications: tuple[Notice, ...]
-) -> CalledState | CalledAwait:
+    reply: HandleState | AwaitResult | HandlesListResult,
+    call_id: str,
+    notifications: tuple[Notice, ...],
+) -> CalledState | CalledAwait | CalledList:
     """What a call is answered: the reply of its verb with what rides on it."""
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
     return _CALLED[type(reply)](**fields, call_id=call_id, notifications=notifications)

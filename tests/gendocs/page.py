@@ -58,6 +58,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.SessionInfo,
     methods.OpenQuestion,
     methods.ToolInfo,
+    methods.Annotations,
     methods.ToolDescription,
     methods.ParameterInfo,
     methods.Problem,
@@ -105,6 +106,7 @@ def _structs() -> Iterator[type[msgspec.Struct]]:
         if isinstance(method.result, type) and issubclass(method.result, msgspec.Struct):
             yield method.result
     yield methods.CalledAwait
+    yield methods.CalledText
     yield from STATES
     yield from TYPES
 
@@ -181,11 +183,15 @@ def _method(method: methods.Method) -> Iterator[str]:
         yield "**Result.** An empty object."
     elif method.result == states.HandleState:
         yield "**Result.** The [handle state](#the-handle-state)."
-    elif method.result == (methods.CalledState, methods.CalledAwait):
+    elif isinstance(method.result, tuple) and methods.CalledAwait in method.result:
         yield "**Result.** What the verb answers, the [handle state](#the-handle-state) or the result of"
         yield "[await](#await), and beside its fields:"
         yield ""
         yield from _table(methods.CalledAwait, RIDING)
+        yield ""
+        yield "With the format `text` it is instead:"
+        yield ""
+        yield from _table(methods.CalledText)
     elif isinstance(method.result, type) and issubclass(method.result, msgspec.Struct):
         yield f"**Result.** {_line(method.result)}"
         yield ""

@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
         "approvals", "dialects", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "jsontext",
-        "markdown", "methods", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc", "schema",
+        "markdown", "methods", "modeltext", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc", "schema",
         "sessions", "states", "tools", "trust", "weighing",
     ]  # fmt: skip
 

@@ -4,7 +4,7 @@ Read: `document` `load` `fields` `commands` `parameters` make a `definition`, wi
 templates name only what is `declared`; by
 `merging` over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
 A root's own: `roots` `trust` `rooted` `showing`.
-Told: the `offer` to a caller, `listing` `describing` `pages`.
+Told: the `offer` to a caller, `listing` `verbtools` `describing` `pages`.
 What it wants of the daemon: `approving` `noticing`.
 Called: `calling` `arguments` (with `fitting`, `reducing`, `mismatches`), `template` `words` `shelltext`,
 `resolve`, `environment` with `loginpath`.

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
-from haft_protocol.methods import Problem, Provider, Style, ToolDescription, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
 
 from .definition import Tool
 from .describing import describe, describe_await
@@ -177,21 +177,30 @@ class Catalogue:
         return self.listing("generic", root=root)[0]
 
     def listing(
-        self, provider: Provider, style: Style | None = None, root: str | None = None
+        self,
+        provider: Provider,
+        style: Style | None = None,
+        root: str | None = None,
+        surface: Surface = "actions",
     ) -> _Listed:
         """The tools that can be called in the words of a provider; what had to be left out, and what
         of the root nobody has trusted."""
-        return self._offer(root).listing(provider, style, self.descriptions)
+        return self._offer(root).listing(provider, style, self.descriptions, surface)
 
     def lister(
-        self, provider: Provider, style: Style | None, root: str | None
+        self,
+        provider: Provider,
+        style: Style | None,
+        root: str | None,
+        surface: Surface = "actions",
     ) -> Callable[[], _Listed] | None:
         """What makes such a listing, also in a thread; None where `listing` is quick: it was made
         before, or is short."""
         offer = self._offer(root)
-        if len(offer) <= _FEW or offer.listed(provider, style, self.descriptions) is not None:
+        descriptions = self.descriptions
+        if len(offer) <= _FEW or offer.listed(provider, style, descriptions, surface) is not None:
             return None
-        return offer.lister(provider, style, self.descriptions)
+        return offer.lister(provider, style, descriptions, surface)
 
     def _offer(self, root: str | None) -> Offer:
         rooted = self._rooted(root)

@@ -14,6 +14,8 @@ from typing import Any, Literal
 import jsonschema_rs
 import msgspec
 
+from haft_protocol.methods import Annotations
+
 from .noticing import Notify
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "RunMode",
     "SchemaError",
     "Tool",
+    "VerbForm",
     "compile_schema",
 ]
 
@@ -51,6 +54,17 @@ class Command:
 
     words: tuple[str | Each, ...]
     shell: str | None = None
+
+
+class VerbForm(msgspec.Struct, frozen=True):
+    """How the tool that starts a definition is shown on the surface for models: its `summary`, the `parameters`
+    that are shown, each with its short description, and those that are `required` there. With `first_line`, the
+    description of a parameter `command`, a start can type one line."""
+
+    summary: str = ""
+    parameters: Mapping[str, str] | None = None
+    required: tuple[str, ...] = ()
+    first_line: str = ""
 
 
 class QuestionPolicy(msgspec.Struct, frozen=True):
@@ -143,6 +157,9 @@ class Tool:
     enable: Literal["on", "off", "explicit"] = "on"
     on_turn_end: Literal["abort", "await", "keep", "inquire"] | None = None
     on_disconnect: Literal["keep", "abort"] = "keep"
+    verbs: VerbForm | None = None
+    annotations: Annotations | None = None
+    """What it may do, as hosts that ask for permission are told; None where the definition says nothing."""
     notify: Notify = field(default_factory=Notify)
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)

@@ -11,13 +11,23 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from haft_protocol.errors import shown
+from haft_protocol.methods import Annotations
 
 from .approving import PARAMETERS
 from .commands import read_command, read_template
-from .definition import ACTIONS, Command, QuestionPolicy, SchemaError, Tool, compile_schema
+from .definition import (
+    ACTIONS,
+    Command,
+    QuestionPolicy,
+    SchemaError,
+    Tool,
+    VerbForm,
+    compile_schema,
+)
 from .noticing import read_notify
 from .parameters import Wrong, read_parameters
 
@@ -36,7 +46,9 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-RESERVED = frozenset({"await"})
+RESERVED = frozenset(
+    {"await", "handle_send", "handle_read", "handle_wait", "handle_stop", "handle_list"}
+)
 SHARED = frozenset(
     {
         "enable",
@@ -189,6 +201,26 @@ def read_limit(name: str, value: object) -> float:
     return number
 
 
+def _read_annotations(value: object) -> Annotations:
+    found: dict[str, bool] = {}
+    for name, item in _table(value).items():
+        if name not in Annotations.__struct_fields__:
+            known = ", ".join(Annotations.__struct_fields__)
+            raise _wrong(f"there is no such annotation; they are {known}", name)
+        if not isinstance(item, bool):
+            raise _wrong("it must be true or false", name)
+        found[name] = item
+    return Annotations(**found)
+
+
+def _read_verbs(value: object) -> VerbForm:
+    table = _table(value)
+    try:
+        return msgspec.convert(table, VerbForm)
+    except msgspec.ValidationError as error:
+        raise _wrong(f"it has summary, parameters, required and first_line: {error}") from None
+
+
 def _read_may(value: object) -> frozenset[str]:
     if isinstance(value, list) and all(item in MAY for item in value):
         return frozenset(value)
@@ -285,6 +317,8 @@ READERS: dict[str, Callable[[object], Any]] = {
     "on_turn_end": _one_of("abort", "await", "keep", "inquire"),
     "notify": read_notify,
     "on_disconnect": _one_of("keep", "abort"),
+    "annotations": _read_annotations,
+    "verbs": _read_verbs,
     "size_threshold": read_size,
     "env": _read_env,
     "cwd": read_template,

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from haft_protocol.dialects import PROVIDERS, Dialect, Inexpressible, exposed, express
-from haft_protocol.methods import Problem, Provider, Style, ToolInfo
+from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
 from haft_protocol.schema import AWAIT_PARAMETERS, stateful
 
 from .definition import Tool
+from .verbtools import HANDLE_TOOLS, runtime_of, start_info
 
-__all__ = ["AWAIT", "info", "listed", "listing"]
+__all__ = ["AWAIT", "OURS", "info", "listed", "listing"]
 
 AWAIT = ToolInfo(
     name="await",
@@ -34,10 +35,13 @@ AWAIT = ToolInfo(
     runtime="builtin",
 )
 
+OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
+"""Names of tools that no definition has."""
+
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
     """One tool with its generic schema and its summary, with its description where it has no summary;
-    raises `Inexpressible`. A runtime that depends on the arguments shows as `stdio`."""
+    raises `Inexpressible`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
@@ -49,14 +53,8 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
         stateful=tool.stateful,
         actions=tool.actions,
         source=tool.source,
-        runtime=_runtime(tool),
+        runtime=runtime_of(tool),
     )
-
-
-def _runtime(tool: Tool) -> str:
-    if tool.is_builtin:
-        return "builtin"
-    return "stdio" if "{" in tool.runtime else tool.runtime
 
 
 def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
@@ -76,7 +74,10 @@ def listed(tools: Iterable[Tool]) -> list[Tool]:
 
 
 def listing(
-    tools: Iterable[Tool], provider: Provider = "generic", style: Style | None = None
+    tools: Iterable[Tool],
+    provider: Provider = "generic",
+    style: Style | None = None,
+    surface: Surface = "actions",
 ) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
     """All that can be called, by name, and what had to be left out; `await` is there when a stateful
     one is. What has not described itself is passed over: whoever asked it says why. Without a style it is the provider's own."""
@@ -87,14 +88,14 @@ def listing(
     else:
         # A provider that takes no choice at the root gets one object, whatever was asked for.
         style = (style or dialect.style) if dialect.root_choice else "flat"
-    names = exposed([AWAIT.name, *(tool.name for tool in known)])
+    names = exposed([*OURS, *(tool.name for tool in known)])
     found: list[ToolInfo] = []
     problems: list[Problem] = []
     for tool in listed(known):
         if tool.self_describing:
             continue
         try:
-            one = info(tool, style)
+            one = info(tool, style) if surface == "actions" else start_info(tool)
             found.append(one if dialect is None else _in_words(one, dialect, style, names))
         except (Inexpressible, RecursionError) as error:
             why = (
@@ -110,6 +111,13 @@ def listing(
                     line=msgspec.UNSET if tool.line is None else tool.line,
                 )
             )
+    if surface == "verbs":
+        given = [
+            one if dialect is None else _in_words(one, dialect, style, names)
+            for one in HANDLE_TOOLS
+        ]
+        found.sort(key=lambda tool: tool.name)
+        return (*found, *given), tuple(problems)
     if any(tool.stateful for tool in found):
         found.append(AWAIT if dialect is None else _in_words(AWAIT, dialect, style, names))
     return tuple(sorted(found, key=lambda tool: tool.name)), tuple(problems)

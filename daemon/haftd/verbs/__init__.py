@@ -1,7 +1,8 @@
 """One file a verb; this is their table: every method of the protocol and what serves it.
 
 All stand on `base`. Those that read: `reading` `conditions` `waiting`, and the `evidence` for a wait;
-those that ask first: `approved` `rendering`; those that speak of what tools take: `described`.
+those that ask first: `approved` `rendering`; those that speak of what tools take: `described`. A model's
+call: `modelcall`, by the surface of verbs `verbcall`, and the reply as text `modeltext`.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ def tools_list(daemon: Daemon, caller: Caller, params: ToolsListParams) -> Tools
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
     mute = daemon.catalogue.mute(root)
-    lister = daemon.catalogue.lister(params.provider, style, root)
+    lister = daemon.catalogue.lister(params.provider, style, root, params.surface)
     if lister is None:
-        tools, problems = daemon.catalogue.listing(params.provider, style, root)
+        tools, problems = daemon.catalogue.listing(params.provider, style, root, params.surface)
         return ToolsListResult(tools, (*problems, *mute))
 
     async def listed() -> ToolsListResult:

@@ -95,9 +95,9 @@ def test_what_is_listed_is_made_once_until_the_definitions_are_read_again(
     made: list[str] = []
     own = listing
 
-    def counting(tools: Any, provider: Any, style: Any) -> Any:
+    def counting(tools: Any, provider: Any, style: Any, surface: Any) -> Any:
         made.append(provider)
-        return own(tools, provider, style)
+        return own(tools, provider, style, surface)
 
     monkeypatch.setattr("haftd.tools.offer.listing", counting)
     catalogue = Catalogue()

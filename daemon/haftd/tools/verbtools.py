@@ -1,0 +1,219 @@
+"""The surface for models: one tool to start each definition, and five tools for all handles.
+
+Rules: pure. Hosts grant permission by a tool's name and annotations, so reading and typing are different
+tools, and each annotation is given. Schemas are flat: no `oneOf`, one type a parameter where the definition
+lets it. The five `handle_` names belong to no definition. A definition may show fewer parameters here (`verbs`);
+the others are taken all the same.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+
+from haft_protocol.dialects.flattening import flatten
+from haft_protocol.dialects.keeping import Keeper
+from haft_protocol.dialects.reading import read
+from haft_protocol.dialects.tables import PLAIN
+from haft_protocol.methods import Annotations, ToolInfo
+
+from .definition import Tool, VerbForm, compile_schema
+
+__all__ = [
+    "HANDLE_TOOLS",
+    "MAX_WAIT_S",
+    "WAIT_S",
+    "WORDS",
+    "handle_schema",
+    "start_info",
+    "start_words",
+]
+
+WAIT_S = 10
+MAX_WAIT_S = 50
+"""Some hosts end every call after 60 seconds."""
+
+_START = Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
+_READ = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
+_SEND = Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
+_STOP = Annotations(read_only=False, destructive=True, idempotent=True, open_world=False)
+
+_WAIT: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S, "default": WAIT_S}
+_ID: dict[str, Any] = {"type": "string"}
+_NEW_ID: dict[str, Any] = {**_ID, "description": "Name for the handle"}
+_IDS: dict[str, Any] = {"type": "array", "items": _ID, "minItems": 1, "maxItems": 64}
+_VIEW: dict[str, Any] = {"enum": ["new", "all", "tail", "screen"], "default": "new"}
+_UNTIL: dict[str, Any] = {
+    "enum": ["input", "stopped", "output", "quiet", "pattern", "now"],
+    "description": "Return when it reads input or stops (input, default), ends, prints, pauses, matches pattern, or at once",
+}
+_PATTERN: dict[str, Any] = {"type": "string", "description": "Regex for new output"}
+
+
+def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        **({"required": required} if required else {}),
+        "additionalProperties": False,
+    }
+
+
+def _tool(
+    name: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: list[str],
+    annotations: Annotations,
+) -> ToolInfo:
+    return ToolInfo(
+        name=name,
+        description=description,
+        parameters=_object(properties, required),
+        stateful=False,
+        actions=(),
+        source="builtin",
+        runtime="builtin",
+        annotations=annotations,
+    )
+
+
+HANDLE_TOOLS: tuple[ToolInfo, ...] = (
+    _tool(
+        "handle_send",
+        "Type into a handle, then return what it prints once it reads input again. Give exactly one of line,"
+        " keys, text, answer, signal.",
+        {
+            "id": _ID,
+            "line": {"type": "string", "description": "Text and Enter"},
+            "keys": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "As C-c, C-d, Up, Enter, Escape",
+            },
+            "text": {"type": "string", "description": "Text without Enter"},
+            "answer": {"description": "Answer to the question it asks"},
+            "signal": {"type": "string", "description": "As INT, TERM, CONT"},
+            "until": _UNTIL,
+            "pattern": _PATTERN,
+            "wait_s": _WAIT,
+            "view": _VIEW,
+        },
+        ["id"],
+        _SEND,
+    ),
+    _tool(
+        "handle_read",
+        "Read a handle's new output, or wait for it. Use view screen for full-screen programs.",
+        {
+            "id": _ID,
+            "view": _VIEW,
+            "until": _UNTIL,
+            "pattern": _PATTERN,
+            "wait_s": _WAIT,
+            "from": {"type": "integer", "minimum": 0, "description": "Re-read from this offset"},
+        },
+        ["id"],
+        _READ,
+    ),
+    _tool(
+        "handle_wait",
+        "Wait until all (or any) of the handles have stopped. Do not poll.",
+        {"ids": _IDS, "any": {"type": "boolean", "default": False}, "wait_s": _WAIT},
+        ["ids"],
+        _READ,
+    ),
+    _tool(
+        "handle_stop",
+        "End handles and every process they started.",
+        {"ids": _IDS},
+        ["ids"],
+        _STOP,
+    ),
+    _tool("handle_list", "List handles, as when an id is lost.", {}, [], _READ),
+)
+"""The tools for all handles, by no definition."""
+
+
+@cache
+def handle_schema(name: str) -> tuple[Mapping[str, Any], jsonschema_rs.Validator] | None:
+    """Return the schema of a handle tool and its validator; None where there is no such tool."""
+    for tool in HANDLE_TOOLS:
+        if tool.name == name:
+            return tool.parameters, compile_schema(tool.parameters)
+    return None
+
+
+_WORDS = _object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, [])
+WORDS = (_WORDS, compile_schema(_WORDS))
+"""The schema of what a start takes beside the definition's own parameters, and its validator."""
+
+
+def start_words(tool: Tool) -> frozenset[str]:
+    """Return the names beside the definition's own that a start takes: those that it does not have."""
+    words = {"id", "wait_s"}
+    if tool.verbs is not None and tool.verbs.first_line:
+        words.add("command")
+    return frozenset(words - set(_own(tool).get("properties", {})))
+
+
+def start_info(tool: Tool) -> ToolInfo:
+    """Return the tool that starts a definition, or runs one to its end; raises `Inexpressible`."""
+    form = tool.verbs or VerbForm()
+    parameters = _parameters(tool, form) if tool.stateful else copy.deepcopy(dict(tool.parameters))
+    return ToolInfo(
+        name=tool.name,
+        description=form.summary or tool.summary.strip() or tool.description.strip(),
+        parameters=parameters,
+        stateful=tool.stateful,
+        actions=(),
+        source=tool.source,
+        runtime=runtime_of(tool),
+        annotations=annotations_of(tool),
+    )
+
+
+def runtime_of(tool: Tool) -> str:
+    """Return how it runs; a runtime that depends on the arguments shows as `stdio`."""
+    if tool.is_builtin:
+        return "builtin"
+    return "stdio" if "{" in tool.runtime else tool.runtime
+
+
+def annotations_of(tool: Tool) -> Annotations:
+    """Return the definition's annotations, each that it leaves out at its careful value."""
+    return _START if tool.annotations is None else tool.annotations
+
+
+def _own(tool: Tool) -> dict[str, Any]:
+    return flatten(read(tool.parameters))[0]
+
+
+def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
+    """Return the schema of a start: the parameters that the definition shows here, and those of every start."""
+    own = Keeper(PLAIN).root(_own(tool))
+    properties = dict(own.get("properties", {}))
+    if form.parameters is not None:
+        shown = form.parameters
+        properties = {
+            name: _described(properties[name], shown[name]) for name in shown if name in properties
+        }
+        own = {**own, "required": [n for n in own.get("required", ()) if n in properties]}
+    if form.required:
+        own = {**own, "required": list(form.required)}
+    if form.first_line and "command" not in properties:
+        properties["command"] = {"type": "string", "description": form.first_line}
+    for name, word in (("id", _NEW_ID), ("wait_s", _WAIT)):
+        properties.setdefault(name, word)
+    if not own.get("required"):
+        own.pop("required", None)
+    return copy.deepcopy({**own, "properties": properties})
+
+
+def _described(form: Any, description: str) -> Any:
+    plain = {key: value for key, value in form.items() if key != "description"}
+    return {**plain, "description": description} if description else plain

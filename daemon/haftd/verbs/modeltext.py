@@ -1,0 +1,100 @@
+"""`format: "text"` of tools/call: the reply as a model reads it.
+
+Rules: a text is bounded, all handles of a reply together. A question is told with how to answer it, unless
+another client, a program or a model is being asked.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType, structs
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
+from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
+from haft_protocol.states import HandleState, Notice, Stopped, Waiting
+from haftd.core.text import cut_text
+from haftd.daemon import Daemon
+
+__all__ = ["MAX_TEXT", "called_text"]
+
+MAX_TEXT = 8_000
+"""Bytes of output in one reply."""
+
+_MARGIN = 128
+
+
+def called_text(
+    daemon: Daemon,
+    session: str,
+    reply: HandleState | AwaitResult | HandlesListResult,
+    call_id: str,
+    notices: tuple[Notice, ...],
+) -> CalledText:
+    """Return the reply as text, the notices behind it."""
+    states: tuple[HandleState, ...] = ()
+    inquiry: Inquiry | UnsetType = UNSET
+    failed = False
+    if isinstance(reply, HandlesListResult):
+        text = list_text(reply.handles)
+    elif isinstance(reply, AwaitResult):
+        share = MAX_TEXT // max(1, len(reply.completed) + len(reply.waiting))
+        reply = structs.replace(
+            reply,
+            completed=tuple(_bounded(state, share) for state in reply.completed),
+            waiting=tuple(_bounded(state, share) for state in reply.waiting),
+        )
+        states = (*reply.completed, *reply.waiting, *reply.pending)
+        asked = {state.id: _inquiry_of(daemon, session, state) for state in reply.waiting}
+        text = await_text(reply, {id: one for id, one in asked.items() if one is not None})
+    else:
+        state = _bounded(reply, MAX_TEXT)
+        states = (state,)
+        open_inquiry = _inquiry_of(daemon, session, state)
+        inquiry = UNSET if open_inquiry is None else open_inquiry
+        failed = has_failed(state)
+        text = state_text(state, inquiry=open_inquiry)
+    if notices:
+        text += f"\n{notices_text(notices)}"
+    return CalledText(
+        text=text,
+        call_id=call_id,
+        failed=failed,
+        states=tuple(_bare(state) for state in states),
+        inquiry=inquiry,
+    )
+
+
+def _inquiry_of(daemon: Daemon, session: str, state: HandleState) -> Inquiry | None:
+    """Return what the handle asks where nobody is being asked."""
+    if not isinstance(state, Waiting):
+        return None
+    for use in daemon.supervisor.uses(session, state.id):
+        asked, router = use.asking.now, use.asking.router
+        if asked is not None and router is not None and use.is_unclaimed:
+            return router.describe(asked)
+    return None
+
+
+def _bounded(state: HandleState, most: int) -> HandleState:
+    """Return the state with so many bytes of output at most."""
+    for name in ("content", "result"):
+        text = getattr(state, name, UNSET)
+        # A text that was cut to this size has a line more.
+        if isinstance(text, str) and len(text.encode("utf-8", "replace")) > most + _MARGIN:
+            cut, total, kept = cut_text(text, most)
+            if kept < total:
+                omitted = state.omitted + total - kept
+                state = structs.replace(state, **{name: cut, "omitted": omitted})
+    return state
+
+
+def _bare(state: HandleState) -> HandleState:
+    """Return the state without its output."""
+    bare: dict[str, object] = {"screen": UNSET}
+    if isinstance(state, Stopped):
+        for name in ("result", "content"):
+            if getattr(state, name) is not UNSET:
+                bare[name] = ""
+    else:
+        bare["content"] = ""
+    return structs.replace(state, **bare)

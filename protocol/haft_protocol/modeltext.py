@@ -1,0 +1,231 @@
+"""Replies as text for a model: one header line, the output, and notices.
+
+Rules: pure. The header line is the only text of haft's own before the output, in square brackets; a program's
+prompt stands behind its output, as on a terminal. A model calls the verbs `handle_send`, `handle_read`,
+`handle_stop`, so these are the names in every hint. An exit status is information, never a failure of the call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from .handles import AwaitResult
+from .inquiries import Inquiry
+from .questions import Boolean, Form, Question, Secret, Select
+from .states import (
+    HandleState,
+    InputWanted,
+    Notice,
+    Pending,
+    Running,
+    Screen,
+    Stopped,
+    Waiting,
+)
+
+__all__ = ["await_text", "has_failed", "list_text", "notices_text", "state_text"]
+
+MAX_COMMAND = 60
+MAX_NOTICE = 300
+_LEFT_OUT = re.compile(r"^… (\d+) bytes left out …$", re.MULTILINE)
+_READS = {"line": "reads a line", "key": "reads keys", "secret": "reads a secret"}
+_ENDS = {
+    "abort": "ended by handle_stop",
+    "turn_end": "ended with the turn",
+    "disconnect": "ended with its last client",
+    "shutdown": "ended with haftd",
+    "limit": "ended by a limit",
+    "lost": "lost in a restart of haftd",
+}
+
+
+def state_text(state: HandleState, *, inquiry: Inquiry | None = None) -> str:
+    """Return the text of one handle. `inquiry` is its question where no client, program or model is being
+    asked."""
+    parts = [f"[{state.id}: {', '.join(_header(state))}]"]
+    body = _body(state)
+    if body.strip():
+        parts.append(body)
+    if (prompt := _prompt(state)) and not body.endswith(prompt):
+        parts.append(prompt)
+    if isinstance(state, Waiting):
+        parts.append(_question_text(state.id, state.question, inquiry))
+    if (left_out := _left_out(state, body)) is not None:
+        parts.append(left_out)
+    return "\n".join(part.rstrip("\n") for part in parts)
+
+
+def await_text(result: AwaitResult, inquiries: Mapping[str, Inquiry]) -> str:
+    """Return the text of several handles: those that have stopped with their output, the others by their
+    header line. `inquiries` are the open questions by handle."""
+    texts = [state_text(state) for state in result.completed]
+    texts += [state_text(state, inquiry=inquiries.get(state.id)) for state in result.waiting]
+    texts += [f"[{state.id}: {', '.join(_header(state))}]" for state in result.pending]
+    return "\n".join(texts)
+
+
+def list_text(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return one line a handle of `handles/list`, with its command."""
+    lines = []
+    for row in rows:
+        state = msgspec.convert({"content": "", **row}, HandleState)
+        age = _age(float(row["age_s"]))
+        head = ", ".join([_condition(state), age, *_wants(state)])
+        command = _printable(str(row["command"]))
+        lines.append(f"{state.id}: {head}: {_shortened(command, MAX_COMMAND)}")
+    return "\n".join(lines) or "no handles"
+
+
+def notices_text(notices: Iterable[Notice]) -> str:
+    """Return one line a notice."""
+    return "\n".join(
+        f"[{notice.level}] {_shortened(_printable(notice.message), MAX_NOTICE)}"
+        for notice in notices
+    )
+
+
+def has_failed(state: object) -> bool:
+    """Return whether the tool itself reported an error, as opposed to an exit status."""
+    return (
+        isinstance(state, Stopped)
+        and state.error is not UNSET
+        and state.ended_by.by == "exit"
+        and state.content is UNSET
+    )
+
+
+def _header(state: HandleState) -> list[str]:
+    return [_condition(state), _age(state.elapsed_ms / 1000), *_wants(state)]
+
+
+def _condition(state: HandleState) -> str:
+    match state:
+        case Pending():
+            return "waits for approval"
+        case Running(suspended=True):
+            return "suspended by a signal"
+        case Running():
+            return "running"
+        case Waiting():
+            return "asks"
+    if has_failed(state):
+        return "failed"
+    if isinstance(state.exit, UnsetType) or state.ended_by.by in ("limit", "lost"):
+        return _ENDS.get(state.ended_by.by, "done")
+    if not isinstance(state.exit.signal, UnsetType):
+        ended = f"killed by SIG{state.exit.signal}"
+        return ended if state.ended_by.by == "exit" else _ENDS[state.ended_by.by]
+    return f"exit {state.exit.code}"
+
+
+def _wants(state: HandleState) -> list[str]:
+    if not isinstance(state, Running) or not isinstance(state.input_wanted, InputWanted):
+        return []
+    reads = _READS[state.input_wanted.kind]
+    return [reads if state.input_wanted.certain else f"seems idle, perhaps {reads}"]
+
+
+def _body(state: HandleState) -> str:
+    if not isinstance(state.screen, UnsetType):
+        return _screen_text(state.screen)
+    if not isinstance(state, Stopped):
+        return state.content
+    if not isinstance(state.result, UnsetType):
+        return state.result
+    content = "" if isinstance(state.content, UnsetType) else state.content
+    if isinstance(state.error, UnsetType):
+        return content
+    is_raw = not isinstance(state.content, UnsetType)
+    if is_raw and state.ended_by.by not in ("limit", "lost"):
+        return content  # The header line says how it ended.
+    message = state.error.message
+    return f"{content.rstrip()}\n{message}" if content.strip() else message
+
+
+def _prompt(state: HandleState) -> str:
+    """Return the line that asks, where the output is text."""
+    if not isinstance(state, Running) or not isinstance(state.screen, UnsetType):
+        return ""
+    wanted = state.input_wanted
+    return _printable(wanted.prompt) if isinstance(wanted, InputWanted) else ""
+
+
+def _screen_text(screen: Screen) -> str:
+    lines = () if isinstance(screen.lines, UnsetType) else screen.lines
+    shown = "\n".join(line.rstrip() for line in lines).rstrip("\n")
+    row, column = screen.cursor
+    return f"{shown}\n[screen {screen.rows}x{screen.cols}, cursor at row {row}, column {column}]"
+
+
+def _left_out(state: HandleState, body: str) -> str | None:
+    """Say how much is missing and how to read it."""
+    cut = _LEFT_OUT.search(body)
+    if isinstance(state, Stopped) and not isinstance(state.truncated, UnsetType):
+        missing = state.truncated.bytes - state.truncated.kept
+        if state.truncated.path is not None:
+            return f"[{missing:,} bytes left out; all is in {state.truncated.path}]"
+        return f"[{missing:,} bytes left out]"
+    if not state.omitted:
+        return None
+    if cut is None:
+        return f"[{state.omitted:,} bytes left out]"
+    behind = len(body[cut.start() :].encode()) - len(cut[0].encode())
+    begin = max(0, state.cursor - state.omitted - behind)
+    return (
+        f'[{state.omitted:,} bytes left out; handle_read {{"id": "{state.id}", "from": {begin}}}]'
+    )
+
+
+def _question_text(id: str, question: Question, inquiry: Inquiry | None) -> str:
+    text = "\n".join(part for part in (question.pre_amble, question.text) if part)
+    if inquiry is None:
+        return f"{text}\n[another client is being asked]"
+    if inquiry.needs_a_person or isinstance(question.answer_type, Secret):
+        return f"{text}\n[a person answers: haft answer {inquiry.inquiry_id}]"
+    example, takes = _example(question)
+    answer = msgspec.json.encode({"id": id, "answer": example}).decode()
+    return f"{text}\n[takes {takes}; answer by handle_send {answer}]"
+
+
+def _example(question: Question) -> tuple[Any, str]:
+    match question.answer_type:
+        case Boolean():
+            return True, "true or false"
+        case Select(options=options):
+            return options[0], f"one of {_listed(options)}"
+        case Form(fields=fields):
+            chosen = {name: choice.options[0] for name, choice in fields.items()}
+            named = "; ".join(
+                f"{name}: one of {_listed(choice.options)}" for name, choice in fields.items()
+            )
+            return chosen, f"an object ({named})"
+    return "…", "a text"
+
+
+def _listed(options: Iterable[object]) -> str:
+    return ", ".join(msgspec.json.encode(option).decode() for option in options)
+
+
+def _age(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h"
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

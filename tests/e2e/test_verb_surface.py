@@ -1,0 +1,144 @@
+"""The surface for models over the wire: a tool to start each definition, five for all handles, text replies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository import make_repository, staged
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+_numbers = count(1)
+Call = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def call(shared_daemon: RunningDaemon, tmp_path: Path) -> Iterator[Call]:
+    session = f"verbs{next(_numbers)}"
+    with shared_daemon.connect() as wire:
+
+        def one(tool: str, **arguments: Any) -> dict[str, Any]:
+            more = {"surface": "verbs", "format": "text", "session": session, "root": str(tmp_path)}
+            result = wire.call("tools/call", tool=tool, arguments=arguments, **more)
+            assert isinstance(result, dict)
+            return result
+
+        yield one
+        wire.call("session/close", session=session)
+
+
+def test_the_list_has_a_tool_for_each_definition_and_five_for_handles(
+    shared_daemon: RunningDaemon,
+) -> None:
+    with shared_daemon.connect() as wire:
+        tools = wire.call("tools/list", surface="verbs", provider="mcp")["tools"]
+    by_name = {tool["name"]: tool for tool in tools}
+    assert list(by_name)[-5:] == [
+        f"handle_{verb}" for verb in ("send", "read", "wait", "stop", "list")
+    ]
+    assert "await" not in by_name and "run" in by_name
+    assert set(by_name["run"]["parameters"]["properties"]) == {
+        "command",
+        "terminal",
+        "cwd",
+        "id",
+        "wait_s",
+    }
+    assert set(by_name["shell"]["parameters"]["properties"]) == {"cwd", "command", "id", "wait_s"}
+    assert "oneOf" not in json.dumps(tools)
+    hints = {name: tool["annotations"] for name, tool in by_name.items()}
+    assert hints["handle_read"]["read_only"] and not hints["handle_read"]["destructive"]
+    assert hints["handle_stop"] == {
+        "read_only": False, "destructive": True, "idempotent": True, "open_world": False,
+    }  # fmt: skip
+    assert hints["run"]["destructive"] and hints["run"]["open_world"]
+
+
+def test_a_staging_session_is_driven_by_text_alone(call: Call, tmp_path: Path) -> None:
+    repo = make_repository(tmp_path / "repo")
+    first = call("git_stage", cwd=str(repo))["text"]
+    assert first.startswith("[git_stage-1: running, ") and first.splitlines()[0].endswith(
+        "reads a line]"
+    )
+    assert "+line two" in first and first.splitlines()[-1].startswith("(1/3) Stage this hunk")
+    assert "(2/3)" in call("handle_send", id="git_stage-1", line="y")["text"]
+    assert "(3/3)" in call("handle_send", id="git_stage-1", line="n")["text"]
+    last = call("handle_send", id="git_stage-1", line="y", until="stopped")["text"]
+    assert last.startswith("[git_stage-1: exit 0, ") and last.count("\n") == 0
+    assert staged(repo) == ["line two", "line thirty-nine"]
+
+
+def test_an_exit_status_is_information_and_a_run_that_ends_leaves_a_result(call: Call) -> None:
+    reply = call("run", command="echo hi; exit 3")
+    header, body = reply["text"].split("\n")
+    assert header.startswith("[run-1: exit 3, ") and body == "hi" and "failed" not in reply
+
+
+def test_what_is_left_out_is_said_once_with_how_to_read_it(call: Call) -> None:
+    text = call("run", command="seq 1 100000")["text"]
+    assert len(text) < 8_600 and text.count("left out") == 2
+    assert "all is in /" in text.splitlines()[-1]
+    held = call("run", command="seq 1 100000; cat", id="held")["text"]
+    hint = json.loads(held.splitlines()[-1].partition("handle_read ")[2].removesuffix("]"))
+    assert hint["id"] == "held"
+    shown = [int(line) for line in held.splitlines() if line.isdigit()]
+    last = next(one for one, following in pairwise(shown) if following > one + 1)
+    more = call("handle_read", id="held", **{"from": hint["from"]})["text"]
+    assert f"\n{last + 1}\n" in more
+
+
+def test_texts_are_taken_for_numbers_and_lists(call: Call) -> None:
+    call("run", command="cat", id="cat", wait_s="5")
+    assert call("handle_send", id="cat", keys="C-d")["text"].startswith("[cat: exit 0, ")
+    assert call("handle_wait", ids='["cat"]')["text"].startswith("[cat: exit 0, ")
+    assert call("handle_stop", ids="cat")["text"].startswith("[cat: exit 0, ")
+
+
+def test_a_first_command_of_a_shell_is_answered_with_its_output(call: Call, tmp_path: Path) -> None:
+    lines = call("shell", id="work", command="pwd")["text"].splitlines()
+    assert lines[1:] == [str(tmp_path), "$ "] or lines[1:] == [str(tmp_path), "$"]
+    assert "\n42\n" in call("handle_send", id="work", line="echo $((6*7))")["text"]
+    assert call("handle_list")["text"].startswith("work: running, ")
+    ended = call("handle_stop", ids=["work"])["text"]
+    assert ended.startswith("[work: ended by handle_stop, ") and "\n" not in ended
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "it has none"),
+        ({"line": "x", "text": "y"}, "it has line and text"),
+        ({"answer": True}, "asks nothing"),
+        ({"lines": "x"}, "lines"),
+        ({"line": "x", "wait_s": 51}, "wait_s"),
+    ],
+)
+def test_a_wrong_send_types_nothing_and_says_what_is_wrong(
+    call: Call, arguments: dict[str, Any], says: str
+) -> None:
+    call("run", command="cat", id="cat")
+    with pytest.raises(Refused, match=says):
+        call("handle_send", id="cat", **arguments)
+    assert call("handle_read", id="cat", view="all")["text"].count("\n") == 0
+
+
+def test_an_unknown_handle_is_refused_with_those_there_are(call: Call) -> None:
+    call("run", command="cat", id="cat")
+    with pytest.raises(Refused, match="'cat'"):
+        call("handle_read", id="nope")
+
+
+def test_a_question_for_a_person_is_no_models_to_answer(call: Call) -> None:
+    asked = call("ask_user", question="Sure?", type="boolean")
+    assert asked["inquiry"]["target"] == "user"
+    assert asked["text"].endswith(
+        f"[a person answers: haft answer {asked['inquiry']['inquiry_id']}]"
+    )
+    with pytest.raises(Refused, match="person"):
+        call("handle_send", id="ask_user-1", answer=True)
