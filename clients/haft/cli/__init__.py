@@ -21,6 +21,7 @@ COMMANDS: dict[str, str] = {
     "approve": "allow, deny, skip or change what waits",
     "notices": "take what a session was not told yet, as text",
     "connect": "speak the protocol over standard input and output",
+    "mcp": "serve a host of the Model Context Protocol",
     "attach": "take a handle's terminal into your own",
     "abort": "end handles and everything they started",
     "await": "wait for handles to stop",

@@ -1,0 +1,105 @@
+"""`haft mcp`: serve a host of the Model Context Protocol on standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+from ..connecting import open_daemon
+from ..errors import NotRunning
+from .options import UsageError, chosen_root, chosen_socket, session
+from .statuses import Status
+
+__all__ = ["EPILOG", "configure", "run"]
+
+EPILOG = """\
+A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
+started when none answers. Handles belong to the session of the folder and outlive the host: another start in
+the same folder finds them again.
+
+The folder is --root, else CLAUDE_PROJECT_DIR, else the host's first root, else the folder it is started in,
+unless that is / or the home folder.
+
+examples:
+  haft mcp --root /home/me/project
+  claude mcp add haft -- haft mcp
+"""
+
+_START_S = 10.0
+INSTRUCTIONS = """\
+haft holds running programs for you, across turns, host restarts and conversations.
+- run: one command, its result, or a handle if it goes on (builds, tests, servers, REPLs). shell: a bash session.
+- A handle is named by its id. handle_send types into it and returns what it prints once it reads input again; \
+handle_read reads; handle_wait waits until handles have stopped (do not poll); handle_stop ends them; handle_list \
+finds them again.
+- Each reply begins with [id: state, age, what it reads]. "reads a line" means that it waits for handle_send line; \
+"running" alone means that it works: handle_wait, or handle_read, waits for more.
+- "asks" is a question of the tool: answer it with handle_send answer, unless a person has to.
+- An exit status is information, not a failure of the call."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--surface",
+        choices=["verbs", "actions"],
+        help="one tool for each verb on a handle (verbs, the default), or an `action` of each tool",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until the host closes standard input."""
+    if options.json:
+        raise UsageError("mcp has no --json: it speaks JSON-RPC all the time")
+    if sys.stdin is None or sys.stdout is None:
+        raise UsageError("mcp is started by a host, with its standard input and output open")
+    from ..mcp.bridge import Bridge
+    from ..mcp.edge import Edge
+    from ..mcp.tools import Options, Tools
+
+    signal.signal(signal.SIGTERM, _end)
+    chosen = chosen_socket(options)
+    tools = Tools(
+        Options(
+            root=chosen_root(options) if options.root else None,
+            session=session(options),
+            surface=getattr(options, "surface", "verbs"),
+        ),
+        os.environ,
+        _cwd(),
+    )
+    edge = Edge(sys.stdin.fileno(), sys.stdout.fileno(), lambda: _connect(chosen))
+    bridge = Bridge(
+        edge.connect,
+        {"tools/list": tools.list, "tools/call": tools.call},
+        capabilities={"tools": {}},
+        instructions=INSTRUCTIONS,
+    )
+    edge.serve(bridge)
+    return Status.DONE
+
+
+def _connect(chosen: str | None) -> socket.socket:
+    try:
+        return open_daemon(chosen, _START_S)
+    except NotRunning:
+        # Loaded only when it is needed: most starts find a daemon.
+        from ..autostart import start_and_connect
+
+        return start_and_connect(chosen, timeout=_START_S)
+
+
+def _cwd() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - pathlib costs 5 ms of every start
+    except OSError:
+        return None
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """End as at the end of the input."""
+    raise SystemExit(0)

@@ -1,0 +1,357 @@
+"""The bridge between a host of MCP and the daemon: messages in, messages and requests out.
+
+Rules: no I/O; `edge` moves the bytes and says the time. A request is a generator that yields what it waits for: a
+request to the daemon, or to the host. Both eras are served at any time, by what each request says. The end of a
+request, by cancellation or with the host, ends its wait and never a handle. A request whose reply is out is
+forgotten: what an answer needs comes back sealed with it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from .. import __version__
+from ..errors import HaftError, RemoteError
+from ..wire import Answer, Conversation
+from .messages import (
+    CANCELLED,
+    INTERNAL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEGACY,
+    METHOD_NOT_FOUND,
+    MODERN,
+    UNSUPPORTED_VERSION,
+    CancelledParams,
+    Capabilities,
+    Fault,
+    Id,
+    InitializeParams,
+    ListParams,
+    Message,
+    Meta,
+    encode,
+    read,
+    read_params,
+)
+from .work import Ask, AskHost, Host, Work
+
+__all__ = ["Bridge", "Serve"]
+
+Serve = Callable[[Host, Raw], Work]
+"""Serves a method: the generator of its result."""
+
+PROGRESS_S = 10.0
+MAX_PROGRESS_TEXT = 200
+
+_SERVER = {"name": "haft", "version": __version__}
+_META = {"io.modelcontextprotocol/serverInfo": _SERVER}
+_LIST = msgspec.json.Decoder(ListParams)
+_INITIALIZE = msgspec.json.Decoder(InitializeParams)
+_CANCELLED = msgspec.json.Decoder(CancelledParams)
+
+
+class _Request:
+    """One request of the host, until its reply is out."""
+
+    def __init__(self, id: Id, work: Work, host: Host, since: float) -> None:
+        self.id = id
+        self.work = work
+        self.host = host
+        self.since = since
+        self.next_progress = since + PROGRESS_S
+        self.daemon_number: int | None = None
+        self.host_number: str | None = None
+
+
+class Bridge:
+    """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
+    `HaftError`. `methods` are served beside those of the protocol itself. `to_host` is what goes out."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Conversation],
+        methods: dict[str, Serve],
+        *,
+        capabilities: dict[str, Any],
+        instructions: str,
+    ) -> None:
+        self._connect = connect
+        self._methods = methods
+        self._capabilities = capabilities
+        self._instructions = instructions
+        self._requests: dict[Id, _Request] = {}
+        self._waiting: dict[int, _Request] = {}
+        self._asked: dict[str, _Request] = {}
+        self._last_asked = 0
+        self._legacy: Host | None = None
+        self._daemon: Conversation | None = None
+        self._ready: deque[tuple[_Request, Answer | HaftError]] = deque()
+        self.to_host = bytearray()
+
+    # ── from the host ───────────────────────────────────────────────────────────────────────
+
+    def receive(self, line: bytes, now: float) -> None:
+        """Take one line of the host's."""
+        if line[:1] == b"[":
+            self._refuse(None, Fault(INVALID_REQUEST, "Batches are no part of the protocol."))
+            return
+        try:
+            message, meta = read(line)
+        except Fault as fault:
+            self._refuse(_id_of(line), fault)
+            return
+        if isinstance(message.method, UnsetType):
+            self._take_reply(message)
+        elif isinstance(message.id, UnsetType) or message.id is None:
+            self._take_notification(message.method, message.params)
+        else:
+            self._take_request(message.id, message.method, message.params, meta, now)
+        self._run()
+
+    def _take_request(
+        self, id: Id, method: str, params: Raw, meta: Meta | UnsetType, now: float
+    ) -> None:
+        try:
+            if id in self._requests:
+                raise Fault(INVALID_REQUEST, "A request with this id is not answered yet.")
+            host = self._host(method, UNSET if isinstance(meta, UnsetType) else meta)
+            serve = self._find(method, host)
+            work = serve(host, params)
+        except Fault as fault:
+            self._refuse(id, fault)
+            return
+        request = self._requests[id] = _Request(id, work, host, now)
+        self._step(request, None)
+
+    def _host(self, method: str, meta: Meta | UnsetType) -> Host:
+        """Return the host as this request describes it; raises `Fault`."""
+        given = Meta() if isinstance(meta, UnsetType) else meta
+        token = given.progress_token
+        if isinstance(given.version, UnsetType):
+            if method == "initialize" or (method == "ping" and self._legacy is None):
+                return Host(LEGACY[0], Capabilities(), is_modern=False, progress_token=token)
+            if self._legacy is None:
+                raise Fault(
+                    INVALID_PARAMS,
+                    "`_meta` has no `io.modelcontextprotocol/protocolVersion`, and no `initialize` came before.",
+                )
+            legacy = self._legacy
+            return Host(legacy.version, legacy.capabilities, is_modern=False, progress_token=token)
+        if given.version != MODERN:
+            raise Fault(
+                UNSUPPORTED_VERSION,
+                f"This server does not speak the revision {given.version}.",
+                {"supported": [MODERN], "requested": given.version},
+            )
+        if isinstance(given.capabilities, UnsetType):
+            raise Fault(
+                INVALID_PARAMS, "`_meta` has no `io.modelcontextprotocol/clientCapabilities`."
+            )
+        return Host(MODERN, given.capabilities, is_modern=True, progress_token=token)
+
+    def _find(self, method: str, host: Host) -> Serve:
+        own: dict[str, Serve] = (
+            {"server/discover": self._discover}
+            if host.is_modern
+            else {"initialize": self._initialize, "ping": _ping}
+        )
+        serve = own.get(method) or self._methods.get(method)
+        if serve is None:
+            raise Fault(METHOD_NOT_FOUND, f"There is no method {method}.")
+        return serve
+
+    def _take_notification(self, method: str, params: Raw) -> None:
+        if method != CANCELLED:
+            return
+        try:
+            wanted = read_params(params, _CANCELLED).request_id
+        except Fault:
+            return
+        request = None if isinstance(wanted, UnsetType) else self._requests.get(wanted)
+        if request is not None:
+            self._drop(request)
+
+    def _take_reply(self, message: Message) -> None:
+        request = self._asked.pop(message.id, None) if isinstance(message.id, str) else None
+        if request is None:
+            return
+        request.host_number = None
+        failed = not message.result
+        self._ready.append((request, RemoteError(0, "", "") if failed else message.result))
+
+    # ── from the daemon ─────────────────────────────────────────────────────────────────────
+
+    def arrived(self, numbers: list[int]) -> None:
+        """Take the replies that came from the daemon."""
+        assert self._daemon is not None
+        for number in numbers:
+            request = self._waiting.pop(number, None)
+            if request is None:
+                self._daemon.take(number)
+                continue
+            request.daemon_number = None
+            try:
+                answer: Answer | HaftError | None = self._daemon.take(number)
+            except HaftError as fault:
+                answer = fault
+            if answer is not None:
+                # The text of the whole feed would be kept alive by a part of it.
+                self._ready.append((request, answer.copy() if isinstance(answer, Raw) else answer))
+        self._run()
+
+    def lost(self, fault: HaftError) -> None:
+        """The connection to the daemon is gone; the next request makes another."""
+        self._daemon = None
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting.values():
+            request.daemon_number = None
+            self._ready.append((request, fault))
+        self._run()
+
+    # ── time ────────────────────────────────────────────────────────────────────────────────
+
+    def next_due(self) -> float | None:
+        """Return when `tick` wants to be called; None: not at all."""
+        due = [
+            one.next_progress
+            for one in self._requests.values()
+            if not isinstance(one.host.progress_token, UnsetType)
+        ]
+        return min(due, default=None)
+
+    def tick(self, now: float) -> None:
+        """Report the progress of what takes long."""
+        for request in self._requests.values():
+            token = request.host.progress_token
+            if isinstance(token, UnsetType) or now < request.next_progress:
+                continue
+            request.next_progress = now + PROGRESS_S
+            elapsed = round(now - request.since, 1)
+            self._notify(
+                "notifications/progress",
+                {
+                    "progressToken": token,
+                    "progress": elapsed,
+                    "message": f"{request.host.subject} {elapsed:.0f} s"[:MAX_PROGRESS_TEXT],
+                },
+            )
+
+    # ── the protocol's own methods ──────────────────────────────────────────────────────────
+
+    def _initialize(self, host: Host, params: Raw) -> Work:
+        given: InitializeParams = read_params(params, _INITIALIZE)
+        version = given.protocol_version if given.protocol_version in LEGACY else LEGACY[0]
+        self._legacy = Host(version, given.capabilities, is_modern=False)
+        yield from ()
+        return {
+            "protocolVersion": version,
+            "capabilities": self._capabilities,
+            "serverInfo": _SERVER,
+            "instructions": self._instructions,
+        }
+
+    def _discover(self, host: Host, params: Raw) -> Work:
+        yield from ()
+        return {
+            "supportedVersions": [MODERN],
+            "capabilities": self._capabilities,
+            "instructions": self._instructions,
+            "ttlMs": 3_600_000,
+            "cacheScope": "public",
+        }
+
+    # ── the work ────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        while self._ready:
+            request, answer = self._ready.popleft()
+            if request.id in self._requests:
+                self._step(request, answer)
+
+    def _step(self, request: _Request, answer: Answer | HaftError | None) -> None:
+        """Let the request go on with what it has waited for, until it waits again or is done."""
+        try:
+            if isinstance(answer, HaftError):
+                wanted = request.work.throw(answer)
+            else:
+                wanted = next(request.work) if answer is None else request.work.send(answer)
+        except StopIteration as end:
+            del self._requests[request.id]
+            self._reply(request, end.value)
+        except Fault as fault:
+            del self._requests[request.id]
+            self._refuse(request.id, fault)
+        except HaftError as fault:
+            del self._requests[request.id]
+            self._refuse(request.id, Fault(INTERNAL, str(fault)))
+        else:
+            self._ask(request, wanted)
+
+    def _ask(self, request: _Request, wanted: Ask | AskHost) -> None:
+        if isinstance(wanted, AskHost):
+            self._last_asked += 1
+            number = request.host_number = f"haft.{self._last_asked}"
+            self._asked[number] = request
+            self.to_host += encode(
+                {"jsonrpc": "2.0", "id": number, "method": wanted.method, "params": wanted.params}
+            )
+            return
+        try:
+            if self._daemon is None:
+                self._daemon = self._connect()
+            request.daemon_number = self._daemon.request(wanted.method, wanted.params)
+        except HaftError as fault:
+            self._ready.append((request, fault))
+            return
+        self._waiting[request.daemon_number] = request
+
+    def _drop(self, request: _Request) -> None:
+        """End a request without a reply: its wait, never the handle."""
+        del self._requests[request.id]
+        request.work.close()
+        if request.daemon_number is not None and self._daemon is not None:
+            self._waiting.pop(request.daemon_number, None)
+            self._daemon.forget(request.daemon_number)
+        if request.host_number is not None:
+            del self._asked[request.host_number]
+            self._notify(CANCELLED, {"requestId": request.host_number})
+
+    # ── to the host ─────────────────────────────────────────────────────────────────────────
+
+    def _reply(self, request: _Request, result: dict[str, Any]) -> None:
+        if request.host.is_modern:
+            meta = {**result.get("_meta", {}), **_META}
+            result = {"resultType": "complete", **result, "_meta": meta}
+        self.to_host += encode({"jsonrpc": "2.0", "id": request.id, "result": result})
+
+    def _refuse(self, id: Id | None, fault: Fault) -> None:
+        error: dict[str, Any] = {"code": fault.code, "message": fault.message}
+        if fault.data is not None:
+            error["data"] = fault.data
+        self.to_host += encode({"jsonrpc": "2.0", "id": id, "error": error})
+
+    def _notify(self, method: str, params: dict[str, Any]) -> None:
+        self.to_host += encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def _ping(host: Host, params: Raw) -> Work:
+    yield from ()
+    return {}
+
+
+class _OnlyId(msgspec.Struct):
+    id: int | str | None = None
+
+
+def _id_of(line: bytes) -> Id | None:
+    """Return the id of a message that is wrong otherwise."""
+    try:
+        return msgspec.json.decode(line, type=_OnlyId).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -1,0 +1,146 @@
+"""The bytes of the bridge: standard input and output, and the daemon's socket.
+
+Rules: one thread, one `poll`; nothing is decided here. A host that does not read is not read from either. The end
+of the input is the end of the process: waits are cancelled with the connection, handles go on.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+
+from ..errors import ConnectionLost, HaftError
+from ..requests import hello
+from ..wire import Conversation
+from .bridge import Bridge
+
+__all__ = ["Edge"]
+
+MAX_LINE = 16 << 20
+"""Bytes of one message of the host's."""
+MAX_UNREAD = 4 << 20
+"""Bytes for a host that does not read, from which on it is not read from."""
+
+_CHUNK = 1 << 16
+
+
+class Edge:
+    """One host on two descriptors. `open_daemon` returns a connected socket, and starts a daemon if need be."""
+
+    def __init__(self, source: int, sink: int, open_daemon: Callable[[], socket.socket]) -> None:
+        self._source = source
+        self._sink = sink
+        self._open = open_daemon
+        self._socket: socket.socket | None = None
+        self._daemon: Conversation | None = None
+        self._partial = bytearray()
+
+    def connect(self) -> Conversation:
+        """Connect to the daemon; raises `HaftError`."""
+        connected = self._open()
+        connected.setblocking(False)
+        self._socket = connected
+        self._daemon = Conversation()
+        self._daemon.greet(hello("haft mcp", None))
+        return self._daemon
+
+    def serve(self, bridge: Bridge) -> None:
+        """Serve until the host closes its side. Raises `BrokenPipeError` where the host reads no more."""
+        try:
+            while self._turn(bridge):
+                pass
+        finally:
+            if self._socket is not None:
+                self._socket.close()
+
+    def _turn(self, bridge: Bridge) -> bool:
+        ready = self._wait(bridge)
+        if ready.get(self._sink, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+            raise BrokenPipeError
+        if self._socket is not None and ready.get(self._socket.fileno()):
+            self._receive(bridge)
+        if ready.get(self._source) and not self._read(bridge):
+            return False
+        bridge.tick(time.monotonic())
+        self._send(bridge)
+        if ready.get(self._sink) or bridge.to_host:
+            self._write(bridge)
+        return True
+
+    def _wait(self, bridge: Bridge) -> dict[int, int]:
+        poll = select.poll()
+        if len(bridge.to_host) < MAX_UNREAD:
+            poll.register(self._source, select.POLLIN)
+        if self._socket is not None and self._daemon is not None:
+            sending = select.POLLOUT if self._daemon.to_send else 0
+            poll.register(self._socket, select.POLLIN | sending)
+        poll.register(self._sink, select.POLLOUT if bridge.to_host else 0)
+        due = bridge.next_due()
+        left = None if due is None else max(0.0, due - time.monotonic()) * 1000
+        return dict(poll.poll(left))
+
+    def _read(self, bridge: Bridge) -> bool:
+        """Take in what the host wrote; false at the end of it."""
+        try:
+            data = os.read(self._source, _CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            return False
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._partial) + lines[0]
+            self._partial.clear()
+        self._partial += rest
+        now = time.monotonic()
+        for line in lines:
+            if line.strip():
+                bridge.receive(line.strip(), now)
+        if len(self._partial) > MAX_LINE:
+            self._partial.clear()
+            bridge.receive(b"", now)
+        return True
+
+    def _write(self, bridge: Bridge) -> None:
+        """Write what the host takes without blocking: a pipe that is ready takes so much."""
+        poll = select.poll()
+        poll.register(self._sink, select.POLLOUT)
+        while bridge.to_host and any(event & select.POLLOUT for _, event in poll.poll(0)):
+            try:
+                written = os.write(self._sink, bridge.to_host[: select.PIPE_BUF])
+            except BlockingIOError:
+                return
+            del bridge.to_host[:written]
+
+    def _send(self, bridge: Bridge) -> None:
+        if self._socket is None or self._daemon is None or not self._daemon.to_send:
+            return
+        try:
+            del self._daemon.to_send[: self._socket.send(self._daemon.to_send)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._daemon.to_send.clear()  # What came before the end is still to be read.
+
+    def _receive(self, bridge: Bridge) -> None:
+        assert self._socket is not None and self._daemon is not None
+        self._send(bridge)
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        fault: HaftError | None = None
+        try:
+            if data:
+                bridge.arrived(self._daemon.feed(data))
+                return
+        except HaftError as broken:
+            fault = broken
+        self._socket.close()
+        self._socket = self._daemon = None
+        bridge.lost(fault or ConnectionLost("haftd ended while this call was under way"))

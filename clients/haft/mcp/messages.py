@@ -1,0 +1,208 @@
+"""The messages of the Model Context Protocol that the bridge reads and writes.
+
+Rules: no I/O. A message is decoded once, its params by the method. Two eras: "modern" is the revision
+2026-07-28, where each request names its revision and the client's capabilities in `_meta`; "legacy" are the
+revisions that a connection opens by `initialize`. Error codes are those of JSON-RPC and of the modern revision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType, field
+
+__all__ = [
+    "CANCELLED",
+    "HEADER_MISMATCH",
+    "INTERNAL",
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "LEGACY",
+    "METHOD_NOT_FOUND",
+    "MISSING_CAPABILITY",
+    "MODERN",
+    "PARSE_ERROR",
+    "UNSUPPORTED_VERSION",
+    "CallParams",
+    "CancelledParams",
+    "ElicitResult",
+    "Fault",
+    "Id",
+    "InitializeParams",
+    "ListParams",
+    "ListenParams",
+    "Message",
+    "Meta",
+    "ReadParams",
+    "encode",
+    "read",
+    "read_params",
+]
+
+MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Newest first."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+CANCELLED = "notifications/cancelled"
+
+Id = int | str
+_PREFIX = "io.modelcontextprotocol/"
+
+
+class Fault(Exception):
+    """A request is answered with an error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A request, a notification, or the reply to a request of ours."""
+
+    jsonrpc: str = ""
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw(b"{}")
+    result: Raw = Raw(b"")
+    error: Raw = Raw(b"")
+
+
+class Elicitation(msgspec.Struct, frozen=True):
+    """What of elicitation a client can do; neither named means forms."""
+
+    form: dict[str, Any] | UnsetType = UNSET
+    url: dict[str, Any] | UnsetType = UNSET
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    """The capabilities of a client that matter here."""
+
+    elicitation: Elicitation | UnsetType | None = UNSET
+    roots: dict[str, Any] | UnsetType | None = UNSET
+
+    @property
+    def takes_forms(self) -> bool:
+        """Whether its user can be shown a form."""
+        if not isinstance(self.elicitation, Elicitation):
+            return False
+        return self.elicitation.form is not UNSET or self.elicitation.url is UNSET
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """The `_meta` of a request."""
+
+    version: str | UnsetType = field(default=UNSET, name=f"{_PREFIX}protocolVersion")
+    capabilities: Capabilities | UnsetType = field(
+        default=UNSET, name=f"{_PREFIX}clientCapabilities"
+    )
+    progress_token: int | str | UnsetType = field(default=UNSET, name="progressToken")
+
+
+class ListParams(msgspec.Struct, frozen=True):
+    """A request that takes no more than a cursor."""
+
+    meta: Meta = field(default=Meta(), name="_meta")
+    cursor: str | UnsetType | None = UNSET
+
+
+class ElicitResult(msgspec.Struct, frozen=True):
+    """What became of a form."""
+
+    action: str = ""
+    content: dict[str, Any] | UnsetType | None = UNSET
+
+
+class CallParams(msgspec.Struct, frozen=True):
+    """The params of `tools/call`."""
+
+    name: str
+    meta: Meta = field(default=Meta(), name="_meta")
+    arguments: dict[str, Any] | str | None = None
+    responses: dict[str, ElicitResult] | UnsetType = field(default=UNSET, name="inputResponses")
+    state: str | UnsetType = field(default=UNSET, name="requestState")
+
+
+class ReadParams(msgspec.Struct, frozen=True):
+    """The params of `resources/read`, `resources/subscribe` and `resources/unsubscribe`."""
+
+    uri: str
+    meta: Meta = field(default=Meta(), name="_meta")
+
+
+class Listened(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The notifications that a client wants to receive."""
+
+    tools_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: tuple[str, ...] = ()
+
+
+class ListenParams(msgspec.Struct, frozen=True):
+    """The params of `subscriptions/listen`."""
+
+    notifications: Listened
+    meta: Meta = field(default=Meta(), name="_meta")
+
+
+class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
+    """The params of a legacy `initialize`."""
+
+    protocol_version: str
+    capabilities: Capabilities = Capabilities()
+
+
+class CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
+    """The params of `notifications/cancelled`."""
+
+    request_id: int | str | UnsetType = UNSET
+
+
+class _WithMeta(msgspec.Struct, frozen=True):
+    meta: Meta | UnsetType = field(default=UNSET, name="_meta")
+
+
+_MESSAGE = msgspec.json.Decoder(Message)
+_META = msgspec.json.Decoder(_WithMeta)
+_ENCODER = msgspec.json.Encoder()
+
+
+def read(line: bytes) -> tuple[Message, Meta | UnsetType]:
+    """Decode a line and the `_meta` of its params; raises `Fault`."""
+    try:
+        message = _MESSAGE.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        is_json = isinstance(fault, msgspec.ValidationError)
+        raise Fault(
+            INVALID_REQUEST if is_json else PARSE_ERROR,
+            "This is no JSON-RPC message." if is_json else "This line is no JSON.",
+        ) from None
+    if message.jsonrpc != "2.0" or (message.id is None and isinstance(message.method, str)):
+        raise Fault(INVALID_REQUEST, "This is no JSON-RPC 2.0 message.")
+    if isinstance(message.method, UnsetType):
+        return message, UNSET
+    return message, read_params(message.params, _META).meta
+
+
+def read_params(params: Raw, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """Decode params; raises `Fault`."""
+    try:
+        return decoder.decode(params)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+        raise Fault(INVALID_PARAMS, f"The params are wrong: {fault}.") from None
+
+
+def encode(message: object) -> bytes:
+    """Encode a message as one line."""
+    return _ENCODER.encode(message) + b"\n"

@@ -1,0 +1,97 @@
+"""A tool's question as a form of MCP, and the answer out of what was filled in.
+
+Rules: pure. A form has one property, named by the question's id; a question with several fields has one a field.
+Only flat texts, numbers, booleans and choices of texts exist in every revision, so other options are shown as
+their JSON text. A secret is never asked by a form.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Secret, Select
+
+__all__ = ["Unanswered", "answer_of", "form_of", "is_elicited"]
+
+
+class Unanswered(ValueError):
+    """What was filled in holds no answer to the question; the message says why."""
+
+
+def is_elicited(inquiry: Inquiry) -> bool:
+    """Return whether the question goes to the host's user by a form: no secret, and not meant for the model."""
+    return inquiry.target != "assistant" and not isinstance(inquiry.question.answer_type, Secret)
+
+
+def form_of(inquiry: Inquiry, *, has_mode: bool) -> dict[str, Any]:
+    """Return the params of `elicitation/create`. Revisions before 2025-11-25 have no `mode`."""
+    question = inquiry.question
+    parts = [part for part in (question.pre_amble, question.text) if part]
+    if not isinstance(inquiry.refused, msgspec.UnsetType):
+        parts.insert(0, f"That was no answer: {inquiry.refused}")
+    properties = _properties(question)
+    form: dict[str, Any] = {
+        "message": "\n".join(parts),
+        "requestedSchema": {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+        },
+    }
+    return {"mode": "form", **form} if has_mode else form
+
+
+def answer_of(question: Question, content: object) -> Any:
+    """Return the answer out of the content of a form; raises `Unanswered`."""
+    if not isinstance(content, dict):
+        raise Unanswered("the form came back empty")
+    match question.answer_type:
+        case Form(fields=fields):
+            return {
+                name: _chosen(choice, content.get(name), name) for name, choice in fields.items()
+            }
+        case Select(options=options):
+            return _chosen(Choice(options), content.get(question.id), question.id)
+    if question.id not in content:
+        raise Unanswered(f"the form came back without {question.id!r}")
+    return content[question.id]
+
+
+def _properties(question: Question) -> dict[str, dict[str, Any]]:
+    match question.answer_type:
+        case Form(fields=fields):
+            return {name: _choice(choice) for name, choice in fields.items()}
+        case Boolean():
+            form: dict[str, Any] = {"type": "boolean"}
+            fits = isinstance(question.default, bool)
+        case Select(options=options):
+            form = _choice(Choice(options))
+            fits = question.default in options
+        case _:
+            form = {"type": "string"}
+            fits = isinstance(question.default, str)
+    if fits:
+        shown = question.default
+        form["default"] = shown if isinstance(shown, bool | str) else _shown(shown)
+    return {question.id: form}
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    form: dict[str, Any] = {"type": "string", "enum": [_shown(one) for one in choice.options]}
+    if choice.text:
+        form["description"] = choice.text
+    return form
+
+
+def _chosen(choice: Choice, given: object, name: str) -> Scalar:
+    for option in choice.options:
+        if given == _shown(option):
+            return option
+    raise Unanswered(f"{name!r} takes one of {', '.join(_shown(one) for one in choice.options)}")
+
+
+def _shown(option: Scalar) -> str:
+    return option if isinstance(option, str) else msgspec.json.encode(option).decode()

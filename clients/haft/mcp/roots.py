@@ -1,0 +1,69 @@
+"""The folder in which tools work, and the session that owns their handles.
+
+Rules: `--root`, else `CLAUDE_PROJECT_DIR`, else the first root of a legacy host, else the working folder. The
+file system's root and the home folder are no project: hosts without one start their servers there, and tools
+that work there by accident do harm. A session belongs to a root, not to a process, so handles outlive a host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Mapping
+
+__all__ = ["Place", "find_place", "folder_of"]
+
+MAX_STEM = 40
+_OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Place:
+    """A root and its session, or the reason why there is none."""
+
+    def __init__(self, root: str | None, session: str, refusal: str = "") -> None:
+        self.root = root
+        self.session = session
+        self.refusal = refusal
+
+
+def find_place(
+    env: Mapping[str, str],
+    *,
+    root: str | None = None,
+    session: str | None = None,
+    offered: str | None = None,
+    cwd: str | None = None,
+) -> Place:
+    """Return the place of a host's calls. `offered` is the root that a legacy host names."""
+    folder = root or env.get("CLAUDE_PROJECT_DIR") or offered or cwd
+    if not folder or not folder.startswith("/"):
+        return Place(None, session or "mcp", _refusal("there is no working folder"))
+    folder = os.path.normpath(folder)
+    home = env.get("HOME")
+    if root is None and (folder == "/" or (home and folder == os.path.normpath(home))):
+        named = "the file system's root" if folder == "/" else "the home folder"
+        return Place(None, session or "mcp", _refusal(f"{folder} is {named}, and no project"))
+    return Place(folder, session or session_of(folder))
+
+
+def session_of(folder: str) -> str:
+    """Return the name of the session of a root: the folder's own name, and what tells it from others."""
+    stem = _OTHERS.sub("-", folder.rpartition("/")[2])[:MAX_STEM].strip("-.") or "root"
+    return f"mcp.{stem}.{zlib.crc32(os.fsencode(folder)):08x}"
+
+
+def folder_of(uri: str) -> str | None:
+    """Return the folder that a `file:` URI names."""
+    if not uri.startswith("file://"):
+        return None
+    from urllib.parse import unquote, urlsplit
+
+    return unquote(urlsplit(uri).path) or None
+
+
+def _refusal(why: str) -> str:
+    return (
+        f"haft does not know in which folder to work: {why}. Configure this server with the arguments"
+        ' ["mcp", "--root", "/path/of/the/project"]; `haft mcp install --help` shows how.'
+    )

@@ -1,0 +1,90 @@
+"""`requestState`: what a client brings back with an answer, sealed against change.
+
+Rules: the key is the user's, in a file of the state folder, so a state is good in another process of the bridge
+and after a restart. A state is bound to the tool, its arguments and the session, and expires.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
+
+import msgspec
+
+from haft_protocol.places import state_folder
+
+__all__ = ["Broken", "State", "open_state", "seal", "state_key"]
+
+MAX_AGE_S = 3600.0
+_KEY_BYTES = 32
+_MAC_BYTES = 16
+
+
+class Broken(ValueError):
+    """The state is none of ours, is another call's, or has expired."""
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """A call that waits for an answer: its handle, the inquiry, and the question that was asked."""
+
+    at: float
+    call_id: str
+    handle: str
+    inquiry_id: str
+    question: str
+
+
+def state_key() -> bytes:
+    """Return the user's key, made where there is none yet."""
+    folder = state_folder(os.environ)
+    path = f"{folder}/mcp-key"
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib costs 5 ms
+    for _ in range(2):
+        try:
+            with open(path, "rb") as file:
+                key = file.read(_KEY_BYTES)
+            if len(key) == _KEY_BYTES:
+                return key
+        except FileNotFoundError:
+            pass
+        draft = f"{path}.{secrets.token_hex(8)}"
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(fd, "wb") as file:
+            file.write(secrets.token_bytes(_KEY_BYTES))
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass  # Another bridge was first.
+        finally:
+            os.unlink(draft)  # noqa: PTH108
+    raise Broken(f"{path} is no key; remove it")
+
+
+def seal(key: bytes, state: State, bound_to: object) -> str:
+    """Return the text that stands for the state of a call of `bound_to`: tool, arguments and session."""
+    body = msgspec.json.encode(state)
+    return urlsafe_b64encode(_mac(key, body, bound_to) + body).decode()
+
+
+def open_state(key: bytes, text: str, bound_to: object) -> State:
+    """Return the state; raises `Broken`."""
+    try:
+        sealed = urlsafe_b64decode(text.encode())
+        mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+        if not hmac.compare_digest(mac, _mac(key, body, bound_to)):
+            raise Broken("the state is not one that this server gave for this call")
+        state = msgspec.json.decode(body, type=State)
+    except (ValueError, msgspec.MsgspecError):
+        raise Broken("the state is not one that this server gave for this call") from None
+    if not 0 <= time.time() - state.at <= MAX_AGE_S:
+        raise Broken("the state has expired; call the tool again")
+    return state
+
+
+def _mac(key: bytes, body: bytes, bound_to: object) -> bytes:
+    bound = sha256(msgspec.json.encode(bound_to, order="sorted")).digest()
+    return hmac.new(key, bound + body, sha256).digest()[:_MAC_BYTES]

@@ -1,0 +1,371 @@
+"""`tools/list` and `tools/call`: the daemon's tools for a host.
+
+Rules: what a tool takes and says is the daemon's; here it is only put into the words of MCP. A program's question
+goes to the host's user where the host takes forms, else the text of the reply says how it is answered. What the
+daemon refuses is a result with `isError`, since a model can mend it; only an unknown tool is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from ..errors import HaftError, RemoteError
+from .messages import (
+    INVALID_PARAMS,
+    CallParams,
+    ElicitResult,
+    Fault,
+    ListParams,
+    read_params,
+)
+from .roots import Place, find_place, folder_of
+from .work import Ask, AskHost, Host, Work
+
+__all__ = ["Options", "Tools"]
+
+LIST_TTL_MS = 60_000
+MAX_WAIT_S = 50.0
+WAIT_S = 10.0
+MAX_ROUNDS = 8
+"""Forms that one legacy call shows at most."""
+
+_FIRST_WITH_MODE = "2025-11-25"
+_VERBS = {
+    "spawn": "run",
+    "fetch": "handle_read",
+    "apply": "handle_send",
+    "abort": "handle_stop",
+    "await": "handle_wait",
+    "handles/list": "handle_list",
+}
+_NAMED = re.compile(f"`({'|'.join(_VERBS)})`")
+_LIST = msgspec.json.Decoder(ListParams)
+_CALL = msgspec.json.Decoder(CallParams)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of the command."""
+
+    root: str | None = None
+    session: str | None = None
+    surface: Literal["verbs", "actions"] = "verbs"
+
+
+class _Called(msgspec.Struct, frozen=True):
+    """The part of the daemon's text reply that matters here."""
+
+    text: str
+    call_id: str
+    failed: bool = False
+    inquiry: Raw = Raw(b"")
+    states: tuple[dict[str, Any], ...] = ()
+
+
+class _Tool(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    parameters: Raw
+    stateful: bool
+    annotations: dict[str, bool] | UnsetType = UNSET
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    tools: tuple[_Tool, ...]
+
+
+class _Root(msgspec.Struct, frozen=True):
+    uri: str
+
+
+class _Roots(msgspec.Struct, frozen=True):
+    roots: tuple[_Root, ...] = ()
+
+
+_CALLED = msgspec.json.Decoder(_Called)
+_LISTED = msgspec.json.Decoder(_Listed)
+_ELICITED = msgspec.json.Decoder(ElicitResult)
+_ROOTS = msgspec.json.Decoder(_Roots)
+
+_Reply = Generator[Ask | AskHost, Raw, _Called]
+
+
+class Tools:
+    """The tools of one place."""
+
+    def __init__(self, options: Options, env: Mapping[str, str], cwd: str | None) -> None:
+        self._options = options
+        self._env = env
+        self._cwd = cwd
+        self._place: Place | None = None
+        self._key: bytes | None = None
+
+    # ── the methods ─────────────────────────────────────────────────────────────────────────
+
+    def list(self, host: Host, params: Raw) -> Work:
+        """Serve `tools/list`, in one page."""
+        given: ListParams = read_params(params, _LIST)
+        if given.cursor not in (UNSET, None):
+            raise Fault(INVALID_PARAMS, "There is one page only, so no cursor is known.")
+        place = yield from self.place(host)
+        listed = yield from self._listed(place)
+        result: dict[str, Any] = {"tools": [_shown(tool) for tool in listed.tools]}
+        if host.is_modern:
+            result |= {"ttlMs": LIST_TTL_MS, "cacheScope": "private"}
+        return result
+
+    def call(self, host: Host, params: Raw) -> Work:
+        """Serve `tools/call`."""
+        given: CallParams = read_params(params, _CALL)
+        place = yield from self.place(host)
+        if place.root is None:
+            return _text(place.refusal, is_error=True)
+        try:
+            return (yield from self._call(host, place, given))
+        except RemoteError as refused:
+            if refused.kind == "tool_not_found":
+                raise Fault(INVALID_PARAMS, _in_model_words(refused.message)) from None
+            return _text(_in_model_words(refused.message), is_error=True)
+        except HaftError as fault:
+            return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
+
+    def place(self, host: Host) -> Generator[Ask | AskHost, Raw, Place]:
+        """Find the root and the session; a legacy host is asked for its roots once, where they count."""
+        if self._place is None:
+            offered: str | None = None
+            named = self._options.root or self._env.get("CLAUDE_PROJECT_DIR")
+            if not named and not host.is_modern and isinstance(host.capabilities.roots, dict):
+                try:
+                    roots = _ROOTS.decode((yield AskHost("roots/list", {}))).roots
+                    offered = folder_of(roots[0].uri) if roots else None
+                except (RemoteError, msgspec.MsgspecError):
+                    pass
+            self._place = find_place(
+                self._env,
+                root=self._options.root,
+                session=self._options.session,
+                offered=offered,
+                cwd=self._cwd,
+            )
+        return self._place
+
+    # ── one call ────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, host: Host, place: Place, given: CallParams) -> Work:
+        host.subject = f"{given.name}:"
+        call_id = f"mcp_{secrets.token_hex(8)}"
+        answers = 0
+        if isinstance(given.state, UnsetType):
+            reply = yield from self._tools_call(place, given.name, given.arguments, call_id)
+        else:
+            reply, is_asked = yield from self._resume(place, given, given.state)
+            if not is_asked:
+                return _content(reply)
+        while reply.inquiry and host.capabilities.takes_forms and answers < MAX_ROUNDS:
+            # Loaded only when a tool asks.
+            from haft_protocol.inquiries import Inquiry
+
+            from .questions import form_of, is_elicited
+
+            inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
+            if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
+                break
+            form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
+            if host.is_modern:
+                return self._input_required(place, given, inquiry, form)
+            answers += 1
+            try:
+                filled = _ELICITED.decode((yield AskHost("elicitation/create", form)))
+            except (RemoteError, msgspec.MsgspecError):
+                break  # The host cannot ask after all; the text says how to answer.
+            if filled.action != "accept":
+                return _text(f"{_unanswered(filled.action)}\n{reply.text}")
+            reply = yield from self._answered(place, given, inquiry, filled)
+        return _content(reply)
+
+    def _input_required(
+        self, place: Place, given: CallParams, inquiry: Any, form: dict[str, Any]
+    ) -> dict[str, Any]:
+        from .sealing import State, seal
+
+        state = State(
+            time.time(),
+            "" if isinstance(inquiry.call_id, UnsetType) else inquiry.call_id,
+            inquiry.handle,
+            inquiry.inquiry_id,
+            inquiry.question.id,
+        )
+        return {
+            "resultType": "input_required",
+            "inputRequests": {
+                inquiry.question.id: {"method": "elicitation/create", "params": form}
+            },
+            "requestState": seal(self._sealing_key(), state, _bound_to(given, place)),
+        }
+
+    def _resume(
+        self, place: Place, given: CallParams, sealed: str
+    ) -> Generator[Ask | AskHost, Raw, tuple[_Called, bool]]:
+        """Go on with a call that has asked; returns the reply, and whether to ask what it asks."""
+        from .sealing import Broken, open_state
+
+        try:
+            state = open_state(self._sealing_key(), sealed, _bound_to(given, place))
+        except Broken as broken:
+            raise Fault(INVALID_PARAMS, f"`requestState`: {broken}.") from None
+        responses = {} if isinstance(given.responses, UnsetType) else given.responses
+        filled = responses.get(state.question)
+        inquiry = yield from self._open_inquiry(place, state.inquiry_id, state.question)
+        if filled is not None and filled.action == "accept" and inquiry is not None:
+            return (yield from self._answered(place, given, inquiry, filled)), True
+        reply = yield from self._look(place, state.handle)
+        if filled is None or filled.action == "accept" or inquiry is None:
+            return reply, True
+        text = f"{_unanswered(filled.action)}\n{reply.text}"
+        return msgspec.structs.replace(reply, text=text), False
+
+    def _answered(
+        self, place: Place, given: CallParams, inquiry: Any, filled: ElicitResult
+    ) -> _Reply:
+        """Give the answer and read on; what does not fit is asked again."""
+        from .questions import Unanswered, answer_of
+
+        refused = ""
+        try:
+            answer = answer_of(inquiry.question, filled.content)
+            yield Ask(
+                "inquiries/answer",
+                {
+                    "inquiry_id": inquiry.inquiry_id,
+                    "question": inquiry.question.id,
+                    "answer": answer,
+                    "session": place.session,
+                },
+            )
+        except Unanswered as wrong:
+            refused = str(wrong)
+        except RemoteError as error:
+            if error.kind != "invalid_answer":
+                raise
+            refused = error.message
+        if not refused:
+            return (yield from self._read_on(place, given, inquiry.handle))
+        reply = yield from self._look(place, inquiry.handle)
+        if not reply.inquiry:
+            return reply  # Another client has answered meanwhile.
+        asked = {**msgspec.json.decode(reply.inquiry), "refused": refused}
+        return msgspec.structs.replace(reply, inquiry=Raw(msgspec.json.encode(asked)))
+
+    def _read_on(self, place: Place, given: CallParams, handle: str) -> _Reply:
+        """Wait for what follows an answer, as the call has waited before."""
+        arguments = given.arguments if isinstance(given.arguments, dict) else {}
+        wait_s = arguments.get("wait_s")
+        if not isinstance(wait_s, int | float) or not 0 <= wait_s <= MAX_WAIT_S:
+            wait_s = WAIT_S
+        listed = yield from self._listed(place)
+        is_held = given.name.startswith("handle_") or any(
+            tool.stateful for tool in listed.tools if tool.name == given.name
+        )
+        if is_held:
+            return (yield from self._verb(place, "handle_read", {"id": handle, "wait_s": wait_s}))
+        wait = {"ids": [handle], "wait_s": MAX_WAIT_S}
+        return (yield from self._verb(place, "handle_wait", wait))
+
+    def _look(self, place: Place, handle: str) -> _Reply:
+        return self._verb(place, "handle_read", {"id": handle, "until": "now"})
+
+    def _open_inquiry(
+        self, place: Place, inquiry_id: str, question: str
+    ) -> Generator[Ask | AskHost, Raw, Any]:
+        """Return the inquiry while it asks this question, else None."""
+        from haft_protocol.inquiries import InquiriesListResult
+
+        listed = msgspec.json.decode(
+            (yield Ask("inquiries/list", {"session": place.session})), type=InquiriesListResult
+        )
+        for inquiry in listed.inquiries:
+            if inquiry.inquiry_id == inquiry_id and inquiry.question.id == question:
+                return inquiry
+        return None
+
+    def _verb(self, place: Place, name: str, arguments: dict[str, Any]) -> _Reply:
+        return self._tools_call(place, name, arguments, None, surface="verbs")
+
+    def _tools_call(
+        self,
+        place: Place,
+        name: str,
+        arguments: dict[str, Any] | str | None,
+        call_id: str | None,
+        surface: str | None = None,
+    ) -> _Reply:
+        params: dict[str, Any] = {
+            "tool": name,
+            "arguments": arguments,
+            "surface": surface or self._options.surface,
+            "format": "text",
+            "session": place.session,
+            "root": place.root,
+        }
+        if call_id is not None:
+            params["call_id"] = call_id
+        return _CALLED.decode((yield Ask("tools/call", params)))
+
+    def _listed(self, place: Place) -> Generator[Ask | AskHost, Raw, _Listed]:
+        params: dict[str, Any] = {"provider": "mcp", "surface": self._options.surface}
+        if place.root is not None:
+            params["root"] = place.root
+        return _LISTED.decode((yield Ask("tools/list", params)))
+
+    def _sealing_key(self) -> bytes:
+        if self._key is None:
+            from .sealing import state_key
+
+            self._key = state_key()
+        return self._key
+
+
+def _shown(tool: _Tool) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.description,
+        "inputSchema": tool.parameters,
+    }
+    if not isinstance(tool.annotations, UnsetType):
+        shown["annotations"] = {
+            "readOnlyHint": tool.annotations["read_only"],
+            "destructiveHint": tool.annotations["destructive"],
+            "idempotentHint": tool.annotations["idempotent"],
+            "openWorldHint": tool.annotations["open_world"],
+        }
+    return shown
+
+
+def _content(reply: _Called) -> dict[str, Any]:
+    return _text(reply.text, is_error=reply.failed)
+
+
+def _text(text: str, *, is_error: bool = False) -> dict[str, Any]:
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    return {**result, "isError": True} if is_error else result
+
+
+def _unanswered(action: str) -> str:
+    if action == "decline":
+        return "[the user declined to answer; the question stays open]"
+    return "[the user gave no answer; the question stays open]"
+
+
+def _bound_to(given: CallParams, place: Place) -> list[Any]:
+    return [given.name, given.arguments, place.session]
+
+
+def _in_model_words(text: str) -> str:
+    """Name the tools of the surface where the daemon names its verbs."""
+    return _NAMED.sub(lambda found: f"`{_VERBS[found[1]]}`", text)

@@ -1,0 +1,56 @@
+"""A request that is served: a generator of what it waits for, and the host that it comes from.
+
+Rules: no I/O. A server yields `Ask` for a request to the daemon and gets its result as JSON, or `RemoteError`
+raised; it yields `AskHost` for a request to a legacy host in the same way. It returns the result of MCP.
+
+Example: def ping(host, params): yield Ask("ping", {}); return {}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from .messages import Capabilities
+
+__all__ = ["Ask", "AskHost", "Host", "Work"]
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A request to the daemon."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class AskHost(msgspec.Struct, frozen=True):
+    """A request to a legacy host; `RemoteError` is raised where it refuses."""
+
+    method: str
+    params: dict[str, Any]
+
+
+Work = Generator[Ask | AskHost, Raw, dict[str, Any]]
+
+
+class Host:
+    """The host as one request describes it. `subject` is what its progress is about."""
+
+    __slots__ = ("capabilities", "is_modern", "progress_token", "subject", "version")
+
+    def __init__(
+        self,
+        version: str,
+        capabilities: Capabilities,
+        *,
+        is_modern: bool,
+        progress_token: int | str | UnsetType = UNSET,
+    ) -> None:
+        self.version = version
+        self.capabilities = capabilities
+        self.is_modern = is_modern
+        self.progress_token = progress_token
+        self.subject = "waiting"

@@ -1,0 +1,75 @@
+"""A staging session with a question through `haft mcp`, across a kill of the host, in both eras."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.conftest import Open
+from tests.mcp.host import Host, Legacy, Modern
+from tests.repository import staged
+
+
+def test_a_staging_session_with_a_question_outlives_the_host(
+    host: Open, era: type[Host], root: Path
+) -> None:
+    first = host(era)
+    shown = first.call("git_stage", id="stage")
+    assert shown.startswith("[stage: running, ") and "(1/3) Stage this hunk" in shown
+    assert "(2/3)" in first.call("handle_send", id="stage", line="y")
+    # It waits for more when it is killed: the wait ends, the program does not.
+    first.start("tools/call", {"name": "handle_wait", "arguments": {"ids": ["stage"]}})
+    first.kill()
+    second = host(era)
+    assert second.call("handle_list").startswith("stage: running, ")
+    question = {"question": "Stage the second hunk as well?", "type": "boolean"}
+    answer = second.ask("ask_user", question, {"answer": False})
+    assert answer.splitlines()[1:] == ["false"]
+    assert "(3/3)" in second.call("handle_send", id="stage", line="n")
+    last = second.call("handle_send", id="stage", line="y", until="stopped")
+    assert last.startswith("[stage: exit 0, ")
+    assert staged(root) == ["line two", "line thirty-nine"]
+
+
+def test_a_question_is_answered_by_a_host_that_was_started_after_it(host: Open) -> None:
+    question = {"question": "Sure?", "type": "select", "options": ["yes", "no"]}
+    first = host(Modern)
+    asked = first.request("tools/call", name="ask_user", arguments=question)
+    assert asked["resultType"] == "input_required"
+    first.kill()
+    result = host(Modern).retry("ask_user", question, asked, {"answer": "no"})
+    assert result["content"][0]["text"].splitlines()[1:] == ["no"]
+
+
+def test_both_eras_are_served_by_one_process(host: Open) -> None:
+    """A host probes by server/discover, and may initialize all the same."""
+    modern = host(Modern)
+    assert modern.request("server/discover")["supportedVersions"] == ["2026-07-28"]
+    number = Host.start(
+        modern,
+        "initialize",
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x"}},
+    )
+    hello: dict[str, Any] = Host.finish(modern, number)
+    assert hello["protocolVersion"] == "2025-06-18" and "resultType" not in hello
+    listed = Host.finish(modern, Host.start(modern, "tools/list", {}))
+    assert "ttlMs" not in listed
+    assert modern.request("tools/list")["tools"] == listed["tools"]
+
+
+@pytest.mark.parametrize("answers", [{"answer": "maybe"}, {}])
+def test_a_form_that_answers_nothing_leaves_the_question_open(
+    host: Open, answers: dict[str, Any]
+) -> None:
+    legacy = host(Legacy)
+    question = {"question": "Sure?", "type": "select", "options": ["yes", "no"]}
+    text = legacy.ask("ask_user", question, answers)
+    assert "asks, " in text and "haft answer" in text
+
+
+def test_a_host_without_forms_is_told_how_to_answer(host: Open, era: type[Host]) -> None:
+    one = host(era, capabilities={})
+    text = one.call("ask_user", question="Sure?", type="boolean")
+    assert text.splitlines()[-1].startswith("[a person answers: haft answer tool_call.ask_user.")
