@@ -1187,7 +1187,7 @@ export interface TimelineResult {
   generation: number;
   /** when its id was taken, seconds since the epoch */
   started_at: number;
-  /** what two points are apart at least; it doubles when there are too many of them */
+  /** within how many milliseconds of its time the bytes of a point were printed; more for a long output */
   grain_ms: number;
   /** the end of the output */
   cursor: number;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haftd.core.timeline import GRAIN, MAX_POINTS, Timeline
@@ -12,6 +12,7 @@ from haftd.core.timeline import GRAIN, MAX_POINTS, Timeline
 PAUSES = st.sampled_from([0.0, 0.001, 0.004, 0.01, 0.3, 50.0])
 
 
+@example([0.01, 0.3, 0.01, 0.01, 0.001, 0.01, 0.01, 0.01, 0.01, 0.01], 228)
 @given(st.lists(PAUSES, max_size=60), st.integers(1, 400))
 def test_every_byte_was_appended_within_the_grain_of_its_point(
     pauses: list[float], rounds: int
@@ -32,7 +33,7 @@ def test_every_byte_was_appended_within_the_grain_of_its_point(
     for offset, at in enumerate(times):
         point = points[bisect_right(offsets, offset) - 1]
         assert point[1] == times[point[0]]
-        assert 0 <= at - point[1] < timeline.grain + 1e-9
+        assert 0 <= at - point[1] < timeline.error + 1e-9
 
 
 def test_two_appends_within_the_grain_are_one_point() -> None:

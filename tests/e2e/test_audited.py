@@ -43,7 +43,8 @@ THROUGH = {"tools/call"}
 """Those that do it by one of these, which records it."""
 
 READS = {
-    "initialize", "ping", "fetch", "await", "handles/list", "output/search", "session/list",
+    "initialize", "ping", "fetch", "await", "handles/list", "output/search", "output/timeline",
+    "session/list",
     "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe",
     "turn/begin", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload",
     "rpc.discover",

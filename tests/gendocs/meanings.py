@@ -257,7 +257,7 @@ MEANINGS: dict[str, str] = {
     "max_points": "the most points to return",
     "TimelineResult.generation": "of the handle",
     "TimelineResult.started_at": "when its id was taken, seconds since the epoch",
-    "TimelineResult.grain_ms": "what two points are apart at least; it doubles when there are too many of them",
+    "TimelineResult.grain_ms": "within how many milliseconds of its time the bytes of a point were printed; more for a long output",
     "TimelineResult.cursor": "the end of the output",
     "TimelineResult.points": "`[offset, ms]` each, the milliseconds since `started_at`",
     "TimelineResult.more": "there are others after these; ask with the last one's offset as `cursor`",

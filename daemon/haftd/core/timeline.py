@@ -1,8 +1,8 @@
 """When the bytes of an output were appended: points (offset, time), at most `MAX_POINTS` of them.
 
-The first byte appended at least `grain` seconds after the last point becomes a point, so every byte was appended
-less than `grain` seconds after the point before it. When there are too many points, the grain is doubled and the
-points that are too close for the new grain are dropped: the timeline of any output is bounded.
+The first byte appended at least a grain after the last point becomes a point. When there are too many points, the
+grain is doubled and the points that are too close for the new grain are dropped: the timeline of any output is
+bounded, and every byte was appended less than `error` seconds after the point before it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ class Timeline:
     [(0, 5.0), (12, 6.0)]
     """
 
-    __slots__ = ("_next", "_offsets", "_times", "grain")
+    __slots__ = ("_grain", "_next", "_offsets", "_times", "error")
 
     def __init__(self) -> None:
-        self.grain = GRAIN
-        """Seconds between two points, at least."""
+        self._grain = GRAIN
+        self.error = GRAIN
+        """Seconds within which the bytes of a point were appended."""
         self._offsets = array("Q")
         self._times = array("d")
         self._next = -math.inf
@@ -48,17 +49,18 @@ class Timeline:
             self._thin()
         self._offsets.append(offset)
         self._times.append(now)
-        self._next = now + self.grain
+        self._next = now + self._grain
 
     def _thin(self) -> None:
-        self.grain *= 2
+        self._grain *= 2
+        self.error += self._grain  # of a dropped point's bytes
         offsets, times = array("Q"), array("d")
         after = -math.inf
         for offset, at in zip(self._offsets, self._times, strict=True):
             if at >= after:
                 offsets.append(offset)
                 times.append(at)
-                after = at + self.grain
+                after = at + self._grain
         self._offsets, self._times = offsets, times
 
     def since(self, offset: int, limit: int) -> list[tuple[int, float]]:

@@ -17,7 +17,7 @@ def output_timeline(daemon: Daemon, caller: Caller, params: TimelineParams) -> T
     return TimelineResult(
         generation=handle.generation,
         started_at=handle.started_at,
-        grain_ms=round(handle.timeline.grain * 1000),
+        grain_ms=round(handle.timeline.error * 1000),
         cursor=handle.spool.end,
         points=tuple(
             (offset, round((at - handle.born) * 1000)) for offset, at in points[: params.max_points]
