@@ -60,6 +60,14 @@ def test_the_list_has_a_tool_for_each_definition_and_five_for_handles(
     assert hints["run"]["destructive"] and hints["run"]["open_world"]
 
 
+def test_the_list_of_the_shipped_tools_is_short(shared_daemon: RunningDaemon) -> None:
+    """1,200 tokens of o200k at most: it has 4.2 characters a token of such a list."""
+    with shared_daemon.connect() as wire:
+        tools = wire.call("tools/list", surface="verbs", provider="mcp")["tools"]
+    shown = [{name: tool[name] for name in ("name", "description", "parameters")} for tool in tools]
+    assert len(json.dumps(shown, separators=(",", ":"), ensure_ascii=False)) < 1_200 * 4.1
+
+
 def test_a_staging_session_is_driven_by_text_alone(call: Call, tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
     first = call("git_stage", cwd=str(repo))["text"]
@@ -117,6 +125,7 @@ def test_a_first_command_of_a_shell_is_answered_with_its_output(call: Call, tmp_
         ({"answer": True}, "asks nothing"),
         ({"lines": "x"}, "lines"),
         ({"line": "x", "wait_s": 51}, "wait_s"),
+        ({"line": "x", "wait_s": -1}, "wait_s"),
     ],
 )
 def test_a_wrong_send_types_nothing_and_says_what_is_wrong(

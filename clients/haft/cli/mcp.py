@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import socket
 import sys
-from typing import NoReturn
 
 from ..connecting import open_daemon
 from ..errors import NotRunning
@@ -61,7 +59,6 @@ def run(options: argparse.Namespace) -> int:
     from ..mcp.edge import Edge
     from ..mcp.tools import Options, Tools
 
-    signal.signal(signal.SIGTERM, _end)
     chosen = chosen_socket(options)
     tools = Tools(
         Options(
@@ -98,8 +95,3 @@ def _cwd() -> str | None:
         return os.getcwd()  # noqa: PTH109 - pathlib costs 5 ms of every start
     except OSError:
         return None
-
-
-def _end(number: int, frame: object) -> NoReturn:
-    """End as at the end of the input."""
-    raise SystemExit(0)

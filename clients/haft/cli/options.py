@@ -9,10 +9,12 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from ..client import Haft
 from . import show
+
+if TYPE_CHECKING:
+    from ..client import Haft
 
 __all__ = [
     "Parser",
@@ -195,6 +197,9 @@ def unicode(text: str, name: str) -> str:
 def connect(options: argparse.Namespace, *, start: bool = False) -> Haft:
     """Connect for a command; with `start` a daemon is started when none answers. What only looks at
     handles, or wants one that is there, would find none in a daemon that has just been started."""
+    # Two commands carry the protocol without it.
+    from ..client import Haft
+
     return Haft.connect(
         chosen_socket(options),
         autostart=start,

@@ -12,8 +12,10 @@ import socket
 import time
 from collections.abc import Callable
 
+from haft_protocol.sessions import PROTOCOL
+
+from .. import __version__
 from ..errors import ConnectionLost, HaftError
-from ..requests import hello
 from ..wire import Conversation
 from .bridge import Bridge
 
@@ -44,7 +46,8 @@ class Edge:
         connected.setblocking(False)
         self._socket = connected
         self._daemon = Conversation()
-        self._daemon.greet(hello("haft mcp", None))
+        client = {"name": "haft mcp", "version": __version__}
+        self._daemon.greet({"client": client, "protocol": PROTOCOL})
         return self._daemon
 
     def serve(self, bridge: Bridge) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import zlib
 from collections.abc import Mapping
 
 __all__ = ["Place", "find_place", "folder_of"]
@@ -50,7 +49,15 @@ def find_place(
 def session_of(folder: str) -> str:
     """Return the name of the session of a root: the folder's own name, and what tells it from others."""
     stem = _OTHERS.sub("-", folder.rpartition("/")[2])[:MAX_STEM].strip("-.") or "root"
-    return f"mcp.{stem}.{zlib.crc32(os.fsencode(folder)):08x}"
+    return f"mcp.{stem}.{_hash(os.fsencode(folder)):08x}"
+
+
+def _hash(data: bytes) -> int:
+    """Return the 32 bits of FNV-1a: a hash that needs no library, for a name."""
+    value = 0x811C9DC5
+    for byte in data:
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value
 
 
 def folder_of(uri: str) -> str | None:

@@ -7,8 +7,8 @@ daemon refuses is a result with `isError`, since a model can mend it; only an un
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import time
 from collections.abc import Generator, Mapping
 from typing import Any, Literal
@@ -159,7 +159,7 @@ class Tools:
 
     def _call(self, host: Host, place: Place, given: CallParams) -> Work:
         host.subject = f"{given.name}:"
-        call_id = f"mcp_{secrets.token_hex(8)}"
+        call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
         if isinstance(given.state, UnsetType):
             reply = yield from self._tools_call(place, given.name, given.arguments, call_id)

@@ -37,15 +37,27 @@ WAIT_S = 10
 MAX_WAIT_S = 50
 """Some hosts end every call after 60 seconds."""
 
+_UNSHOWN = frozenset(
+    ["description", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "pattern"]
+)
+"""Words of a parameter that a short list leaves out; what breaks them is explained all the same."""
+
 _START = Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
 _READ = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
 _SEND = Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
 _STOP = Annotations(read_only=False, destructive=True, idempotent=True, open_world=False)
 
-_WAIT: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": MAX_WAIT_S, "default": WAIT_S}
+_WAIT: dict[str, Any] = {"type": "number", "maximum": MAX_WAIT_S, "default": WAIT_S}
 _ID: dict[str, Any] = {"type": "string"}
 _NEW_ID: dict[str, Any] = {**_ID, "description": "Name for the handle"}
-_IDS: dict[str, Any] = {"type": "array", "items": _ID, "minItems": 1, "maxItems": 64}
+_EVERY = {"id": _NEW_ID, "wait_s": _WAIT}
+"""What each start takes besides its own parameters."""
+_BOUNDS: dict[str, dict[str, Any]] = {
+    "wait_s": {"minimum": 0},
+    "from": {"minimum": 0},
+    "ids": {"minItems": 1, "maxItems": 64},
+}
+_IDS: dict[str, Any] = {"type": "array", "items": _ID}
 _VIEW: dict[str, Any] = {"enum": ["new", "all", "tail", "screen"], "default": "new"}
 _UNTIL: dict[str, Any] = {
     "enum": ["input", "stopped", "output", "quiet", "pattern", "now"],
@@ -55,12 +67,8 @@ _PATTERN: dict[str, Any] = {"type": "string", "description": "Regex for new outp
 
 
 def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        **({"required": required} if required else {}),
-        "additionalProperties": False,
-    }
+    form: dict[str, Any] = {"type": "object", "properties": dict(properties)}
+    return {**form, "required": required} if required else form
 
 
 def _tool(
@@ -115,7 +123,7 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
             "until": _UNTIL,
             "pattern": _PATTERN,
             "wait_s": _WAIT,
-            "from": {"type": "integer", "minimum": 0, "description": "Re-read from this offset"},
+            "from": {"type": "integer", "description": "Re-read from this offset"},
         },
         ["id"],
         _READ,
@@ -144,11 +152,20 @@ def handle_schema(name: str) -> tuple[Mapping[str, Any], jsonschema_rs.Validator
     """Return the schema of a handle tool and its validator; None where there is no such tool."""
     for tool in HANDLE_TOOLS:
         if tool.name == name:
-            return tool.parameters, compile_schema(tool.parameters)
+            schema = _checked(tool.parameters)
+            return schema, compile_schema(schema)
     return None
 
 
-_WORDS = _object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, [])
+def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with the bounds that a list does without, being told when they are broken."""
+    properties = {
+        name: {**form, **_BOUNDS.get(name, {})} for name, form in parameters["properties"].items()
+    }
+    return {**parameters, "properties": properties, "additionalProperties": False}
+
+
+_WORDS = _checked(_object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, []))
 WORDS = (_WORDS, compile_schema(_WORDS))
 """The schema of what a start takes beside the definition's own parameters, and its validator."""
 
@@ -164,7 +181,10 @@ def start_words(tool: Tool) -> frozenset[str]:
 def start_info(tool: Tool) -> ToolInfo:
     """Return the tool that starts a definition, or runs one to its end; raises `Inexpressible`."""
     form = tool.verbs or VerbForm()
-    parameters = _parameters(tool, form) if tool.stateful else copy.deepcopy(dict(tool.parameters))
+    if tool.stateful or form.parameters is not None:
+        parameters = _parameters(tool, form)
+    else:
+        parameters = copy.deepcopy(dict(tool.parameters))
     return ToolInfo(
         name=tool.name,
         description=form.summary or tool.summary.strip() or tool.description.strip(),
@@ -203,17 +223,20 @@ def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
             name: _described(properties[name], shown[name]) for name in shown if name in properties
         }
         own = {**own, "required": [n for n in own.get("required", ()) if n in properties]}
+        own.pop("additionalProperties", None)
     if form.required:
         own = {**own, "required": list(form.required)}
     if form.first_line and "command" not in properties:
         properties["command"] = {"type": "string", "description": form.first_line}
-    for name, word in (("id", _NEW_ID), ("wait_s", _WAIT)):
-        properties.setdefault(name, word)
+    if tool.stateful:
+        properties = {**properties, **{n: w for n, w in _EVERY.items() if n not in properties}}
     if not own.get("required"):
         own.pop("required", None)
     return copy.deepcopy({**own, "properties": properties})
 
 
 def _described(form: Any, description: str) -> Any:
-    plain = {key: value for key, value in form.items() if key != "description"}
+    plain = {key: value for key, value in form.items() if key not in _UNSHOWN}
+    if isinstance(plain.get("items"), dict):
+        plain["items"] = {k: value for k, value in plain["items"].items() if k not in _UNSHOWN}
     return {**plain, "description": description} if description else plain
