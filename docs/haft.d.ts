@@ -848,6 +848,12 @@ export interface PushedScreen {
   screen: Screen;
 }
 
+/** The definitions were read again, or a root was trusted or is so no more: `tools/list` may have changed. */
+export interface PushedTools {
+  /** its name */
+  subscription: string;
+}
+
 /** What a tool wants to know before it goes on. `default` is offered, never applied unasked. */
 export interface Question {
   /** of the question */
@@ -1149,7 +1155,7 @@ export interface SubscribeParams {
   /** the working folder of the call, an absolute path */
   root?: string;
   /** `state`, `output`, `screen`, `notification`: see Being told */
-  events: ("notification" | "output" | "screen" | "state")[];
+  events: ("notification" | "output" | "screen" | "state" | "tools")[];
   /** ids of these only, and later uses of them; without it all of the session */
   handles?: string[];
   /** by id, the offset from which output is sent; the last `cursor` that was received */
@@ -1559,6 +1565,7 @@ export interface Notifications {
   "handle/state": HandleState & Subscribed;
   "handle/output": PushedOutput;
   "handle/screen": PushedScreen;
+  "tools/changed": PushedTools;
   "session/notification": Notice & Subscribed & { session: string };
 }
 

@@ -209,6 +209,7 @@ def assemble(
         },
         make_spool=_spools(parts.paths, parts.settings, budget, registry.make_room),
     )
+    catalogue.on_changed = subscriptions.tools_changed
     facts = Facts(
         version=__version__,
         socket=parts.paths.socket,

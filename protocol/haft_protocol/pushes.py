@@ -19,20 +19,23 @@ __all__ = [
     "OUTPUT",
     "SCREEN",
     "STATE",
+    "TOOLS",
     "PushEvent",
     "PushedOutput",
     "PushedScreen",
+    "PushedTools",
     "SubscribeParams",
     "SubscribeResult",
     "UnsubscribeParams",
 ]
 
-PushEvent = Literal["state", "output", "screen", "notification"]
+PushEvent = Literal["state", "output", "screen", "notification", "tools"]
 
 STATE = "handle/state"
 OUTPUT = "handle/output"
 SCREEN = "handle/screen"
 NOTIFICATION = "session/notification"
+TOOLS = "tools/changed"
 
 
 class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +62,12 @@ class PushedScreen(msgspec.Struct, frozen=True):
     id: str
     generation: int
     screen: Screen
+
+
+class PushedTools(msgspec.Struct, frozen=True):
+    """The definitions were read again, or a root was trusted or is so no more: `tools/list` may have changed."""
+
+    subscription: str
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):

@@ -151,3 +151,25 @@ def test_a_question_for_a_person_is_no_models_to_answer(call: Call) -> None:
     )
     with pytest.raises(Refused, match="person"):
         call("handle_send", id="ask_user-1", answer=True)
+
+
+def test_a_start_that_nobody_has_approved_answers_in_time_and_goes_on_when_it_is(
+    make_daemon: Callable[..., RunningDaemon], tmp_path: Path
+) -> None:
+    daemon = make_daemon()
+    daemon.tools('[tools.deploy]\nrun = "ask"\nstateful = true\ncommand = ["echo", "done"]\n')
+    daemon.start()
+    with daemon.connect() as wire:
+
+        def call(tool: str, **arguments: Any) -> str:
+            more = {"surface": "verbs", "format": "text", "root": str(tmp_path)}
+            text = wire.call("tools/call", tool=tool, arguments=arguments, **more)["text"]
+            assert isinstance(text, str)
+            return text
+
+        text = call("deploy", wait_s=0.1)
+        assert text.startswith("[deploy-1: waits for approval, ")
+        (approval,) = wire.call("approvals/list")["approvals"]
+        assert text.endswith(f"[a person decides: haft approve {approval['approval_id']}]")
+        wire.call("approvals/decide", approval_id=approval["approval_id"], decision="allow")
+        assert call("handle_wait", ids="deploy-1").endswith("]\ndone")

@@ -48,6 +48,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     approvals.Decided,
     pushes.PushedOutput,
     pushes.PushedScreen,
+    pushes.PushedTools,
     methods.Client,
     methods.ClientCapabilities,
     methods.ServerInfo,

@@ -51,6 +51,7 @@ PUSHED: dict[str, str] = {
     pushes.STATE: "HandleState & Subscribed",
     pushes.OUTPUT: "PushedOutput",
     pushes.SCREEN: "PushedScreen",
+    pushes.TOOLS: "PushedTools",
     pushes.NOTIFICATION: "Notice & Subscribed & { session: string }",
 }
 
@@ -133,7 +134,13 @@ class _Maker:
         yield "}\n"
 
     def notifications(self) -> Iterator[str]:
-        for struct in (pushes.PushedOutput, pushes.PushedScreen, states.Notice, methods.HandleInfo):
+        for struct in (
+            pushes.PushedOutput,
+            pushes.PushedScreen,
+            pushes.PushedTools,
+            states.Notice,
+            methods.HandleInfo,
+        ):
             self._name(struct)
         yield "/** Notifications of the daemon to a client that subscribed, by method. */"
         yield "export interface Notifications {"

@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("mcp is started by a host, with its standard input and output open")
     from ..mcp.bridge import Bridge
     from ..mcp.edge import Edge
+    from ..mcp.resources import CAPABILITIES, Resources
     from ..mcp.tools import Options, Tools
 
     chosen = chosen_socket(options)
@@ -70,12 +71,15 @@ def run(options: argparse.Namespace) -> int:
         _cwd(),
     )
     edge = Edge(sys.stdin.fileno(), sys.stdout.fileno(), lambda: _connect(chosen))
+    resources = Resources(tools)
     bridge = Bridge(
         edge.connect,
-        {"tools/list": tools.list, "tools/call": tools.call},
-        capabilities={"tools": {}},
+        {"tools/list": tools.list, "tools/call": tools.call, **resources.methods},
+        capabilities=CAPABILITIES,
         instructions=INSTRUCTIONS,
+        legacy_stream=resources.legacy_stream,
     )
+    edge.hear = bridge.hear
     edge.serve(bridge)
     return Status.DONE
 

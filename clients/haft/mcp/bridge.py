@@ -39,14 +39,13 @@ from .messages import (
     read,
     read_params,
 )
-from .work import Ask, AskHost, Host, Work
+from .work import AskHost, Hear, Host, Serve, Tell, Wanted, Work
 
-__all__ = ["Bridge", "Serve"]
-
-Serve = Callable[[Host, Raw], Work]
-"""Serves a method: the generator of its result."""
+__all__ = ["Bridge"]
 
 PROGRESS_S = 10.0
+_STREAM = "haft.changes"
+"""The id of the request that a legacy host never made: what tells it of changes."""
 MAX_PROGRESS_TEXT = 200
 
 _SERVER = {"name": "haft", "version": __version__}
@@ -67,11 +66,14 @@ class _Request:
         self.next_progress = since + PROGRESS_S
         self.daemon_number: int | None = None
         self.host_number: str | None = None
+        self.is_listening = False
+        """Whether it waits for a notification of the daemon's."""
 
 
 class Bridge:
     """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
-    `HaftError`. `methods` are served beside those of the protocol itself. `to_host` is what goes out."""
+    `HaftError`. `methods` are served beside those of the protocol itself; `legacy_stream` is what tells a legacy
+    host of changes, from its first look at the tools on. `to_host` is what goes out."""
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Bridge:
         *,
         capabilities: dict[str, Any],
         instructions: str,
+        legacy_stream: Callable[[Host], Work] | None = None,
     ) -> None:
         self._connect = connect
         self._methods = methods
@@ -88,8 +91,11 @@ class Bridge:
         self._requests: dict[Id, _Request] = {}
         self._waiting: dict[int, _Request] = {}
         self._asked: dict[str, _Request] = {}
+        self._hearing: dict[_Request, deque[Raw]] = {}
+        """Requests that hear the daemon's notifications, with what they have not taken yet."""
         self._last_asked = 0
         self._legacy: Host | None = None
+        self._legacy_stream = legacy_stream
         self._daemon: Conversation | None = None
         self._ready: deque[tuple[_Request, Answer | HaftError]] = deque()
         self.to_host = bytearray()
@@ -118,15 +124,25 @@ class Bridge:
         self, id: Id, method: str, params: Raw, meta: Meta | UnsetType, now: float
     ) -> None:
         try:
-            if id in self._requests:
+            if id in self._requests or id == _STREAM:
                 raise Fault(INVALID_REQUEST, "A request with this id is not answered yet.")
             host = self._host(method, UNSET if isinstance(meta, UnsetType) else meta)
-            serve = self._find(method, host)
-            work = serve(host, params)
+            host.id = id
+            work = self._find(method, host)(host, params)
         except Fault as fault:
             self._refuse(id, fault)
             return
         request = self._requests[id] = _Request(id, work, host, now)
+        self._step(request, None)
+        if method == "tools/list" and not host.is_modern:
+            self._begin_legacy_stream(now)
+
+    def _begin_legacy_stream(self, now: float) -> None:
+        if self._legacy_stream is None or self._legacy is None or _STREAM in self._requests:
+            return
+        host = Host(self._legacy.version, self._legacy.capabilities, is_modern=False)
+        request = _Request(_STREAM, self._legacy_stream(host), host, now)
+        self._requests[_STREAM] = request
         self._step(request, None)
 
     def _host(self, method: str, meta: Meta | UnsetType) -> Host:
@@ -174,7 +190,7 @@ class Bridge:
         except Fault:
             return
         request = None if isinstance(wanted, UnsetType) else self._requests.get(wanted)
-        if request is not None:
+        if request is not None and request.id != _STREAM:
             self._drop(request)
 
     def _take_reply(self, message: Message) -> None:
@@ -189,7 +205,8 @@ class Bridge:
 
     def arrived(self, numbers: list[int]) -> None:
         """Take the replies that came from the daemon."""
-        assert self._daemon is not None
+        if self._daemon is None:
+            raise AssertionError("replies come from a daemon")
         for number in numbers:
             request = self._waiting.pop(number, None)
             if request is None:
@@ -212,6 +229,10 @@ class Bridge:
         for request in waiting.values():
             request.daemon_number = None
             self._ready.append((request, fault))
+        for request in self._hearing:
+            if request.is_listening:
+                request.is_listening = False
+                self._ready.append((request, fault))
         self._run()
 
     # ── time ────────────────────────────────────────────────────────────────────────────────
@@ -282,18 +303,42 @@ class Bridge:
             else:
                 wanted = next(request.work) if answer is None else request.work.send(answer)
         except StopIteration as end:
-            del self._requests[request.id]
-            self._reply(request, end.value)
-        except Fault as fault:
-            del self._requests[request.id]
-            self._refuse(request.id, fault)
-        except HaftError as fault:
-            del self._requests[request.id]
-            self._refuse(request.id, Fault(INTERNAL, str(fault)))
+            self._forget(request)
+            if request.id != _STREAM:
+                self._reply(request, end.value)
+        except (Fault, HaftError) as fault:
+            self._forget(request)
+            if request.id != _STREAM:
+                known = fault if isinstance(fault, Fault) else Fault(INTERNAL, str(fault))
+                self._refuse(request.id, known)
         else:
             self._ask(request, wanted)
 
-    def _ask(self, request: _Request, wanted: Ask | AskHost) -> None:
+    def _forget(self, request: _Request) -> None:
+        del self._requests[request.id]
+        self._hearing.pop(request, None)
+
+    def hear(self, method: str, params: Raw) -> None:
+        """Take a notification of the daemon's, for each request that hears them."""
+        said = Raw(msgspec.json.encode([method, params]))
+        for request, unheard in self._hearing.items():
+            unheard.append(said)
+            if request.is_listening:
+                request.is_listening = False
+                self._ready.append((request, unheard.popleft()))
+
+    def _ask(self, request: _Request, wanted: Wanted) -> None:
+        if isinstance(wanted, Tell):
+            self._notify(wanted.method, wanted.params)
+            self._ready.append((request, Raw(b"null")))
+            return
+        if isinstance(wanted, Hear):
+            unheard = self._hearing.setdefault(request, deque())
+            if unheard:
+                self._ready.append((request, unheard.popleft()))
+            else:
+                request.is_listening = True
+            return
         if isinstance(wanted, AskHost):
             self._last_asked += 1
             number = request.host_number = f"haft.{self._last_asked}"
@@ -313,7 +358,7 @@ class Bridge:
 
     def _drop(self, request: _Request) -> None:
         """End a request without a reply: its wait, never the handle."""
-        del self._requests[request.id]
+        self._forget(request)
         request.work.close()
         if request.daemon_number is not None and self._daemon is not None:
             self._waiting.pop(request.daemon_number, None)

@@ -12,6 +12,8 @@ import socket
 import time
 from collections.abc import Callable
 
+from msgspec import Raw
+
 from haft_protocol.sessions import PROTOCOL
 
 from .. import __version__
@@ -39,13 +41,15 @@ class Edge:
         self._socket: socket.socket | None = None
         self._daemon: Conversation | None = None
         self._partial = bytearray()
+        self.hear: Callable[[str, Raw], None] | None = None
+        """Called with the daemon's notifications."""
 
     def connect(self) -> Conversation:
         """Connect to the daemon; raises `HaftError`."""
         connected = self._open()
         connected.setblocking(False)
         self._socket = connected
-        self._daemon = Conversation()
+        self._daemon = Conversation(self.hear)
         client = {"name": "haft mcp", "version": __version__}
         self._daemon.greet({"client": client, "protocol": PROTOCOL})
         return self._daemon

@@ -26,7 +26,7 @@ from .messages import (
     read_params,
 )
 from .roots import Place, find_place, folder_of
-from .work import Ask, AskHost, Host, Work
+from .work import Ask, AskHost, Host, Wanted, Work
 
 __all__ = ["Options", "Tools"]
 
@@ -93,7 +93,7 @@ _LISTED = msgspec.json.Decoder(_Listed)
 _ELICITED = msgspec.json.Decoder(ElicitResult)
 _ROOTS = msgspec.json.Decoder(_Roots)
 
-_Reply = Generator[Ask | AskHost, Raw, _Called]
+_Reply = Generator[Wanted, Raw, _Called]
 
 
 class Tools:
@@ -135,7 +135,7 @@ class Tools:
         except HaftError as fault:
             return _text(f"{fault}. Call again; handle_list shows what runs.", is_error=True)
 
-    def place(self, host: Host) -> Generator[Ask | AskHost, Raw, Place]:
+    def place(self, host: Host) -> Generator[Wanted, Raw, Place]:
         """Find the root and the session; a legacy host is asked for its roots once, where they count."""
         if self._place is None:
             offered: str | None = None
@@ -211,7 +211,7 @@ class Tools:
 
     def _resume(
         self, place: Place, given: CallParams, sealed: str
-    ) -> Generator[Ask | AskHost, Raw, tuple[_Called, bool]]:
+    ) -> Generator[Wanted, Raw, tuple[_Called, bool]]:
         """Go on with a call that has asked; returns the reply, and whether to ask what it asks."""
         from .sealing import Broken, open_state
 
@@ -282,7 +282,7 @@ class Tools:
 
     def _open_inquiry(
         self, place: Place, inquiry_id: str, question: str
-    ) -> Generator[Ask | AskHost, Raw, Any]:
+    ) -> Generator[Wanted, Raw, Any]:
         """Return the inquiry while it asks this question, else None."""
         from haft_protocol.inquiries import InquiriesListResult
 
@@ -317,7 +317,7 @@ class Tools:
             params["call_id"] = call_id
         return _CALLED.decode((yield Ask("tools/call", params)))
 
-    def _listed(self, place: Place) -> Generator[Ask | AskHost, Raw, _Listed]:
+    def _listed(self, place: Place) -> Generator[Wanted, Raw, _Listed]:
         params: dict[str, Any] = {"provider": "mcp", "surface": self._options.surface}
         if place.root is not None:
             params["root"] = place.root

@@ -1,26 +1,38 @@
 """A request that is served: a generator of what it waits for, and the host that it comes from.
 
 Rules: no I/O. A server yields `Ask` for a request to the daemon and gets its result as JSON, or `RemoteError`
-raised; it yields `AskHost` for a request to a legacy host in the same way. It returns the result of MCP.
+raised; it yields `AskHost` for a request to a legacy host in the same way, `Tell` for a notification to the host,
+and `Hear` for the next notification of the daemon's. It returns the result of MCP.
 
 Example: def ping(host, params): yield Ask("ping", {}); return {}
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from .messages import Capabilities
+from .messages import Capabilities, Id
 
-__all__ = ["Ask", "AskHost", "Host", "Work"]
+__all__ = ["Ask", "AskHost", "Hear", "Host", "Serve", "Tell", "Wanted", "Work"]
 
 
 class Ask(msgspec.Struct, frozen=True):
     """A request to the daemon."""
+
+    method: str
+    params: dict[str, Any]
+
+
+class Hear(msgspec.Struct, frozen=True):
+    """Wait for a notification of the daemon's; its method and params come as JSON, `[method, params]`."""
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Send the host a notification, and go on."""
 
     method: str
     params: dict[str, Any]
@@ -33,13 +45,14 @@ class AskHost(msgspec.Struct, frozen=True):
     params: dict[str, Any]
 
 
-Work = Generator[Ask | AskHost, Raw, dict[str, Any]]
+Wanted = Ask | AskHost | Hear | Tell
+Work = Generator[Wanted, Raw, dict[str, Any]]
 
 
 class Host:
     """The host as one request describes it. `subject` is what its progress is about."""
 
-    __slots__ = ("capabilities", "is_modern", "progress_token", "subject", "version")
+    __slots__ = ("capabilities", "id", "is_modern", "progress_token", "subject", "version")
 
     def __init__(
         self,
@@ -54,3 +67,9 @@ class Host:
         self.is_modern = is_modern
         self.progress_token = progress_token
         self.subject = "waiting"
+        self.id: Id = 0
+        """The id of the request."""
+
+
+Serve = Callable[[Host, Raw], Work]
+"""Serves a method: the generator of its result."""

@@ -129,6 +129,12 @@ class Subscriptions:
         for one in self._by_session.get(session, ()):
             one.announce(notice)
 
+    def tools_changed(self) -> None:
+        """The list of tools may have changed."""
+        for told in self._told.values():
+            for one in told.subscriptions.values():
+                one.tools_changed()
+
     def _end(self, subscription: Subscription) -> None:
         subscription.close()
         of_session = self._by_session[subscription.session]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from haft_protocol.pushes import NOTIFICATION, PushEvent
+from haft_protocol.pushes import NOTIFICATION, TOOLS, PushedTools, PushEvent
 from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -25,6 +25,7 @@ __all__ = ["Subscription"]
 
 _NOTICES = 256
 """Notices that wait for one subscription."""
+_OF_NO_HANDLE = frozenset({"notification", "tools"})
 
 
 class Subscription:
@@ -54,12 +55,13 @@ class Subscription:
         """Critical ones that the connection had no room for."""
         self._lost = 0
         self._lost_at = 0.0
+        self._tools_changed = False
 
     def follow(self, handle: Handle, offset: int | None = None) -> None:
         """Tell of this handle, if that is asked for; of its output from `offset` on."""
         if self._handles is not None and handle.id not in self._handles:
             return
-        if self._events != {"notification"} and handle not in self._followers:
+        if not self._events <= _OF_NO_HANDLE and handle not in self._followers:
             self._followers[handle] = Follower(
                 handle, self.id, self._events, self._reader, self._use_of, self.drop, offset
             )
@@ -94,9 +96,18 @@ class Subscription:
         queue.append(notice)
         self._reader.add(self)
 
+    def tools_changed(self) -> None:
+        """Tell that the list of tools may have changed, once for changes that follow each other."""
+        if "tools" in self._events:
+            self._tools_changed = True
+            self._reader.add(self)
+
     def send(self) -> bool:
         """Send the next notice; whether there is another."""
-        if self._urgent:
+        if self._tools_changed:
+            self._tools_changed = False
+            self._reader.say(TOOLS, PushedTools(self.id))
+        elif self._urgent:
             self._reader.say(NOTIFICATION, self._worded(self._urgent.popleft()))
         elif self._lost:
             message = f"{self._lost} older notices were dropped, {_NOTICES} are kept."

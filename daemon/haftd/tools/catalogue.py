@@ -45,6 +45,11 @@ _Layers = list[Layer]
 _Tools = list[Tool]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
+
+def _nobody() -> None:
+    """Nobody wants to know."""
+
+
 _FEW = 20
 """Tools that are listed in a few milliseconds."""
 
@@ -96,6 +101,8 @@ class Catalogue:
         self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
         self.own = Own(Offer({}))
+        self.on_changed: Callable[[], None] = _nobody
+        """Called when other tools may be there than before."""
         self._trust = trust
         self._roots: dict[str, Rooted] = {}
         self.problems: tuple[Problem, ...] = ()
@@ -228,6 +235,7 @@ class Catalogue:
             raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
         kept = {name: TrustedFile(one.digest, text_of(one)) for name, one in files.items()}
         self._store().grant(seen.root, TrustedRoot(at, kept))
+        self.on_changed()
         return {name: one.digest for name, one in files.items()}
 
     def revoke(self, root: str) -> tuple[str, bool]:
@@ -237,7 +245,9 @@ class Catalogue:
         # One that is gone, or has become a link, goes by the path under which it was trusted.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
         path = next((one for one in paths if one in trusted), paths[0])
-        return path, self._store().revoke(path)
+        was = self._store().revoke(path)
+        self.on_changed()
+        return path, was
 
     def trusted_roots(self) -> Mapping[str, TrustedRoot]:
         """All roots of which something is trusted."""
@@ -282,6 +292,7 @@ class Catalogue:
     def take(self, read: Definitions) -> None:
         """Offer what was read, and nothing else from now on."""
         self.own, self._toolpack, self.problems = read.own, read.toolpack, read.problems
+        self.on_changed()
 
     def _packed(self, toolpack: Sequence[str]) -> _Documents:
         folder = Path(__file__).parent

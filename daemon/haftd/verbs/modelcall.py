@@ -134,7 +134,11 @@ def run_to_end(
     async def ended(holds: Callable[[], bool] = has_ended) -> object:
         try:
             if use is not None:
-                await use.begun.wait()
+                with trio.move_on_after(bound_s) as bound:
+                    await use.begun.wait()
+                if bound.cancelled_caught:
+                    use.hold()
+                    return look(daemon, as_spawn, handle)
                 if use.failure is not None:
                     raise use.failure
             deadline = trio.current_time() + bound_s

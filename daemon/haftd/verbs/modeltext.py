@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, structs
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
 from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
-from haft_protocol.states import HandleState, Notice, Stopped, Waiting
+from haft_protocol.states import HandleState, Notice, Pending, Stopped, Waiting
 from haftd.core.text import cut_text
 from haftd.daemon import Daemon
 
@@ -53,6 +53,8 @@ def called_text(
         inquiry = UNSET if open_inquiry is None else open_inquiry
         failed = has_failed(state)
         text = state_text(state, inquiry=open_inquiry)
+        if isinstance(state, Pending):
+            text += _approval_hint(daemon, session, state.id)
     if notices:
         text += f"\n{notices_text(notices)}"
     return CalledText(
@@ -62,6 +64,14 @@ def called_text(
         states=tuple(_bare(state) for state in states),
         inquiry=inquiry,
     )
+
+
+def _approval_hint(daemon: Daemon, session: str, id: str) -> str:
+    """Say who decides about a start that waits."""
+    for approval in daemon.approvals.waiting(session):
+        if approval.id == id:
+            return f"\n[a person decides: haft approve {approval.approval_id}]"
+    return ""
 
 
 def _inquiry_of(daemon: Daemon, session: str, state: HandleState) -> Inquiry | None:

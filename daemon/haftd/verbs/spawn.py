@@ -7,6 +7,7 @@ or the last retry of it.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import trio
@@ -23,16 +24,24 @@ from haftd.uses.use import Use
 
 from .approved import approver_of, reviewer_of, what_runs
 from .base import Later, result_of
-from .reading import answer, plan
+from .reading import answer, plain_state, plan
 
 __all__ = ["spawn", "start", "vars_of"]
 
 
-def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = None) -> object:
+def spawn(
+    daemon: Daemon,
+    caller: Caller,
+    params: SpawnParams,
+    context: Any = None,
+    *,
+    held_after_s: float = inf,
+) -> object:
     """Admit the id and schedule the tool; answers once it runs and `wait` holds.
 
     Raises what admission, arguments and the definition may raise; a tool that cannot be started
-    gives `spawn_failed` and leaves no handle. A repeated `call_id` gets the first one's handle.
+    gives `spawn_failed` and leaves no handle. A repeated `call_id` gets the first one's handle. A start that
+    waits for a person's word for longer than `held_after_s` is no call's any longer, and answers `pending`.
     """
     if daemon.stopping:
         raise shutting_down()
@@ -46,7 +55,11 @@ def spawn(daemon: Daemon, caller: Caller, params: SpawnParams, context: Any = No
 
     async def started() -> object:
         try:
-            await use.begun.wait()
+            with trio.move_on_after(held_after_s) as bound:
+                await use.begun.wait()
+            if bound.cancelled_caught:
+                use.hold()
+                return plain_state(handle)
         except trio.Cancelled:
             if use.leave():
                 daemon.supervisor.give_up(use, EndedBy("abort", caller.label))

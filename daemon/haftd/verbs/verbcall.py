@@ -98,6 +98,7 @@ def _start(
             **_reading({"until": "input", "wait_s": wait_s}),
         ),
         params.context,
+        held_after_s=wait_s,
     )
     line = given.get("command")
     if not line:

@@ -1,0 +1,234 @@
+"""Resources `haft://handles/<id>/output` and `…/screen`, and what a host listens to.
+
+Rules: a read moves no read mark: what a person looks at in the host is not taken from the model. A modern host
+listens by `subscriptions/listen`, one stream for all that it names; a legacy one subscribes to a resource and gets
+bare notifications. What is told is that something changed, never what: the host reads when it wants to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Generator
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from ..errors import HaftError, RemoteError
+from .messages import INVALID_PARAMS, Fault, ListenParams, ListParams, ReadParams, read_params
+from .roots import Place
+from .tools import Tools
+from .work import Ask, Hear, Host, Serve, Tell, Wanted, Work
+
+__all__ = ["CAPABILITIES", "Resources"]
+
+CAPABILITIES: dict[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+}
+MAX_BYTES = 262_144
+
+_SCHEME = "haft://handles/"
+_VIEWS = ("output", "screen")
+_LIST = msgspec.json.Decoder(ListParams)
+_READ = msgspec.json.Decoder(ReadParams)
+_LISTEN = msgspec.json.Decoder(ListenParams)
+_ID = "io.modelcontextprotocol/subscriptionId"
+
+
+class _Screen(msgspec.Struct, frozen=True):
+    lines: tuple[str, ...] = ()
+
+
+class _State(msgspec.Struct, frozen=True):
+    """The part of a handle state that matters here."""
+
+    id: str = ""
+    tool: str = ""
+    state: str = ""
+    command: str = ""
+    content: str = ""
+    result: str | None = None
+    screen: _Screen | None = None
+
+
+class _Handles(msgspec.Struct, frozen=True):
+    handles: tuple[_State, ...]
+
+
+class _Heard(msgspec.Struct, frozen=True, array_like=True):
+    method: str
+    params: _State
+
+
+class Resources:
+    """The handles of a place as resources."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._subscribed: set[str] = set()
+        self._told: set[str] = set()
+        """Resources whose change was told and that were not read since: told once is enough."""
+
+    @property
+    def methods(self) -> dict[str, Serve]:
+        """What is served, by method."""
+        return {
+            "resources/list": self._list,
+            "resources/templates/list": self._templates,
+            "resources/read": self._read,
+            "resources/subscribe": self._subscribe,
+            "resources/unsubscribe": self._unsubscribe,
+            "subscriptions/listen": self._listen,
+        }
+
+    def _list(self, host: Host, params: Raw) -> Work:
+        read_params(params, _LIST)
+        place = yield from self._tools.place(host)
+        listed = msgspec.json.decode(
+            (yield Ask("handles/list", {"session": place.session})), type=_Handles
+        )
+        resources = [
+            {
+                "uri": f"{_SCHEME}{one.id}/output",
+                "name": one.id,
+                "title": f"Output of {one.id}",
+                "description": f"{one.state}: {one.command[:200]}",
+                "mimeType": "text/plain",
+            }
+            for one in listed.handles
+        ]
+        return _cacheable(host, {"resources": resources}, 0)
+
+    def _templates(self, host: Host, params: Raw) -> Work:
+        read_params(params, _LIST)
+        yield from ()
+        templates = [
+            {
+                "uriTemplate": f"{_SCHEME}{{id}}/{view}",
+                "name": view,
+                "title": f"The {view} of a handle",
+                "mimeType": "text/plain",
+            }
+            for view in _VIEWS
+        ]
+        return _cacheable(host, {"resourceTemplates": templates}, 3_600_000)
+
+    def _read(self, host: Host, params: Raw) -> Work:
+        uri = read_params(params, _READ).uri
+        id, view = _handle_of(uri)
+        place = yield from self._tools.place(host)
+        fetch: dict[str, Any] = {
+            "id": id,
+            "session": place.session,
+            "cursor": 0,
+            "max_bytes": MAX_BYTES,
+        }
+        try:
+            if view == "screen":
+                fetch |= {"view": "screen", "max_bytes": 0}
+            state = msgspec.json.decode((yield Ask("fetch", fetch)), type=_State)
+        except RemoteError as refused:
+            raise Fault(INVALID_PARAMS, refused.message, {"uri": uri}) from None
+        if view == "screen":
+            text = "" if state.screen is None else "\n".join(state.screen.lines).rstrip()
+        else:
+            text = state.content if state.result is None else state.result
+        self._told.discard(uri)
+        contents = [{"uri": uri, "mimeType": "text/plain", "text": text}]
+        return _cacheable(host, {"contents": contents}, 0)
+
+    def _subscribe(self, host: Host, params: Raw) -> Work:
+        uri = read_params(params, _READ).uri
+        _handle_of(uri)
+        self._subscribed.add(uri)
+        place = yield from self._tools.place(host)
+        yield Ask("subscribe", _wanted(place, [uri]))
+        return {}
+
+    def _unsubscribe(self, host: Host, params: Raw) -> Work:
+        self._subscribed.discard(read_params(params, _READ).uri)
+        yield from ()
+        return {}
+
+    def _listen(self, host: Host, params: Raw) -> Work:
+        """Serve a stream: it ends when the host cancels it, or with the daemon's connection."""
+        wanted = read_params(params, _LISTEN).notifications
+        uris = []
+        for uri in wanted.resource_subscriptions:
+            try:
+                _handle_of(uri)
+            except Fault:
+                continue
+            uris.append(uri)
+        place = yield from self._tools.place(host)
+        meta = {"_meta": {_ID: host.id}}
+        honoured: dict[str, Any] = {}
+        events: list[str] = []
+        if wanted.tools_list_changed:
+            honoured["toolsListChanged"] = True
+            events.append("tools")
+        if wanted.resources_list_changed:
+            honoured["resourcesListChanged"] = True
+            events.append("state")
+        if uris:
+            honoured["resourceSubscriptions"] = uris
+        yield Tell("notifications/subscriptions/acknowledged", {"notifications": honoured, **meta})
+        if events:
+            yield Ask("subscribe", {"events": events, "session": place.session})
+        for uri in uris:
+            try:
+                yield Ask("subscribe", _wanted(place, [uri]))
+            except RemoteError:
+                continue  # Its handle is not there, so nothing of it changes.
+        yield from self._stream(honoured, meta, uris)
+        return meta
+
+    def legacy_stream(self, host: Host) -> Work:
+        """Tell a legacy host what changes, until the connection to the daemon ends."""
+        place = yield from self._tools.place(host)
+        yield Ask("subscribe", {"events": ["tools", "state"], "session": place.session})
+        honoured = {"toolsListChanged": True, "resourcesListChanged": True}
+        yield from self._stream(honoured, {}, self._subscribed)
+        return {}
+
+    def _stream(
+        self, honoured: dict[str, Any], meta: dict[str, Any], uris: Container[str]
+    ) -> Generator[Wanted, Raw, None]:
+        """Tell what changes; returns when the daemon has gone."""
+        known: set[str] = set()
+        while True:
+            try:
+                heard = msgspec.json.decode((yield Hear()), type=_Heard)
+            except HaftError:
+                return
+            if heard.method == "tools/changed" and "toolsListChanged" in honoured:
+                yield Tell("notifications/tools/list_changed", meta)
+            elif heard.method == "handle/state" and "resourcesListChanged" in honoured:
+                if heard.params.id not in known:
+                    known.add(heard.params.id)
+                    yield Tell("notifications/resources/list_changed", meta)
+            elif heard.method in ("handle/output", "handle/screen"):
+                view = heard.method.removeprefix("handle/")
+                uri = f"{_SCHEME}{heard.params.id}/{view}"
+                if uri in uris and uri not in self._told:
+                    self._told.add(uri)
+                    yield Tell("notifications/resources/updated", {"uri": uri, **meta})
+
+
+def _wanted(place: Place, uris: list[str]) -> dict[str, Any]:
+    id, view = _handle_of(uris[0])
+    return {"events": [view], "handles": [id], "session": place.session}
+
+
+def _handle_of(uri: str) -> tuple[str, str]:
+    """Return the id and the view that a URI names; raises `Fault`."""
+    id, _, view = uri.removeprefix(_SCHEME).rpartition("/")
+    if not uri.startswith(_SCHEME) or not id or "/" in id or view not in _VIEWS:
+        raise Fault(
+            INVALID_PARAMS, f"There is no resource {uri}; resources/list names them.", {"uri": uri}
+        )
+    return id, view
+
+
+def _cacheable(host: Host, result: dict[str, Any], ttl_ms: int) -> dict[str, Any]:
+    return {**result, "ttlMs": ttl_ms, "cacheScope": "private"} if host.is_modern else result

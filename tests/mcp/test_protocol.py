@@ -1,0 +1,212 @@
+"""The protocol's own rules: versions, errors, cancellation, progress, resources and what is told of changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.conftest import Open
+from tests.mcp.host import MODERN, Host, Legacy, McpError, Modern
+from tests.running import RunningDaemon
+
+HANDLE = "haft://handles/cat"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"nonsense", -32700),
+        (b"[]", -32600),
+        (b'{"jsonrpc":"2.0","id":1}' + b" x", -32700),
+        (b'{"id":1,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}', -32602),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/list","params":[1]}', -32602),
+    ],
+)
+def test_what_is_no_request_gets_its_error_and_harms_nothing(
+    host: Open, line: bytes, code: int
+) -> None:
+    one = host(Modern)
+    one.write_line(line)
+    assert one.read()["error"]["code"] == code
+    assert one.request("server/discover")["supportedVersions"] == [MODERN]
+
+
+def test_a_request_without_its_meta_or_of_another_revision_is_refused(host: Open) -> None:
+    one = host(Modern)
+    prefix = "io.modelcontextprotocol/"
+    with pytest.raises(McpError) as refused:
+        one.request("tools/list", _meta={prefix + "protocolVersion": "2099-01-01"})
+    assert refused.value.code == -32022
+    assert refused.value.data == {"supported": [MODERN], "requested": "2099-01-01"}
+    number = Host.start(one, "tools/list", {"_meta": {prefix + "protocolVersion": MODERN}})
+    with pytest.raises(McpError) as refused:
+        Host.finish(one, number)
+    assert refused.value.code == -32602
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "tools/nothing"])
+def test_a_method_that_the_revision_has_not_is_not_found(host: Open, method: str) -> None:
+    with pytest.raises(McpError) as refused:
+        host(Modern).request(method)
+    assert refused.value.code == -32601
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2024-11-05", "1999-01-01"])
+def test_a_legacy_version_is_echoed_where_it_is_known(host: Open, version: str) -> None:
+    class Old(Legacy):
+        pass
+
+    Old.version = version
+    known = "2025-11-25" if version == "1999-01-01" else version
+    one = host(Old)
+    assert one.hello["protocolVersion"] == known
+    assert one.request("ping") == {}
+    assert "resultType" not in one.hello and "_meta" not in one.hello
+
+
+def test_an_unknown_tool_is_an_error_and_a_wrong_argument_a_result(
+    host: Open, era: type[Host]
+) -> None:
+    one = host(era)
+    with pytest.raises(McpError) as refused:
+        one.request("tools/call", name="nothing", arguments={})
+    assert refused.value.code == -32602
+    wrong = one.request("tools/call", name="run", arguments={"comand": "x"})
+    assert wrong["isError"] is True and "comand" in wrong["content"][0]["text"]
+    missing = one.request("tools/call", name="handle_read", arguments={"id": "nope"})
+    assert missing["isError"] is True and "`run` starts one" in missing["content"][0]["text"]
+
+
+def test_arguments_that_arrive_as_json_texts_are_taken(host: Open, era: type[Host]) -> None:
+    one = host(era)
+    text = one.request("tools/call", name="run", arguments='{"command": "echo hi", "wait_s": "9"}')
+    assert text["content"][0]["text"].endswith("]\nhi\n") or "hi" in text["content"][0]["text"]
+
+
+def test_a_cancelled_call_ends_its_wait_and_nothing_else(host: Open, era: type[Host]) -> None:
+    one = host(era)
+    one.call("run", id="cat", command="cat")
+    wait = {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}}
+    number = one.start("tools/call", wait)
+    one.notify("notifications/cancelled", requestId=number)
+    assert one.call("handle_list").startswith("cat: running, ")
+    assert not [message for message in one.seen if message.get("id") == number]
+    assert one.call("handle_send", id="cat", line="still here").endswith("]\nstill here")
+
+
+def test_calls_run_beside_each_other(host: Open, era: type[Host]) -> None:
+    one = host(era)
+    one.call("run", id="cat", command="cat")
+    slow = one.start(
+        "tools/call", {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}}
+    )
+    assert one.call("handle_send", id="cat", keys="C-d").startswith("[cat: exit 0, ")
+    # Its reply came first, or comes now.
+    ids = [message.get("id") for message in one.seen]
+    if slow not in ids:
+        one.finish(slow)
+
+
+def test_the_end_of_the_input_is_the_end_of_the_process_and_of_no_handle(
+    host: Open, era: type[Host]
+) -> None:
+    one = host(era)
+    one.call("run", id="cat", command="cat")
+    one.start("tools/call", {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}})
+    assert one.close() == 0
+    assert host(era).call("handle_list").startswith("cat: running, ")
+
+
+def test_the_end_of_the_daemon_is_an_answer_and_the_next_call_starts_another(
+    daemon: RunningDaemon, root: Path, era: type[Host]
+) -> None:
+    with era(daemon, "--root", str(root)) as one:
+        one.call("run", id="cat", command="cat")
+        number = one.start(
+            "tools/call", {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}}
+        )
+        one.request("tools/list")
+        daemon.kill9()
+        ended = one.finish(number)
+        assert ended["isError"] is True and "haftd ended" in ended["content"][0]["text"]
+        assert "hi" in one.call("run", command="echo hi")
+        with daemon.connect() as wire:
+            wire.call("daemon/shutdown")
+
+
+def test_output_and_screen_are_resources_whose_reading_takes_nothing_from_the_model(
+    host: Open, era: type[Host]
+) -> None:
+    one = host(era)
+    one.call("run", id="cat", command="cat", terminal=True)
+    one.call("handle_send", id="cat", line="one", view="screen")
+    listed = one.request("resources/list")["resources"]
+    assert [resource["uri"] for resource in listed] == [f"{HANDLE}/output"]
+    (content,) = one.request("resources/read", uri=f"{HANDLE}/output")["contents"]
+    assert content["text"].splitlines() == ["one", "one"]
+    (content,) = one.request("resources/read", uri=f"{HANDLE}/screen")["contents"]
+    assert content["text"].splitlines() == ["one", "one"]
+    assert "one" in one.call("handle_read", id="cat", until="now")
+    with pytest.raises(McpError) as refused:
+        one.request("resources/read", uri="haft://handles/nope/output")
+    assert refused.value.code == -32602
+
+
+def test_a_modern_host_listens_to_what_it_names_until_it_cancels(
+    host: Open, shared_daemon: RunningDaemon
+) -> None:
+    one = host(Modern)
+    one.call("run", id="cat", command="cat")
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": [f"{HANDLE}/output", "x://y"]}
+    number = one.start("subscriptions/listen", {"notifications": wanted})
+    first = one.read()
+    honoured = {"toolsListChanged": True, "resourceSubscriptions": [f"{HANDLE}/output"]}
+    assert first["method"] == "notifications/subscriptions/acknowledged"
+    assert first["params"]["notifications"] == honoured
+    subscription = {"io.modelcontextprotocol/subscriptionId": number}
+    assert first["params"]["_meta"] == subscription
+    # The subscription is made before what follows it on the connection.
+    one.call("handle_list")
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+    changed = one.read()
+    assert changed["method"] == "notifications/tools/list_changed"
+    assert changed["params"]["_meta"] == subscription
+    one.call("handle_send", id="cat", line="x")
+    (updated,) = one.seen or [one.read()]
+    assert updated["method"] == "notifications/resources/updated"
+    assert updated["params"] == {"uri": f"{HANDLE}/output", "_meta": subscription}
+    one.notify("notifications/cancelled", requestId=number)
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+    one.seen.clear()
+    one.call("handle_list")
+    assert one.seen == []
+
+
+def test_a_legacy_host_gets_bare_notifications(host: Open, shared_daemon: RunningDaemon) -> None:
+    one = host(Legacy)
+    one.request("tools/list")
+    one.call("handle_list")
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+    assert one.read() == {
+        "jsonrpc": "2.0",
+        "method": "notifications/tools/list_changed",
+        "params": {},
+    }
+
+
+def test_the_surface_of_actions_is_to_be_had(host: Open, era: type[Host]) -> None:
+    one = host(era, "--surface", "actions")
+    tools: list[dict[str, Any]] = one.request("tools/list")["tools"]
+    assert {"run", "await"} <= {tool["name"] for tool in tools}
+    assert not any(tool["name"].startswith("handle_") for tool in tools)
+    assert "action" in json.dumps(tools)
+    text = one.call("run", action="spawn", id="cat", command="cat", wait="input")
+    assert text.startswith("[cat: running, ")
