@@ -113,6 +113,7 @@ class Recorder:
     asked: list[Question] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
     after_end: int = 0
+    redraws: int = 0
     done: bool = False
     on_started: Callable[[], None] = lambda: None
     _changed: trio.Event = field(default_factory=trio.Event)
@@ -151,6 +152,10 @@ class Recorder:
         self.end = end
         assert end.code is None or end.signal is None, "a code and a signal"
         assert end.result is None or end.failure is None, "a result and a failure"
+
+    def redrawn(self) -> None:
+        self.redraws += 1
+        self._note()
 
     def completed(self) -> None:
         assert self.end is not None and not self.end.output_complete, "completed without need"

@@ -411,3 +411,24 @@ def test_a_reader_may_sleep_longer_than_one_that_leaves_replies_unread(
         messages = until_stopped(sleeper, "yes")
         assert any("omitted" in one for one in of(messages, "handle/output"))
         assert sleeper.call("ping") == {"pong": True}
+
+
+def test_a_frame_that_is_never_whole_is_pushed_when_its_time_is_up(
+    connect: Connect, told_daemon: RunningDaemon, session: str
+) -> None:
+    peer = connect()
+    peer.call("subscribe", session=session, events=["screen"])
+    script = (
+        r"printf '\033[Hold'; sleep 0.2; printf '\033[?2026h\033[Hn'; sleep 0.2; printf ew; read x"
+    )
+    with told_daemon.connect() as wire:
+        args = {"argv": ["sh", "-c", script], "terminal": True}
+        wire.call("spawn", session=session, tool="run", id="f", args=args, wait="none")
+        seen: list[str] = []
+        for message in told(peer):
+            screen = message["params"].get("screen", {})
+            seen += [*screen.get("lines", [])[:1], *screen.get("changed", {}).values()]
+            if "new" in seen:
+                break
+        assert [line for line in seen if line] == ["old", "new"]
+        wire.call("abort", session=session, id="f")

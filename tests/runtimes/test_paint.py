@@ -130,7 +130,9 @@ def test_all_that_is_drawn_is_in_the_painting(data: bytes, kept: bytes) -> None:
     alike(screen, painted(screen))
 
 
-@pytest.mark.parametrize("data", [b"\x1b[?2026hx", b"x", b"x\x1b[41m\x1b[0m", b"x\x1b[?7l\x1b[?7h"])
+@pytest.mark.parametrize(
+    "data", [b"\x1b[?2026hx\x1b[?2026l", b"x", b"x\x1b[41m\x1b[0m", b"x\x1b[?7l\x1b[?7h"]
+)
 def test_what_is_not_there_is_not_in_the_painting(data: bytes) -> None:
     assert drawn(data).paint() == b"x\x1b[1;2H\x1b[0m"
 

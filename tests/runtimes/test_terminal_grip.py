@@ -20,7 +20,7 @@ class Stage:
         self.master = -1
         self._typist = SimpleNamespace(drop_secrets=lambda: self.done.append(("dropped",)))
         self._screen = SimpleNamespace(
-            is_behind=False, resize=lambda *size: self.done.append(("screen", *size))
+            frame=None, is_behind=False, resize=lambda *size: self.done.append(("screen", *size))
         )
         self._transcript = SimpleNamespace(
             resize=lambda *size: self.done.append(("transcript", *size))
@@ -96,4 +96,14 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
     )
     stage: Any = Stage()
     stage._screen.is_behind = True
+    assert TerminalGrip._looked(stage).state == "busy"
+
+
+def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "key", True)
+    )
+    stage: Any = Stage()
+    stage._screen.frame = 0
     assert TerminalGrip._looked(stage).state == "busy"

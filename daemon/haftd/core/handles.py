@@ -345,7 +345,7 @@ class Handle:
         self.wake()
 
     def touch(self, now: float) -> None:
-        """Input was written to it."""
+        """Input was written to it, or its screen has changed."""
         self.last_activity = now
         self.wake()
 

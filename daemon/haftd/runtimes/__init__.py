@@ -4,7 +4,7 @@ The seam is `base`; behind it `process`, on `pipes`; `terminal`; `builtin`, for 
 A process: `child`, what can be done to it (`grip`), its `bounds`, whether it waits for input (`wanting`).
 What it says is heard by an `interpreter`: once, at its end (`oneshot`), or as it goes (`events`).
 A terminal: what is shown (`screen`, on the terminal `library`, `paint`, a `transcript` drawn on a
-`scratch` terminal; U+FE0F by `variation`) and what is typed (`typist`, `keys`, `encoders`, `taken`). All that is drawn waits
+`scratch` terminal; whole `frames`, U+FE0F by `variation`) and what is typed (`typist`, `keys`, `encoders`, `taken`). All that is drawn waits
 its turn (`pacing`), in pieces by their `work`.
 An `errand` is a program that is run for what it prints.
 """

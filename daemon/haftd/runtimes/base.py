@@ -321,6 +321,9 @@ class Port(Protocol):
     def ended(self, end: Ended) -> None:
         """The process that was started has ended. At most once."""
 
+    def redrawn(self) -> None:
+        """The terminal's screen has changed without output."""
+
     def completed(self) -> None:
         """No more output will come, although `ended` said that it was not complete."""
 

@@ -61,6 +61,9 @@ class _Port:
         self.end = end
         self.scope.cancel()
 
+    def redrawn(self) -> None:
+        """See `base.Port`."""
+
     def completed(self) -> None:
         """See `base.Port`."""
 

@@ -13,6 +13,8 @@ Rules:
   What would take longer is drawn later: they see what is drawn so far, and `revision` says how far
   that is. Nothing is lost, and the order stays: a resize takes its place behind what was printed
   before it, and a painting ends with the bytes that are not drawn.
+- Synchronized output is drawn frame by frame; see `frames`. The bytes of a frame that is not whole are
+  not behind, and how long they may wait is the owner's to decide (`end_frame`).
 - Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
   pictures or report its title are off: what a program prints must not reach beyond its screen.
 - Rows and columns count from 0; `revision` grows with every byte and every resize that is drawn.
@@ -31,6 +33,7 @@ from haft_protocol.inputs import Mouse
 from . import pacing
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
+from .frames import Frames
 from .keys import KeyPress
 from .library import hooks, is_loaded, is_loading, load, used_first
 from .paint import KEPT_UNFINISHED, digest, paint
@@ -77,6 +80,7 @@ class Screen:
         "_drawn_size",
         "_eager",
         "_filter",
+        "_frames",
         "_keys",
         "_looked",
         "_looked_in",
@@ -104,6 +108,7 @@ class Screen:
         self._looked_in = -1  # the pass of the last look
         self._looked = 0.0  # and what was spent on looks in it
         self._waiting_size = 0
+        self._frames = Frames()
         self._eager = False
         self._terminal: Any = None
         self._filter: SelectorFilter | None = None
@@ -142,10 +147,28 @@ class Screen:
 
     @property
     def _wants_feeding(self) -> bool:
-        return bool(self._waiting) and (self._eager or self._waiting_size >= _MOST_WAITING)
+        return self._may_draw and (self._eager or self._waiting_size >= _MOST_WAITING)
+
+    @property
+    def _may_draw(self) -> bool:
+        """Whether something waits that belongs to no unfinished frame."""
+        if not self._waiting:
+            return False
+        start = self._frames.start
+        return start is None or self._bytes < start
+
+    @property
+    def frame(self) -> int | None:
+        """The offset at which the frame begins that is not whole and not shown yet, if there is one."""
+        return self._frames.start
+
+    def end_frame(self) -> None:
+        """Have what there is of a frame that is not whole shown with what is drawn next."""
+        self._frames.end()
 
     def hold(self, data: bytes) -> None:
         """Take what the program printed; it is drawn later."""
+        self._frames.see(data, self._bytes + self._waiting_size)
         self._waiting.append(data)
         self._waiting_size += len(data)
         self._eager = self._eager or b"\x1b" in data
@@ -163,7 +186,7 @@ class Screen:
         """Draw what waits, for as long as a turn may take; say whether some is left."""
         if self._waiting:
             self._draw_for(_TURN_S, time.monotonic)
-        return bool(self._waiting)
+        return self._may_draw
 
     def catch_up(self) -> None:
         """Draw what waits, or as much of it as a look may: somebody wants to know."""
@@ -185,6 +208,7 @@ class Screen:
         self._open()
         if self._filter is None:
             raise AssertionError("a terminal that is open has its filter")
+        frame = self._frames.start
         began = last = clock()
         while self._waiting and last - began < seconds:
             data, at = self._waiting[0], self._at
@@ -193,6 +217,10 @@ class Screen:
                 self._change_size(*data)
                 continue
             end = cut(data, at, self._piece, *self._drawn_size)
+            if frame is not None and self._bytes + end - at > frame:
+                end = at + frame - self._bytes
+                if end <= at:
+                    break
             self._filter.feed(data[at:end])
             self._waiting_size -= end - at
             self._bytes += end - at
@@ -250,6 +278,7 @@ class Screen:
     def resize(self, rows: int, cols: int) -> None:
         """Change the size; text flows anew. What was printed before was printed at the old size."""
         self._rows, self._cols = rows, cols
+        self._frames.end()
         if self._waiting:
             if isinstance(self._waiting[-1], tuple):
                 self._waiting.pop()
@@ -295,7 +324,7 @@ class Screen:
         if not is_loaded():
             return None
         self.catch_up()
-        cells = None if self._waiting else digest(load(), self._terminal._t[0])
+        cells = None if self._may_draw else digest(load(), self._terminal._t[0])
         if cells is None:
             return None
         scrolled = self._terminal.get("scrollback_rows", "size_t")
@@ -413,6 +442,7 @@ class Screen:
     def close(self) -> ScreenShot | None:
         """Nothing will be printed any more: give memory back. Returns the last picture, which
         stays readable; None where the library would have to be loaded just for that."""
+        self._frames.end()
         if is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:

@@ -8,10 +8,13 @@ Rules:
   never instead of it.
 - Signals go to the foreground group, as from a keyboard; where there is none, to all of it.
 - What is typed is the typist's, what is shown is the screen's.
+- A frame of synchronized output that is not whole is shown after `MAX_FRAME_S`: a program that was killed
+  within a frame hides nothing for longer.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -32,7 +35,10 @@ from .transcript import Transcript
 from .typist import Typist
 from .wanting import wanted
 
-__all__ = ["TerminalRuntime"]
+__all__ = ["MAX_FRAME_S", "TerminalRuntime"]
+
+MAX_FRAME_S = 1.0
+"""How long a frame of synchronized output may take until it is shown as it is; as in other terminals."""
 
 _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 
@@ -73,6 +79,10 @@ class TerminalGrip(ChildGrip):
             lambda: self._looked().state != "busy",
         )
         self._transcript = Transcript(call.rows, call.cols)
+        self._port = port
+        self._frame: int | None = None
+        self._frame_ends_at = math.inf
+        self._frame_began = trio.Event()
         self._must_load = trio.Event()
         self._loaded = trio.Event()
         self._is_finished = False
@@ -122,6 +132,10 @@ class TerminalGrip(ChildGrip):
         child = self.child
         if child.ended or pump.is_readable(self.master):
             return Wanted("busy")
+        if self._screen.frame is not None:
+            return Wanted(
+                "busy"
+            )  # The program is drawing: the rest of the frame belongs before the answer.
         if self._screen.is_behind:
             return Wanted("busy")  # What it printed may be a query, which is not answered yet.
         try:
@@ -170,8 +184,32 @@ class TerminalGrip(ChildGrip):
         else:
             self._screen.feed(data)
         self._typist.stirred()
+        self._note_frame()
         if self._screen.must_load:
             self._must_load.set()
+
+    def _note_frame(self) -> None:
+        """Set a bound to the time that a frame takes which has begun."""
+        if self._screen.frame in (None, self._frame):
+            return
+        self._frame = self._screen.frame
+        self._frame_ends_at = trio.current_time() + MAX_FRAME_S
+        self._frame_began.set()
+
+    async def _end_frames(self) -> None:
+        """Show each frame that is not whole in time as it is, for as long as the task is not cancelled."""
+        while True:
+            if self._screen.frame is None:
+                self._frame_began = trio.Event()
+                await self._frame_began.wait()
+            elif trio.current_time() < self._frame_ends_at:
+                await trio.sleep_until(self._frame_ends_at)
+            else:
+                self._screen.end_frame()
+                if self._screen.must_load:
+                    self._must_load.set()
+                await self._draw()
+                self._port.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
         """What has to be waited for before more is read, so that the screen is never far behind."""
@@ -185,10 +223,11 @@ class TerminalGrip(ChildGrip):
             await pacing.in_line(self._screen.draw)
 
     async def attend(self) -> None:
-        """Type what waits. Load the screen's library in a thread: the first terminal of all does,
+        """Type what waits, and bound the time of a frame. Load the screen's library in a thread: the first terminal of all does,
         so that it is there when somebody looks, and those that need it meanwhile wait for it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
+            nursery.start_soon(self._end_frames)
             if screen.is_loading():
                 await self._must_load.wait()
             await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)
@@ -203,6 +242,7 @@ class TerminalGrip(ChildGrip):
         """Nothing will be printed any more: keep the last screen. What ended before the library
         was loaded waits for that, once in a daemon's life."""
         with trio.CancelScope(shield=True):
+            self._screen.end_frame()
             if self._screen.waits:
                 await trio.to_thread.run_sync(screen.load)
             while await pacing.in_line(self._screen.draw):

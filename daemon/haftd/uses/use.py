@@ -248,6 +248,10 @@ class Use:
             return EndedBy("lost"), ToolError(fault(), transient=True)
         return self.ender, None
 
+    def redrawn(self) -> None:
+        """See `runtimes.base.Port`."""
+        self.handle.touch(trio.current_time())
+
     def completed(self) -> None:
         """See `runtimes.base.Port`."""
         if self.reviewing is not None:
