@@ -5,5 +5,5 @@
 What they are made of: `states` `questions` `inputs` `outcome`, `errors` and their `refusals`.
 How it travels: `rpc` in and `encoding` out, `weighing` and `nesting` before it is decoded, `framing`;
 `jsontext` is JSON inside of a text.
-A tool: `schema`, and `dialects` for each provider. The rest: `discover`, `markdown` `modeltext`, `places`.
+The rest: `discover`, `markdown` `modeltext`, `places`.
 """

@@ -18,8 +18,8 @@ import pytest
 
 from haftd.tools.definition import Tool
 from haftd.tools.listing import listing
-from tests.protocol.dialects.accepting import refusals
 from tests.running import RunningDaemon
+from tests.schemas.accepting import refusals
 from tests.wire import Refused, Wire
 
 from .conftest import Desk, text

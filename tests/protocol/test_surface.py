@@ -19,8 +19,8 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
-        "approvals", "dialects", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "jsontext",
-        "markdown", "methods", "modeltext", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc", "schema",
+        "approvals", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "jsontext",
+        "markdown", "methods", "modeltext", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc",
         "sessions", "states", "tools", "trust", "weighing",
     ]  # fmt: skip
 

@@ -13,8 +13,8 @@ from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.describing import describe
 from haftd.tools.listing import info, listing
-from tests.protocol.dialects.accepting import JUDGES, refusals
-from tests.protocol.dialects.definitions import NASTY
+from tests.schemas.accepting import JUDGES, refusals
+from tests.schemas.definitions import NASTY
 
 from .making import packed, tool
 

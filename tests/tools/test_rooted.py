@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from haft_protocol.dialects import exposed
 from haft_protocol.errors import RpcError
+from haftd.schemas import exposed
 from haftd.tools import catalogue as catalogue_module
 from haftd.tools.approving import mode_of
 from haftd.tools.catalogue import Catalogue

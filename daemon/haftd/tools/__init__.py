@@ -6,7 +6,7 @@ templates name only what is `declared`; by
 A root's own: `roots` `trust` `rooted` `showing`.
 Told: the `offer` to a caller, `listing` `verbtools` `describing` `pages`.
 What it wants of the daemon: `approving` `noticing`.
-Called: `calling` `arguments` (with `fitting`, `reducing`, `mismatches`), `template` `words` `shelltext`,
+Called: `calling` `arguments`, `template` `words` `shelltext`,
 `resolve`, `environment` with `loginpath`.
 Brought along: `builtin`, and the `toolpack`.
 """

@@ -14,15 +14,16 @@ from typing import Any
 
 import jsonschema_rs
 
-from haft_protocol.dialects.flattening import flatten
-from haft_protocol.dialects.reading import read
 from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments, shown
 from haft_protocol.methods import ID_FORM
-from haft_protocol.schema import INPUT, READING
+from haftd.schemas.calls import INPUT, READING
+from haftd.schemas.coercion import coerce
+from haftd.schemas.flattening import flatten
+from haftd.schemas.normalization import normalize
+from haftd.schemas.validation import problems
 
-from .arguments import check, problems
+from .arguments import check
 from .definition import Action, Tool
-from .fitting import fit
 
 __all__ = ["HandleCall", "read_call", "read_run"]
 
@@ -79,8 +80,8 @@ def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
     else:
         given = _without_nulls(given, "input" if action == "apply" else None)
     if isinstance(given.get("input"), dict):
-        given["input"] = fit(given["input"], _FORM)
-    given = fit(given, _SCHEMAS[action])
+        given["input"] = coerce(given["input"], _FORM)
+    given = coerce(given, _SCHEMAS[action])
     found += problems(_VALIDATORS[action], given, _SCHEMAS[action])
     if found:
         raise invalid_arguments(tool.name, found)
@@ -133,7 +134,7 @@ def _own_names(tool: Tool) -> set[str]:
     if {"anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas"} & set(
         tool.parameters
     ):
-        return set(flatten(read(tool.parameters))[0].get("properties", {}))
+        return set(flatten(normalize(tool.parameters))[0].get("properties", {}))
     return set(tool.parameters.get("properties", {}))
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import minijinja
 
-from haft_protocol.dialects.flattening import flatten
-from haft_protocol.dialects.merging import is_never
-from haft_protocol.dialects.reading import Inexpressible, read
+from haftd.schemas.flattening import flatten
+from haftd.schemas.intersection import is_never
+from haftd.schemas.normalization import UnsupportedSchema, normalize
 
 from .definition import Command, Each, Tool
 from .parameters import Wrong
@@ -115,8 +115,8 @@ def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
         if not _COMBINED & schema.keys() or "patternProperties" in schema:
             return ""
         try:
-            flat = flatten(read(schema))[0]
-        except Inexpressible:
+            flat = flatten(normalize(schema))[0]
+        except UnsupportedSchema:
             return ""
         properties = flat.get("properties", {})
         if path[0] in properties or not is_never(flat.get("additionalProperties", {})):

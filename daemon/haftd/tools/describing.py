@@ -11,10 +11,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from haft_protocol.dialects.flattening import flatten
-from haft_protocol.dialects.reading import Inexpressible, read
-from haft_protocol.dialects.telling import among, joined, tell
 from haft_protocol.methods import ParameterInfo, ToolDescription
+from haftd.schemas.descriptions import among, joined, sentences
+from haftd.schemas.flattening import flatten
+from haftd.schemas.normalization import UnsupportedSchema, normalize
 
 from .definition import Tool
 from .listing import AWAIT
@@ -33,13 +33,13 @@ def describe(tool: Tool) -> ToolDescription:
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
     try:
-        own, notes = flatten(read(tool.parameters))
+        own, notes = flatten(normalize(tool.parameters))
         for one in _parameters(own, "", 0, tool.details):
             if len(parameters) == _MOST:
                 notes.append(f"Only the first {_MOST} parameters are described here.")
                 break
             parameters.append(one)
-    except Inexpressible as error:
+    except UnsupportedSchema as error:
         notes = [f"It cannot be called: {error}."]
     return ToolDescription(
         name=tool.name,
@@ -54,7 +54,7 @@ def describe(tool: Tool) -> ToolDescription:
 
 def describe_await() -> ToolDescription:
     """The same of `await`, which no definition speaks of."""
-    own, _ = flatten(read(AWAIT.parameters))
+    own, _ = flatten(normalize(AWAIT.parameters))
     return ToolDescription(
         name=AWAIT.name,
         summary=AWAIT.description,
@@ -74,7 +74,7 @@ def _parameters(
         texts = [schema.get("description"), details.get(path)]
         if "enum" in schema:
             texts.append(among(schema["enum"]))
-        texts.extend(tell(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
+        texts.extend(sentences(schema, [word for word in schema if word not in _TOLD_ELSEWHERE]))
         yield ParameterInfo(
             name=path,
             type=_type(schema),

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from haft_protocol.dialects import PROVIDERS, Dialect, Inexpressible, exposed, express
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
-from haft_protocol.schema import AWAIT_PARAMETERS, stateful
+from haftd.schemas import PROVIDERS, Dialect, UnsupportedSchema, exposed, translate
+from haftd.schemas.calls import AWAIT_PARAMETERS, stateful
 
 from .definition import Tool
 from .verbtools import HANDLE_TOOLS, runtime_of, start_info
@@ -41,7 +41,7 @@ OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
     """One tool with its generic schema and its summary, with its description where it has no summary;
-    raises `Inexpressible`."""
+    raises `UnsupportedSchema`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
@@ -58,8 +58,8 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
 
 
 def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
-    """The tool in the words of a provider; raises `Inexpressible`."""
-    said = express(one.description or f"The tool {one.name}.", one.parameters, dialect, style)
+    """The tool in the words of a provider; raises `UnsupportedSchema`."""
+    said = translate(one.description or f"The tool {one.name}.", one.parameters, dialect, style)
     shown = names[one.name]
     found = msgspec.structs.replace(
         one, name=shown, description=said.description, parameters=said.parameters
@@ -97,10 +97,10 @@ def listing(
         try:
             one = info(tool, style) if surface == "actions" else start_info(tool)
             found.append(one if dialect is None else _in_words(one, dialect, style, names))
-        except (Inexpressible, RecursionError) as error:
+        except (UnsupportedSchema, RecursionError) as error:
             why = (
                 error
-                if isinstance(error, Inexpressible)
+                if isinstance(error, UnsupportedSchema)
                 else "its parameters are nested too deeply"
             )
             problems.append(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from haft_protocol.dialects import exposed
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
+from haftd.schemas import exposed
 
 from .definition import Tool
 from .listing import AWAIT, OURS, listed, listing

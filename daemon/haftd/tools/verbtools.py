@@ -15,11 +15,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from haft_protocol.dialects.flattening import flatten
-from haft_protocol.dialects.keeping import Keeper
-from haft_protocol.dialects.reading import read
-from haft_protocol.dialects.tables import PLAIN
 from haft_protocol.methods import Annotations, ToolInfo
+from haftd.schemas.dialects import PLAIN
+from haftd.schemas.flattening import flatten
+from haftd.schemas.normalization import normalize
+from haftd.schemas.passthrough import PassThrough
 
 from .definition import Tool, VerbForm, compile_schema
 
@@ -179,7 +179,7 @@ def start_words(tool: Tool) -> frozenset[str]:
 
 
 def start_info(tool: Tool) -> ToolInfo:
-    """Return the tool that starts a definition, or runs one to its end; raises `Inexpressible`."""
+    """Return the tool that starts a definition, or runs one to its end; raises `UnsupportedSchema`."""
     form = tool.verbs or VerbForm()
     if tool.stateful or form.parameters is not None:
         parameters = _parameters(tool, form)
@@ -210,12 +210,12 @@ def annotations_of(tool: Tool) -> Annotations:
 
 
 def _own(tool: Tool) -> dict[str, Any]:
-    return flatten(read(tool.parameters))[0]
+    return flatten(normalize(tool.parameters))[0]
 
 
 def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
     """Return the schema of a start: the parameters that the definition shows here, and those of every start."""
-    own = Keeper(PLAIN).root(_own(tool))
+    own = PassThrough(PLAIN).root(_own(tool))
     properties = dict(own.get("properties", {}))
     if form.parameters is not None:
         shown = form.parameters

@@ -31,9 +31,9 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
+from haftd.schemas.coercion import coerce
 from haftd.tools.calling import read_run
 from haftd.tools.definition import Tool
-from haftd.tools.fitting import fit
 
 from .apply import is_beside
 from .base import Later
@@ -77,7 +77,7 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
     question = handle.question
     if question is not None and not is_beside(value):
         form = answer_schema("", question.answer_type)
-        value = fit({"answer": value}, form)["answer"]
+        value = coerce({"answer": value}, form)["answer"]
         if value is None and takes_null(question):
             return None
     if value is None:

@@ -32,7 +32,7 @@ from haft_protocol.methods import (
 from haft_protocol.states import HandleState
 from haftd.caller import Caller
 from haftd.daemon import Daemon
-from haftd.tools.arguments import check_against
+from haftd.schemas import validation
 from haftd.tools.calling import HandleCall, read_call
 from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.listing import AWAIT
@@ -152,7 +152,7 @@ def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
 
 
 def _await_of(params: ToolsCallParams) -> AwaitParams:
-    taken = check_against(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
+    taken = validation.check(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
     if not taken.get("any") and not taken.get("all"):
         # What a model is shown says so in words only: providers take no choice at the root.
         raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])

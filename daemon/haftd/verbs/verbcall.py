@@ -30,7 +30,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
-from haftd.tools.arguments import check_against
+from haftd.schemas import validation
 from haftd.tools.definition import Tool
 from haftd.tools.verbtools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
 
@@ -62,7 +62,7 @@ def verb_call(
     found = handle_schema(params.tool)
     if found is not None:
         arguments = _listed_words(params.arguments)
-        arguments = check_against(params.tool, arguments, *found)
+        arguments = validation.check(params.tool, arguments, *found)
         return _SERVED[params.tool](daemon, caller, params, arguments)
     tool = tool_of(daemon, params)
     if tool.stateful:
@@ -80,7 +80,7 @@ def _start(
     words = start_words(tool)
     given = {n: item for n, item in params.arguments.items() if n in words and item is not None}
     own = {n: item for n, item in params.arguments.items() if n not in words}
-    given = check_against(tool.name, given, *WORDS)
+    given = validation.check(tool.name, given, *WORDS)
     wait_s = given.get("wait_s", WAIT_S)
     spawned = spawn(
         daemon,

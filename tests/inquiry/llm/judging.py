@@ -2,7 +2,7 @@
 
 Rules: nothing here knows how a request is built; each judge is the provider's page on its endpoint as
 code, and is stricter than the provider where the page leaves it open. A judge returns what it would
-refuse. Tools and the schema of an answer are judged as in `tests.protocol.dialects.accepting`.
+refuse. Tools and the schema of an answer are judged as in `tests.schemas.accepting`.
 
 The pages: https://platform.openai.com/docs/api-reference/chat/create,
 https://platform.claude.com/docs/en/api/messages with "Structured outputs" and "Handle tool calls",
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.protocol.dialects.accepting import refusals
+from tests.schemas.accepting import refusals
 
 from .serving import Asked
 

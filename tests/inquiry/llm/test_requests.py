@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from haft_protocol.dialects import exposed
 from haft_protocol.inquiries import schema
 from haft_protocol.questions import AnswerType, Boolean, Select, Text
 from haftd.config.answering import ProviderName
@@ -19,7 +18,8 @@ from haftd.inquiry.llm.conversation import (
     read_context,
 )
 from haftd.inquiry.llm.provider import Exchange, Turn, fit
-from tests.protocol.dialects.accepting import refusals
+from haftd.schemas import exposed
+from tests.schemas.accepting import refusals
 
 from .judging import judge
 from .recording import NAMES, Recorded, recorded

@@ -16,10 +16,10 @@ import structlog
 import trio
 from msgspec import UnsetType
 
-from haft_protocol.dialects import Inexpressible
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
 from haftd.config.answering import LlmSettings, read_model_settings
+from haftd.schemas import UnsupportedSchema
 from haftd.tools.fields import Wrong
 
 from ..base import AGAIN, Answered, Backend, Declined, InquiryFailed, Outcome, Way
@@ -85,7 +85,7 @@ class LlmBackend(Backend):
             ) from None
         except NoConversation as no:
             return Declined(str(no))
-        except Inexpressible as no:
+        except UnsupportedSchema as no:
             return Declined(f"the choice cannot be put to the provider: {no}")
         except NoKey as no:
             raise InquiryFailed(f"the model cannot be asked: {no}") from None

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from haft_protocol.dialects import exposed
+from haftd.schemas import exposed
 
 __all__ = [
     "Conversation",

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from haft_protocol.dialects import PROVIDERS, express
 from haftd.config.answering import LlmSettings
+from haftd.schemas import PROVIDERS, translate
 
 from .conversation import Conversation, Message, OpenCall
 
@@ -86,7 +86,7 @@ class Provider(Protocol):
     """One API."""
 
     dialect: str
-    """The name of its dialect among `haft_protocol.dialects.PROVIDERS`."""
+    """The name of its dialect among `haftd.schemas.PROVIDERS`."""
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
         """The calls at the end of the conversation that nobody has replied to."""
@@ -99,9 +99,9 @@ class Provider(Protocol):
 
 
 def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """The schema of an answer in a provider's words; raises `Inexpressible`. What `const` says is an
+    """The schema of an answer in a provider's words; raises `UnsupportedSchema`. What `const` says is an
     `enum` of one value there, which every provider takes."""
-    return express("", schema, PROVIDERS[dialect]).parameters
+    return translate("", schema, PROVIDERS[dialect]).parameters
 
 
 def dig(value: Any, *path: str | int) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from haft_protocol.dialects.names import own_properties
 from haft_protocol.inquiries import Inquiry, read_reply
 from haft_protocol.questions import Answer, Boolean, Form, InvalidAnswer, Question, Scalar, Select
+from haftd.schemas.names import own_properties
 
 __all__ = ["ELSEWHERE", "ask", "correct", "paused", "read_text"]
 

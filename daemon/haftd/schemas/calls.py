@@ -1,9 +1,8 @@
-"""The schema of a call: a tool's own parameters, and for a stateful tool what its actions take.
+"""Build the schema of a call: a tool's own parameters and the arguments of its actions.
 
-Rules: pure, what is given is never changed. A stateful tool's schema is one `oneOf` variant an
-action, or, flat, one object that says in its descriptions what belongs to which action. Either way
-the tool's own parameters stand beside `action` and `id`. A tool with `one_shot` has one more variant,
-its own parameters without an action, which runs it to its end. Section 5.
+A stateful tool's schema has one `oneOf` branch for each action, or, flat, one object whose descriptions name the
+action that each property belongs to. The tool's own parameters stand beside `action` and `id` in both. A tool with
+`one_shot` has one more branch without an action, which runs the tool to its end. Section 5.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from .dialects.flattening import flatten
-from .dialects.keeping import Keeper
-from .dialects.reading import Inexpressible, read
-from .dialects.tables import PLAIN
-from .dialects.telling import joined, names, tell
-from .methods import ID_FORM, Style
+from haft_protocol.methods import ID_FORM, Style
+
+from .descriptions import joined, names, sentences
+from .dialects import PLAIN
+from .flattening import flatten
+from .normalization import UnsupportedSchema, normalize
+from .passthrough import PassThrough
 
 __all__ = ["AWAIT_PARAMETERS", "INPUT", "READING", "stateful"]
 
@@ -173,21 +173,21 @@ def stateful(
 ) -> dict[str, Any]:
     """Make the schema of a stateful tool, with `one_shot` also of a call without an action.
 
-    Raises `Inexpressible` when its own parameters have a name that the protocol needs."""
-    own, notes = flatten(read(parameters))
-    notes += tell(own, _OF_ALL_NAMES)  # `action` and `id` are not meant
+    Raises `UnsupportedSchema` when its own parameters have a name that the protocol needs."""
+    own, notes = flatten(normalize(parameters))
+    notes += sentences(own, _OF_ALL_NAMES)  # `action` and `id` are not meant
     own = {word: value for word, value in own.items() if word not in _OF_ALL_NAMES}
     for name in _TAKEN:
         if name in own.get("properties", {}):
-            raise Inexpressible(
+            raise UnsupportedSchema(
                 f"its parameter `{name}` has a name that every call of a stateful tool needs;"
                 " give it another one"
             )
     if style == "flat":
-        return _flat(Keeper(PLAIN).root(own), notes, list(actions), one_shot=one_shot)
+        return _flat(PassThrough(PLAIN).root(own), notes, list(actions), one_shot=one_shot)
     named = frozenset(own.get("properties", ()))
     if _moves_badly(parameters):
-        plain = Keeper(PLAIN).root(own)
+        plain = PassThrough(PLAIN).root(own)
         return _variants(plain, named, list(actions), joined(*notes), one_shot=one_shot)
     return _variants(parameters, named, list(actions), "", one_shot=one_shot)
 

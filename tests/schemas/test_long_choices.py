@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from haft_protocol.dialects import PROVIDERS, Inexpressible, express, flattening, telling
-from haft_protocol.dialects.merging import merge
+from haftd.schemas import PROVIDERS, UnsupportedSchema, descriptions, flattening, translate
+from haftd.schemas.intersection import merge
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.listing import listing
@@ -17,7 +17,7 @@ MANY = [f"v{at}" for at in range(3_000)]
 
 def written(schema: dict[str, Any], provider: str) -> Any:
     whole = {"type": "object", "properties": {"a": schema}}
-    return express("It.", whole, PROVIDERS[provider]).parameters["properties"]["a"]
+    return translate("It.", whole, PROVIDERS[provider]).parameters["properties"]["a"]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -46,8 +46,8 @@ def test_a_tool_of_very_many_properties_is_left_out_with_a_word(provider: Any) -
     found, problems = listing([tool], provider)
     assert found == ()
     assert "10,000 properties" in problems[0].message
-    with pytest.raises(Inexpressible):
-        express("", tool.parameters, PROVIDERS[provider])
+    with pytest.raises(UnsupportedSchema):
+        translate("", tool.parameters, PROVIDERS[provider])
 
 
 class Counted(str):
@@ -75,7 +75,7 @@ def test_values_of_two_parts_are_compared_once_each() -> None:
 
 def test_values_of_two_branches_are_joined_in_one_pass(monkeypatch: Any) -> None:
     shown: list[Any] = []
-    own = telling.compact
+    own = descriptions.compact
 
     def counting(value: object, longest: int = 200) -> str:
         shown.append(value)
@@ -85,7 +85,7 @@ def test_values_of_two_branches_are_joined_in_one_pass(monkeypatch: Any) -> None
     branches = [
         {"properties": {"a": {"enum": values}}} for values in (MANY[:900], [*MANY[900:1_800], "v0"])
     ]
-    express("", {"type": "object", "anyOf": branches}, PROVIDERS["anthropic"])
+    translate("", {"type": "object", "anyOf": branches}, PROVIDERS["anthropic"])
     assert len(shown) < 2 * 1_801
 
 

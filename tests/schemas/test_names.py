@@ -7,8 +7,8 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from haft_protocol.dialects import PROVIDERS, exposed, fits
-from haft_protocol.dialects.names import exposed_properties, own_properties
+from haftd.schemas import PROVIDERS, exposed, fits
+from haftd.schemas.names import exposed_properties, own_properties
 
 from .accepting import JUDGES
 

@@ -1,7 +1,7 @@
-"""Two schemas of the one form joined into one that takes what both take.
+"""Intersect two normalized schemas: the result accepts the values that both accept.
 
-Rules: pure, nothing that is given is changed. What cannot be joined word by word (two patterns, two
-choices) stays beside it in `allOf`. Two that have no value in common are `NEVER`.
+Keywords that cannot be joined (two patterns, two choices) stay side by side in `allOf`. Schemas without a common
+value give `NEVER`.
 """
 
 from __future__ import annotations

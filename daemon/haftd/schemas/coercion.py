@@ -1,15 +1,12 @@
-"""A value brought nearer to what a schema wants, without guessing.
+"""Coerce a value towards a schema, without guessing.
 
-Rules: the value is never changed, a new one is made. A text that is JSON of the wanted type is taken
-for it where a text is not wanted (models write `"[1, 2]"` and `"5"`); `null` for a property that may
-be left out and may not be null is left out (strict providers make a model give every property); a
-property under the name that a provider was shown is taken for it; defaults are filled in. Nothing
-else: whether the result fits is for `arguments` to say. Where a schema leaves a choice, the first
-branch that the value is meant for decides.
+A new value is made. A text that holds JSON of the expected type is decoded where no text is accepted (models write
+`"[1, 2]"` and `"5"`); `null` for an optional property that is not nullable is dropped (strict providers make a model
+send every property); a property under its translated name is renamed back; defaults are filled in. `validation`
+decides whether the result matches. In a choice, the first branch that accepts the value's type decides.
 
-Bounded, as the caller and the author of the schema may be anybody: what a part of a schema says is
-looked up once a call, a part is applied to one value once, and all of it takes so many steps. A value
-that needs more than its share stays as it was given.
+The work is bounded, since both value and schema are untrusted: the parts of a schema are analysed once a call, each
+is applied to a value once, and the number of steps is limited. A value over its share stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,10 +15,11 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from haft_protocol.dialects.names import own_properties
 from haft_protocol.jsontext import decode_text
 
-__all__ = ["Steps", "fit"]
+from .names import own_properties
+
+__all__ = ["Steps", "coerce"]
 
 _DEEPEST = 16
 _DEEPEST_VALUE = 64
@@ -62,12 +60,14 @@ class Steps:
         self.taken += count
 
 
-def fit(
+def coerce(
     value: Any, schema: _Schema, steps: Steps | None = None, *, with_defaults: bool = True
 ) -> Any:
     """The value as the schema wants it, as far as it can be taken for that."""
     try:
-        return _Fitting(schema, steps or Steps(), with_defaults=with_defaults).fit(value, schema)
+        return _Coercion(schema, steps or Steps(), with_defaults=with_defaults).coerce(
+            value, schema
+        )
     except _Spent:
         return value
 
@@ -214,7 +214,7 @@ class _Schemas:
         return found
 
 
-class _Fitting:
+class _Coercion:
     """One call's value being fitted."""
 
     def __init__(self, whole: _Schema, steps: Steps, *, with_defaults: bool) -> None:
@@ -223,7 +223,7 @@ class _Fitting:
         self._with_defaults = with_defaults
         self._level = 0
 
-    def fit(self, value: Any, schema: Any) -> Any:
+    def coerce(self, value: Any, schema: Any) -> Any:
         """The value by a schema that nothing else was applied for yet."""
         return self._fit(value, schema, set(), 0)
 
@@ -235,7 +235,7 @@ class _Fitting:
         self._steps.left -= held
         self._level += 1
         try:
-            return self.fit(value, schema)
+            return self.coerce(value, schema)
         except _Spent:
             if self._level > 1:
                 raise

@@ -1,7 +1,7 @@
-"""What each provider takes, as one table each.
+"""The keywords and limits of each provider, one table each.
 
-Rules: data, no code. A word that is not in `keeps` is left out, and told where a reader can use it.
-The pages that a table follows are named in the head of this package.
+A keyword outside `keeps` is removed, and described where that helps the reader. The providers' pages are listed in
+the head of the package.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from ..methods import Style
+from haft_protocol.methods import Style
 
 __all__ = ["PLAIN", "PROVIDERS", "Dialect"]
 

@@ -1,7 +1,6 @@
-"""What a schema says and a provider does not take, as short sentences for a model.
+"""Describe the constraints of a schema in short sentences for a model.
 
-Rules: one sentence a word, none longer than it is worth. A schema inside a sentence is a phrase, never
-the notation; only values are shown as JSON.
+One sentence a keyword; a nested schema is a phrase, never JSON Schema notation; only values are shown as JSON.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from .kinds import types_of
-from .merging import ANNOTATIONS, Node, is_never
-from .reading import CUT
+from .intersection import ANNOTATIONS, Node, is_never
+from .jsontypes import types_of
+from .normalization import CUT
 
 __all__ = [
     "again",
@@ -24,7 +23,7 @@ __all__ = [
     "names",
     "own_name",
     "phrase",
-    "tell",
+    "sentences",
     "with_notes",
 ]
 
@@ -72,7 +71,7 @@ def among(values: list[Any]) -> str:
     return f"One of {shown}{more}."
 
 
-def tell(node: Node, words: Iterable[str]) -> list[str]:
+def sentences(node: Node, words: Iterable[str]) -> list[str]:
     """Sentences for those words of the node that are left out; none for what checks nothing and
     helps nobody."""
     left = [word for word in words if word in node]
@@ -220,7 +219,7 @@ def _phrase(node: Node, depth: int) -> str:
         head = among(node["enum"]).rstrip(".")
         head = head.removeprefix("It must be ").replace("One of", "one of", 1)
         rest = [word for word in ("allOf", "not", "if") if word in node]
-        found = [_lowered(sentence) for sentence in tell(node, rest)]
+        found = [_lowered(sentence) for sentence in sentences(node, rest)]
     else:
         types = node.get("type") or types_of(node)
         head = " or ".join(types)
@@ -243,7 +242,7 @@ def _details(node: Node, depth: int) -> list[str]:
         if word in node
     ]
     told = ("type", "enum", "properties", "required", "items", "anyOf", "oneOf", *ANNOTATIONS)
-    found += [_lowered(one) for one in tell(node, [word for word in node if word not in told])]
+    found += [_lowered(one) for one in sentences(node, [word for word in node if word not in told])]
     return found
 
 

@@ -1,8 +1,8 @@
-"""Names that providers take, for tools and for properties.
+"""Tool and property names that providers accept.
 
-Rules: a name that fits is itself. A tool's name that does not gets a mark made from the whole of it,
-so it does not hang on which other tools there are, nor on their order, and no two are the same. A
-property's name hangs on its neighbours in the schema only. Both have a way back.
+A name that is accepted stays. Any other tool name gets a suffix hashed from the whole name, so it depends neither on
+the other tools nor on their order, and no two collide. A property name depends on the names beside it only. Both can
+be mapped back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from types import MappingProxyType
 
-from .tables import PROVIDERS, Dialect
+from .dialects import PROVIDERS, Dialect
 
 __all__ = ["LONGEST", "exposed", "exposed_properties", "fits", "own_properties"]
 

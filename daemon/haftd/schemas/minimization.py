@@ -1,9 +1,8 @@
-"""A large value that is wrong, cut down to parts that are wrong still, so that they can be explained.
+"""Cut a large invalid value down to small invalid parts that can be explained.
 
-Rules: to explain is dear (each finding is an object of its own), to ask whether a value fits is
-cheap; so parts are asked about until one is small. Nothing that is given is changed. A part may be
-wrong only because of what was cut away, which is for the reader to weigh: `Part` knows where. How
-much is asked hangs on the size of the value alone, so what is found in the end may be large still.
+Explaining is expensive (the validator makes an object for each finding), validating is cheap, so parts are validated
+until one is small. A part may be invalid only because of the cut; `Part` records where the cut was made. The number
+of attempts depends on the size of the value alone, so the result may still be large.
 """
 
 from __future__ import annotations

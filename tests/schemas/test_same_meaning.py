@@ -9,18 +9,18 @@ from typing import Any
 import jsonschema_rs
 from hypothesis import strategies as st
 
-from haft_protocol.dialects.flattening import flatten
-from haft_protocol.dialects.keeping import Keeper
-from haft_protocol.dialects.merging import merge
-from haft_protocol.dialects.reading import Inexpressible, read
-from haft_protocol.dialects.tables import PLAIN
+from haftd.schemas.dialects import PLAIN
+from haftd.schemas.flattening import flatten
+from haftd.schemas.intersection import merge
+from haftd.schemas.normalization import UnsupportedSchema, normalize
+from haftd.schemas.passthrough import PassThrough
 
 from .definitions import NASTY
 from .generating import json_values, law, schemas, values
 
 
 def written(node: Any) -> Any:
-    keeper = Keeper(PLAIN)
+    keeper = PassThrough(PLAIN)
     found = keeper.write(node)
     return found if keeper.lossless else None
 
@@ -36,7 +36,7 @@ def without_patterns(schema: Any) -> Any:
 def test_what_is_read_and_written_down_means_the_same(data: st.DataObject) -> None:
     schema = data.draw(schemas())
     value = data.draw(st.one_of(values(schema), json_values()))
-    again = written(read(schema))
+    again = written(normalize(schema))
     if again is not None:
         assert jsonschema_rs.is_valid(again, value) == jsonschema_rs.is_valid(schema, value)
 
@@ -45,7 +45,7 @@ def test_what_is_read_and_written_down_means_the_same(data: st.DataObject) -> No
 def test_what_fits_two_fits_what_they_are_joined_to(data: st.DataObject) -> None:
     one, other = (without_patterns(data.draw(schemas())) for _ in range(2))
     value = data.draw(st.one_of(values(one), values(other), json_values()))
-    first, second = read(one), read(other)
+    first, second = normalize(one), normalize(other)
     before = copy.deepcopy((first, second))
     joined = written(merge(first, second))
     assert (first, second) == before, "what is joined is not changed"
@@ -73,11 +73,11 @@ def test_a_flat_object_takes_what_fitted(data: st.DataObject) -> None:
     """All but a name that the branch which fits does not speak of: another branch says its form."""
     schema = data.draw(schemas())
     value = data.draw(values(schema))
-    node = read(schema)
+    node = normalize(schema)
     before = copy.deepcopy(node)
     try:
         flat, notes = flatten(node)
-    except Inexpressible:
+    except UnsupportedSchema:
         assert not jsonschema_rs.is_valid(schema, value)
         return
     assert node == before
@@ -90,7 +90,7 @@ def test_a_flat_object_takes_what_fitted(data: st.DataObject) -> None:
 def test_the_nasty_ones_mean_the_same_where_nothing_comes_back_to_itself() -> None:
     checked = 0
     for name, (schema, args) in NASTY.items():
-        again = written(read(schema))
+        again = written(normalize(schema))
         if again is not None:
             assert jsonschema_rs.is_valid(again, args), name
             checked += 1

@@ -1,29 +1,28 @@
-"""A schema of the one form, written down as it stands: for those who take every word.
+"""Write a normalized schema with every keyword, for providers that accept all of them.
 
-Rules: only what the one form cannot hold is gone (references, and what comes back to itself, which
-is told), and names of properties that a provider does not take are others. A choice of very many
-values is told by its first ones.
+Only references are gone, and recursion, which is described. Property names that a provider rejects are replaced; a
+choice of very many values is described by its first ones.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .kinds import type_of
-from .merging import NEVER, Node, is_never
+from .descriptions import again, among, own_name, with_notes
+from .dialects import Dialect
+from .intersection import NEVER, Node, is_never
+from .jsontypes import type_of
 from .names import exposed_properties
-from .reading import CUT
-from .tables import Dialect
-from .telling import again, among, own_name, with_notes
+from .normalization import CUT
 
-__all__ = ["Keeper"]
+__all__ = ["PassThrough"]
 
 _EXACT = ("oneOf", "not", "if")
 _ONE = ("items", "then", "else", "contains", "propertyNames")
 _NAMED = ("patternProperties", "dependentSchemas")
 
 
-class Keeper:
+class PassThrough:
     """Writes one schema; `lossless` is false when something came back to itself or was too long."""
 
     def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:

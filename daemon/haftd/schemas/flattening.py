@@ -1,16 +1,16 @@
-"""The parameters of a tool as one object, without a choice or a condition at the root.
+"""Flatten parameters to one object without a choice or a condition at its root.
 
-Rules: the names of all branches stand beside each other; required is what every branch requires.
-What a branch asked for is told in sentences, and checked at the call.
+The properties of all branches stand side by side; a property is required if every branch requires it. The
+constraints of each branch become sentences, and are checked at the call.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .merging import ANNOTATIONS, Node, is_never, merge
-from .reading import Inexpressible
-from .telling import among, compact, names, phrase, tell
+from .descriptions import among, compact, names, phrase, sentences
+from .intersection import ANNOTATIONS, Node, is_never, merge
+from .normalization import UnsupportedSchema
 
 __all__ = ["flatten"]
 
@@ -32,11 +32,11 @@ _MOST_FORMS = 12
 
 
 def flatten(node: Node) -> tuple[Node, list[str]]:
-    """The object, and sentences about what its root no longer says; raises `Inexpressible`."""
+    """The object, and sentences about what its root no longer says; raises `UnsupportedSchema`."""
     if is_never(node):
-        raise Inexpressible("its parameters take nothing at all")
+        raise UnsupportedSchema("its parameters take nothing at all")
     if "type" in node and "object" not in node["type"]:
-        raise Inexpressible(f"its parameters are {' or '.join(node['type'])}, not an object")
+        raise UnsupportedSchema(f"its parameters are {' or '.join(node['type'])}, not an object")
     found, notes = _flat(node, 0)
     return {**found, "type": ["object"]}, notes
 
@@ -45,7 +45,7 @@ def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
     found = {key: value for key, value in node.items() if key not in _GONE}
     notes: list[str] = []
     if depth > _DEEPEST:
-        return found, tell(node, [key for key in _GONE if key in node])
+        return found, sentences(node, [key for key in _GONE if key in node])
     for choice in _CHOICES:
         if choice in node:
             found, more = _choice(found, choice, node[choice], depth)
@@ -59,7 +59,7 @@ def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
     found = _beside(found, [_flat(part, depth + 1)[0] for part in further if not is_never(part)])
     if "enum" in node:
         notes.append(among(node["enum"]))
-    notes.extend(tell(node, ["not", "if", "dependentRequired", "dependentSchemas"]))
+    notes.extend(sentences(node, ["not", "if", "dependentRequired", "dependentSchemas"]))
     return found, notes
 
 
@@ -73,7 +73,7 @@ def _choice(found: Node, choice: str, branches: list[Node], depth: int) -> tuple
             live.append(inner)
             notes.extend(note for note in more if note not in notes)
     if not live:
-        raise Inexpressible("no branch of its parameters is an object")
+        raise UnsupportedSchema("no branch of its parameters is an object")
     how = "exactly" if choice == "oneOf" else "at least"
     if len(live) > 1 and (sentence := _told(live, how)):
         notes.insert(0, sentence)

@@ -1,8 +1,7 @@
-"""What one finding of the schema validator means, as a sentence for a model or a person.
+"""Explain one finding of the schema validator in a sentence for a model or a person.
 
-Rules: a finding that names what is taken names all of it: every value of an `enum`, every alternative of
-a choice. Of a choice whose other branches take another type the one that is meant is explained. Bounded:
-a long list is cut and counted, near names and values are looked for a few times.
+The sentence lists the accepted alternatives: the values of an `enum`, the branches of a choice, of which the one for
+the value's type is explained. Long lists are cut and counted; similar names are looked up a limited number of times.
 """
 
 from __future__ import annotations

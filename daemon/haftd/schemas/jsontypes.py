@@ -1,15 +1,14 @@
-"""What belongs to each type of JSON: the words that check it, the values that are of it.
+"""The keywords and values that belong to each JSON type, for normalized schemas.
 
-Rules: pure, on schemas of the one form. A word that checks one type only says that the value is of
-it where nobody else says so.
+A keyword that constrains one type only implies that type where no other keyword states one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .merging import ANNOTATIONS, Node
-from .reading import TYPES
+from .intersection import ANNOTATIONS, Node
+from .normalization import TYPES
 
 __all__ = ["NUMBER_FORMATS", "TYPED", "WORDS", "is_of", "only", "size", "type_of", "types_of"]
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from haft_protocol.dialects import PROVIDERS, express
+from haftd.schemas import PROVIDERS, translate
+from haftd.schemas.coercion import Steps, coerce
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool
-from haftd.tools.fitting import Steps, fit
 
 
 def fitted(schema: Any, value: Any) -> Any:
     """The value of one property."""
-    return fit({"v": value}, {"type": "object", "properties": {"v": schema}})["v"]
+    return coerce({"v": value}, {"type": "object", "properties": {"v": schema}})["v"]
 
 
 def test_null_for_what_may_be_left_out_is_left_out() -> None:
@@ -31,7 +31,7 @@ def test_null_for_what_may_be_left_out_is_left_out() -> None:
         "required": ["a"],
     }
     nothing = {"a": None, "b": None, "c": None, "d": None, "e": None, "o": {"x": None}}
-    assert fit(nothing, schema) == {"a": None, "b": None, "c": 3, "d": None, "o": {}}
+    assert coerce(nothing, schema) == {"a": None, "b": None, "c": 3, "d": None, "o": {}}
 
 
 def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
@@ -47,7 +47,7 @@ def test_null_is_left_out_also_where_a_choice_names_the_property() -> None:
     }  # fmt: skip
     flat = {"kind": "circle", "r": "2", "name": None, "w": None}
     assert fitted(shapes, flat) == {"kind": "circle", "r": 2}
-    assert fit(flat, {"type": "object", **shapes}) == {"kind": "circle", "r": 2}
+    assert coerce(flat, {"type": "object", **shapes}) == {"kind": "circle", "r": 2}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_text_is_taken_for_what_it_says_where_that_is_wanted(
 
 def test_a_schema_that_is_all_of_itself_ends() -> None:
     schema = {"type": "object", "properties": {"v": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}], "anyOf": [{"$ref": "#/$defs/a"}]}}}  # fmt: skip
-    assert fit({"v": "1"}, schema) == {"v": "1"}
+    assert coerce({"v": "1"}, schema) == {"v": "1"}
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -88,16 +88,16 @@ def test_names_that_a_provider_was_shown_lead_back(provider: str) -> None:
         "additionalProperties": False,
     }
     tool = Tool(name="x", file="f", parameters=schema)
-    shown = list(express("x", schema, PROVIDERS[provider]).parameters["properties"])
+    shown = list(translate("x", schema, PROVIDERS[provider]).parameters["properties"])
     given = {name: f"value of {at}" for at, name in enumerate(shown)}
     assert check(tool, given) == {name: f"value of {at}" for at, name in enumerate(names)}
 
 
 def test_what_is_not_a_shown_name_stays_as_it_is() -> None:
     schema = {"type": "object", "properties": {"a-b": {"type": "integer"}}}
-    assert fit({"a_b": "1"}, schema) == {"a-b": 1}
-    assert fit({"a_b": "1", "a-b": 2}, schema) == {"a_b": "1", "a-b": 2}
-    assert fit({"a__b": "1"}, schema) == {"a__b": "1"}
+    assert coerce({"a_b": "1"}, schema) == {"a-b": 1}
+    assert coerce({"a_b": "1", "a-b": 2}, schema) == {"a_b": "1", "a-b": 2}
+    assert coerce({"a__b": "1"}, schema) == {"a__b": "1"}
 
 
 def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
@@ -128,7 +128,7 @@ def test_json_text_bridges_what_a_strict_provider_cannot_hold() -> None:
 def steps_of(value: Any, schema: Any) -> tuple[int, Any]:
     """How many steps a fit takes, and what comes of it."""
     steps = Steps()
-    fitted = fit(value, schema, steps)
+    fitted = coerce(value, schema, steps)
     return steps.taken, fitted
 
 
@@ -179,7 +179,7 @@ def test_what_needs_more_than_its_share_stays_and_the_rest_is_fitted() -> None:
 
 def test_a_long_list_of_objects_is_fitted_whole() -> None:
     schema = {"properties": {"v": {"items": {"properties": {"n": {"type": "integer"}}}}}}
-    assert fit({"v": [{"n": "1"}] * 1_000}, schema) == {"v": [{"n": 1}] * 1_000}
+    assert coerce({"v": [{"n": "1"}] * 1_000}, schema) == {"v": [{"n": 1}] * 1_000}
 
 
 def test_an_object_of_a_great_many_names_stays() -> None:
@@ -194,4 +194,4 @@ def test_a_value_that_is_nested_very_deeply_stays_below() -> None:
     given: Any = {"n": "1"}
     for _ in range(500):
         given = {"v": given, "n": "1"}
-    assert fit(given, schema)["v"]["n"] == 1
+    assert coerce(given, schema)["v"]["n"] == 1

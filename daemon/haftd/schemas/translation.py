@@ -1,8 +1,7 @@
-"""One tool in a provider's words: its description, and the schema of its parameters.
+"""Translate one tool, its description and parameters, for a provider.
 
-Rules: see the head of the package. What the root of the schema no longer says is told in the tool's
-description. A schema that is too large for the provider, also after its long choices became texts,
-is `Inexpressible`.
+Constraints that are lost at the root of the schema are appended to the tool's description. A schema over the
+provider's limits, even with its long choices as texts, raises `UnsupportedSchema`.
 """
 
 from __future__ import annotations
@@ -12,21 +11,22 @@ from typing import Any
 
 import msgspec
 
-from ..methods import Style
-from .flattening import flatten
-from .keeping import Keeper
-from .merging import Node, is_never
-from .narrowing import Narrower
-from .reading import Inexpressible, read
-from .tables import Dialect
-from .telling import with_notes
+from haft_protocol.methods import Style
 
-__all__ = ["Expressed", "express"]
+from .descriptions import with_notes
+from .dialects import Dialect
+from .flattening import flatten
+from .intersection import Node, is_never
+from .lowering import Lowering
+from .normalization import UnsupportedSchema, normalize
+from .passthrough import PassThrough
+
+__all__ = ["Translated", "translate"]
 
 _CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", "dependentSchemas")
 
 
-class Expressed(msgspec.Struct, frozen=True):
+class Translated(msgspec.Struct, frozen=True):
     """A tool as a provider takes it. `lossless`: whatever fits these parameters fits the tool's."""
 
     description: str
@@ -34,17 +34,17 @@ class Expressed(msgspec.Struct, frozen=True):
     lossless: bool
 
 
-def express(
+def translate(
     description: str,
     parameters: Mapping[str, Any],
     dialect: Dialect,
     style: Style | None = None,
-) -> Expressed:
-    """Put a tool into the words of a dialect; raises `Inexpressible`. A choice at the root stays
+) -> Translated:
+    """Put a tool into the words of a dialect; raises `UnsupportedSchema`. A choice at the root stays
     where the provider takes it and the style, without one the provider's own, is `oneof`."""
     if isinstance(parameters, Mapping):  # else `flatten` says what it is
         _hold_properties(parameters.get("properties"), dialect)
-    node = read(parameters)
+    node = normalize(parameters)
     notes: list[str] = []
     lossless = True
     keeps = dialect.root_choice and (style or dialect.style) == "oneof"
@@ -52,13 +52,13 @@ def express(
         lossless = not any(word in node for word in _CHOICE)
         node, notes = flatten(node)
     elif is_never(node):
-        raise Inexpressible("its parameters take nothing at all")
+        raise UnsupportedSchema("its parameters take nothing at all")
     written, exact = _within_limits(node, dialect)
     # What is said of all parameters is said of the tool: not every provider reads it at the root.
     text = written.pop("description", "")
     if text and text not in description:
         notes.insert(0, text)
-    return Expressed(
+    return Translated(
         description=with_notes(description, notes, dialect.description),
         parameters=written,
         lossless=lossless and exact,
@@ -69,17 +69,17 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
     """The schema, with as many of its long choices as the provider takes."""
     most = dialect.enum_values
     for values in (most, 250, 50, 10, 0) if most is not None else (None,):
-        writer = Narrower(dialect, values) if dialect.choice_alone else Keeper(dialect, values)
+        writer = Lowering(dialect, values) if dialect.choice_alone else PassThrough(dialect, values)
         written = writer.root(node)
         if is_never(written):
-            raise Inexpressible("no arguments fit its parameters")
+            raise UnsupportedSchema("no arguments fit its parameters")
         written.setdefault("properties", {})
         if values is None or _count(written)[2] <= (most or 0):
             break
     properties, text, _ = _count(written)
     _hold_properties(range(properties), dialect)
     if dialect.names_text is not None and text > dialect.names_text:
-        raise Inexpressible(
+        raise UnsupportedSchema(
             f"its names and choices have {text:,} characters, and the provider takes"
             f" {dialect.names_text:,}"
         )
@@ -90,7 +90,9 @@ def _hold_properties(found: object, dialect: Dialect) -> None:
     """Refuse more properties than the dialect has; at once, before anything is made of them."""
     most = dialect.properties
     if most is not None and isinstance(found, Sized) and len(found) > most:
-        raise Inexpressible(f"it has {len(found):,} properties, and at most {most:,} can be given")
+        raise UnsupportedSchema(
+            f"it has {len(found):,} properties, and at most {most:,} can be given"
+        )
 
 
 def _count(written: Any) -> tuple[int, int, int]:

@@ -9,12 +9,12 @@ import jsonschema  # type: ignore[import-untyped]
 import jsonschema_rs
 import pytest
 
-from haft_protocol.dialects import PROVIDERS, Inexpressible, express
 from haft_protocol.inputs import read_input
-from haft_protocol.schema import AWAIT_PARAMETERS, INPUT, READING, stateful
+from haftd.schemas import PROVIDERS, UnsupportedSchema, translate
+from haftd.schemas.calls import AWAIT_PARAMETERS, INPUT, READING, stateful
 
-from .dialects.accepting import refusals
-from .dialects.definitions import NASTY
+from .accepting import refusals
+from .definitions import NASTY
 
 ALL = ("spawn", "fetch", "apply", "abort")
 OWN: dict[str, Any] = {
@@ -152,7 +152,7 @@ def test_only_actions_that_the_tool_supports_are_spoken_of() -> None:
 @pytest.mark.parametrize("name", ["action", "id"])
 def test_a_parameter_cannot_have_a_name_of_the_protocol(style: Any, name: str) -> None:
     own = {"type": "object", "anyOf": [{"properties": {name: {"type": "string"}}}]}
-    with pytest.raises(Inexpressible, match=f"`{name}`"):
+    with pytest.raises(UnsupportedSchema, match=f"`{name}`"):
         stateful(own, ALL, style)
 
 
@@ -195,7 +195,7 @@ def test_a_nasty_tool_can_be_stateful_too(name: str) -> None:
         assert jsonschema_rs.is_valid(variants, call)
         assert jsonschema_rs.is_valid(flat, call)
     for provider, dialect in PROVIDERS.items():
-        one = express("Does it.", flat, dialect)
+        one = translate("Does it.", flat, dialect)
         assert refusals(provider, "x", one.description, one.parameters) == []
     assert schema == before
 
@@ -215,5 +215,5 @@ def test_the_schema_of_an_input_takes_what_apply_takes(given: Any) -> None:
 def test_the_forms_of_the_protocol_are_schemas() -> None:
     for form in (INPUT, *READING.values(), AWAIT_PARAMETERS):
         jsonschema.Draft202012Validator.check_schema(form)
-        one = express("x", {"type": "object", "properties": {"v": form}}, PROVIDERS["google"])
+        one = translate("x", {"type": "object", "properties": {"v": form}}, PROVIDERS["google"])
         assert refusals("google", "x", one.description, one.parameters) == []

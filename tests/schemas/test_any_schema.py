@@ -13,9 +13,9 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, express
-from haft_protocol.dialects.reading import read as read_schema
 from haft_protocol.errors import RpcError
+from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, translate
+from haftd.schemas.normalization import normalize
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool
 
@@ -23,12 +23,12 @@ from .accepting import refusals
 from .generating import law, schemas, values
 
 
-def each(schema: dict[str, Any]) -> Iterator[tuple[str, Expressed]]:
+def each(schema: dict[str, Any]) -> Iterator[tuple[str, Translated]]:
     """The schema in each provider's words, where it has any."""
     for provider, dialect in PROVIDERS.items():
         try:
-            yield provider, express("Does it.", schema, dialect)
-        except Inexpressible as error:
+            yield provider, translate("Does it.", schema, dialect)
+        except UnsupportedSchema as error:
             assert str(error)
 
 
@@ -47,8 +47,8 @@ def test_every_provider_takes_every_schema(schema: dict[str, Any]) -> None:
     before = copy.deepcopy(schema)
     for provider, one in each(schema):
         assert refusals(provider, "x", one.description, one.parameters) == []
-        assert express("Does it.", schema, PROVIDERS[provider]) == one
-        again = express(one.description, one.parameters, PROVIDERS[provider])
+        assert translate("Does it.", schema, PROVIDERS[provider]) == one
+        again = translate(one.description, one.parameters, PROVIDERS[provider])
         assert (again.description, again.parameters) == (one.description, one.parameters)
     assert schema == before
 
@@ -72,8 +72,8 @@ def test_a_renamed_property_that_takes_nothing_comes_out_the_same_again(provider
         "type": "object",
         "properties": {"b": {**form, "anyOf": [{}, {}], "allOf": [*form["allOf"], choice]}},
     }
-    one = express("", schema, PROVIDERS[provider])
-    again = express("", one.parameters, PROVIDERS[provider])
+    one = translate("", schema, PROVIDERS[provider])
+    again = translate("", one.parameters, PROVIDERS[provider])
     assert again.parameters == one.parameters
 
 
@@ -131,14 +131,14 @@ def test_most_of_what_is_common_is_lossless(provider: str) -> None:
         },
         "required": ["s"],
     }
-    assert express("", schema, PROVIDERS[provider]).lossless
+    assert translate("", schema, PROVIDERS[provider]).lossless
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("values", [["a", "b"], ["a"], ["a", "b", "c"], [1, 2], [0.5, 2.5]])
 def test_a_short_choice_stays_one(provider: str, values: list[Any]) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": values}}, "required": ["a"]}
-    found = express("", schema, PROVIDERS[provider]).parameters["properties"]["a"]
+    found = translate("", schema, PROVIDERS[provider]).parameters["properties"]["a"]
     as_texts = provider == "google"
     assert found["enum"] == [str(value) if as_texts else value for value in values]
 
@@ -147,7 +147,7 @@ def test_a_short_choice_stays_one(provider: str, values: list[Any]) -> None:
 def test_both_truth_values_are_a_boolean_and_one_of_them_a_choice(provider: str) -> None:
     forms = {"a": {"enum": [True, False]}, "b": {"enum": [True]}}
     schema = {"type": "object", "properties": forms, "required": ["a", "b"]}
-    found = express("", schema, PROVIDERS[provider]).parameters["properties"]
+    found = translate("", schema, PROVIDERS[provider]).parameters["properties"]
     if provider not in ("anthropic", "mcp"):  # these keep every word
         assert found["a"] == {"type": "boolean"}
         assert found["b"]["enum"] == (["true"] if provider == "google" else [True])
@@ -172,13 +172,13 @@ def test_both_truth_values_are_a_boolean_and_one_of_them_a_choice(provider: str)
 )
 def test_what_was_lost_is_said_to_be(schema: dict[str, Any], provider: str) -> None:
     parameters = {"type": "object", "properties": {"a": schema}}
-    assert not express("", parameters, PROVIDERS[provider]).lossless
+    assert not translate("", parameters, PROVIDERS[provider]).lossless
     for root in ({"anyOf": [{"required": ["a"]}]}, {"not": {"required": ["a"]}}):
         plain = {"type": "object", "properties": {"a": {"type": "string"}}, **root}
-        assert not express("", plain, PROVIDERS[provider]).lossless
+        assert not translate("", plain, PROVIDERS[provider]).lossless
 
 
 @pytest.mark.parametrize("place", ["9", "9" * 5000])
 def test_a_reference_to_a_place_in_a_list_that_is_not_there_takes_anything(place: str) -> None:
     form = {"type": "object", "properties": {"v": {"$ref": f"#/x/{place}"}}, "x": [{}]}
-    assert read_schema(form)["properties"]["v"] == {}
+    assert normalize(form)["properties"]["v"] == {}

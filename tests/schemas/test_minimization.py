@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from haft_protocol.errors import RpcError
-from haftd.tools import arguments
+from haftd.schemas import validation
+from haftd.schemas.minimization import is_larger
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool, compile_schema
-from haftd.tools.reducing import is_larger
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
@@ -46,7 +46,7 @@ def problems(schema: dict[str, Any], value: Any) -> tuple[dict[str, str], int]:
     """What is said of the value, and how often it was asked about."""
     counting: Any = Counting(schema)
     before = copy.deepcopy(value)
-    found = arguments.problems(counting, value, schema)
+    found = validation.problems(counting, value, schema)
     assert value == before
     return {each["path"]: each["message"] for each in found}, counting.asked
 

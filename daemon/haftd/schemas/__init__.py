@@ -1,14 +1,16 @@
-"""A tool's schema in the words that a provider takes.
+"""JSON Schema: translation for model providers, coercion and validation of arguments.
 
-Rules: pure; what is given is never changed, the same input gives the same output, and giving the
-output in again changes nothing. What a provider does not take is put into words in a description,
-and is still checked against the tool's own schema when it is called. What cannot be put into words
-raises `Inexpressible`, for that one tool.
+All functions are pure: inputs are never changed, and a translated schema translates to itself. Keywords that a
+provider rejects become sentences in a description, and are still checked against the tool's own schema at the
+call. A schema that cannot be described either raises `UnsupportedSchema`, for that one tool.
 
-What a provider takes is a table (`tables`). `reading` brings any draft of JSON Schema into one form,
-`merging` joins two of that form, `narrowing` writes it down in the words of a table, `keeping` in its
-own, `flattening` does without a choice at the root; `kinds` knows the types, `telling` makes the
-sentences, `names` the names.
+- To a provider: `normalization` brings any draft into one form, `intersection` joins two schemas of that form,
+  `flattening` removes a choice at the root, `lowering` writes a schema in the keywords of a dialect and
+  `passthrough` in all of them; `translation` does this for one tool. `dialects` is the table of providers,
+  `jsontypes` the keywords of each type, `descriptions` the sentences, `names` the accepted names.
+- Of a call: `calls` builds the schema of a call's actions, `coercion` brings arguments nearer to a schema,
+  `validation` checks them; `minimization` cuts a large invalid value down to a small one, `violations` explains
+  the validator's findings.
 
 The tables follow the providers' own pages:
 
@@ -35,17 +37,17 @@ The tables follow the providers' own pages:
 
 from __future__ import annotations
 
-from .expressing import Expressed, express
+from .dialects import PROVIDERS, Dialect
 from .names import exposed, fits
-from .reading import Inexpressible
-from .tables import PROVIDERS, Dialect
+from .normalization import UnsupportedSchema
+from .translation import Translated, translate
 
 __all__ = [
     "PROVIDERS",
     "Dialect",
-    "Expressed",
-    "Inexpressible",
+    "Translated",
+    "UnsupportedSchema",
     "exposed",
-    "express",
     "fits",
+    "translate",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haft_protocol.dialects import PROVIDERS, Expressed, Inexpressible, exposed, express
+from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, exposed, translate
 from haftd.tools.arguments import check
 from haftd.tools.definition import Tool, compile_schema
 
@@ -15,8 +15,8 @@ from .accepting import JUDGES, refusals
 from .definitions import NASTY, UNREADABLE
 
 
-def expressed(schema: Any, provider: str, description: str = "Does it.") -> Expressed:
-    return express(description, schema, PROVIDERS[provider])
+def expressed(schema: Any, provider: str, description: str = "Does it.") -> Translated:
+    return translate(description, schema, PROVIDERS[provider])
 
 
 def test_there_are_forty_and_each_provider_has_a_judge() -> None:
@@ -41,7 +41,7 @@ def test_each_provider_takes_each_definition(name: str, provider: str) -> None:
     assert refusals(provider, shown, one.description, one.parameters) == []
     assert schema == before, "what was given is not changed"
     assert expressed(schema, provider) == one, "the same comes out each time"
-    again = express(one.description, one.parameters, PROVIDERS[provider])
+    again = translate(one.description, one.parameters, PROVIDERS[provider])
     assert again.parameters == one.parameters
     assert again.description == one.description
 
@@ -53,7 +53,7 @@ def test_what_is_not_even_a_schema_becomes_one_or_is_refused_in_a_sentence(
 ) -> None:
     try:
         one = expressed(UNREADABLE[name], provider)
-    except Inexpressible as error:
+    except UnsupportedSchema as error:
         assert str(error)
     else:
         assert refusals(provider, "x", one.description, one.parameters) == []
@@ -72,16 +72,16 @@ def test_what_is_not_even_a_schema_becomes_one_or_is_refused_in_a_sentence(
     ],
 )
 def test_parameters_that_are_no_object_cannot_be_expressed(schema: Any, provider: str) -> None:
-    with pytest.raises(Inexpressible):
+    with pytest.raises(UnsupportedSchema):
         expressed(schema, provider)
 
 
 def test_what_is_too_large_for_a_provider_is_refused_with_the_figures() -> None:
     many = {f"p{n}": {"type": "string"} for n in range(5001)}
-    with pytest.raises(Inexpressible, match="5,001 properties"):
+    with pytest.raises(UnsupportedSchema, match="5,001 properties"):
         expressed({"type": "object", "properties": many}, "openai")
     long = {"p" * 300 + str(n): {"type": "string"} for n in range(500)}
-    with pytest.raises(Inexpressible, match="characters"):
+    with pytest.raises(UnsupportedSchema, match="characters"):
         expressed({"type": "object", "properties": long}, "openai")
     expressed({"type": "object", "properties": many}, "anthropic")
 

@@ -1,19 +1,17 @@
-"""A schema of any draft, brought into the one form that the rest of this package works on.
+"""Normalize a schema of any draft to the one form that this package works on.
 
-Rules: no `$ref` is left: a local one is replaced by what it names, one that comes back to itself is
-cut with a word about it. `type` is a list, `const` an `enum` of one, an item list `prefixItems`,
-a limit a number, `true` the empty schema, `false` is `NEVER`. A word that is not of its form is
-passed over: a validator would refuse it, we have nothing to say about it. Bounded: what refers
-to itself twice over does not grow without end.
+Local references are replaced by their targets, recursive ones cut and marked with `CUT`. `type` is a list, `const`
+an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty schema, `false` `NEVER`. A malformed
+keyword is skipped. The number of nodes is bounded, so mutually recursive references end.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .merging import NEVER, Node, merge
+from .intersection import NEVER, Node, merge
 
-__all__ = ["CUT", "TYPES", "Inexpressible", "read"]
+__all__ = ["CUT", "TYPES", "UnsupportedSchema", "normalize"]
 
 CUT = "\0cut"
 """The key of a node that stands for one further up: the name of what it repeats."""
@@ -49,11 +47,11 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multip
 _TEXTS = ("description", "title", "pattern", "format")
 
 
-class Inexpressible(ValueError):
+class UnsupportedSchema(ValueError):
     """A tool's schema cannot be put into the words of a provider; the sentence says why."""
 
 
-def read(schema: object) -> Node:
+def normalize(schema: object) -> Node:
     """The schema in the one form."""
     return _Reader(schema).node(schema, 0)
 

@@ -1,10 +1,9 @@
-"""A schema of the one form, written down in the few words of a dialect.
+"""Write a normalized schema in the few keywords of a dialect.
 
-Rules: what a dialect lacks is told in the description of the node that had it; `lossless` turns
-false when a value may fit what is written and not fit the schema. Where a choice has to stand alone,
-what stood beside it goes into each of its branches, and a type is one type. What a strict dialect
-cannot hold (an object whose names are not known, what is too deep, what comes back to itself) is
-written as JSON text: the check of a call takes such a text for the value.
+A missing keyword is described at its node; `lossless` turns false once a value may match the written schema but not
+the original. Where a choice has to stand alone, its siblings move into each branch, and a type is a single type. A
+node that a strict dialect cannot hold (an object with unknown names, excessive depth, recursion) is written as JSON
+text, which `coercion` decodes at the call.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .kinds import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
-from .merging import ANNOTATIONS, NEVER, Node, is_never, merge
+from .descriptions import again, among, compact, details, joined, own_name, sentences, with_notes
+from .dialects import Dialect
+from .intersection import ANNOTATIONS, NEVER, Node, is_never, merge
+from .jsontypes import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of, types_of
 from .names import exposed_properties
-from .reading import CUT
-from .tables import Dialect
-from .telling import again, among, compact, details, joined, own_name, tell, with_notes
+from .normalization import CUT
 
-__all__ = ["Narrower"]
+__all__ = ["Lowering"]
 
 _CHOICES = ("anyOf", "oneOf")
 _NULL: Node = {"type": ["null"]}
@@ -35,7 +34,7 @@ _MOST_COPIES = 20_000
 _HARD_PATTERN = re.compile(r"\(\?[^:]|\\[1-9pPkgZ]")
 
 
-class Narrower:
+class Lowering:
     """Writes one schema; what it had to leave is in `lossless`."""
 
     def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
@@ -107,7 +106,7 @@ class Narrower:
                         parts.append(part)
         if not parts:
             return self._null(node) if null else None
-        notes = [*notes, *tell(node, ("default", "examples"))]
+        notes = [*notes, *sentences(node, ("default", "examples"))]
         text = joined(node.get("description"), *notes)
         written = self._said(parts[0] if len(parts) == 1 else {"anyOf": parts}, text)
         return self._or_null(written) if null else written
@@ -174,7 +173,7 @@ class Narrower:
             if part not in parts:
                 parts.append(part)
         leftover = [word for word in node if word in TYPED or word in ("allOf", "not", "if")]
-        notes = tell(node, [word for word in node if word in leftover or word in ANNOTATIONS])
+        notes = sentences(node, [word for word in node if word in leftover or word in ANNOTATIONS])
         self.lossless = self.lossless and not leftover
         if not parts:
             return self._null(node) if null else None
@@ -218,7 +217,7 @@ class Narrower:
             self.lossless = False
         left = [word for word in node if word not in ANNOTATIONS and word != CUT]
         self.lossless = self.lossless and not left
-        notes = tell(node, left)
+        notes = sentences(node, left)
         if CUT in node:
             notes.insert(0, again(node[CUT]))
         kept = self.lossless
@@ -279,7 +278,7 @@ class Narrower:
             notes = (again(node[CUT]), *notes)
         if any(word not in ANNOTATIONS for word in left):
             self.lossless = False
-        return self._described(written, node, [*notes, *tell(node, left)])
+        return self._described(written, node, [*notes, *sentences(node, left)])
 
     def _text(self, node: Node, kind: str) -> Node:
         """The value as JSON text."""
@@ -290,7 +289,7 @@ class Narrower:
             notes.append(again(node[CUT]))
         self.lossless = False
         return self._described(
-            {"type": "string"}, node, [*notes, *tell(node, ("default", "examples"))]
+            {"type": "string"}, node, [*notes, *sentences(node, ("default", "examples"))]
         )
 
     def _object(self, node: Node, depth: int) -> Node | None:
@@ -368,5 +367,7 @@ class Narrower:
                 written[word] = count
             else:
                 self.lossless = False
-        notes.extend(tell(counts, [word for word in counts if word not in self._dialect.keeps]))
+        notes.extend(
+            sentences(counts, [word for word in counts if word not in self._dialect.keeps])
+        )
         return self._finished(written, node, left, *notes)

@@ -1,7 +1,7 @@
 """Whether a provider takes a tool, judged from its documentation alone.
 
 Rules: nothing here knows how a schema is rewritten; each judge is the provider's page (named in the
-head of `haft_protocol.dialects`) as code, and is stricter than the provider where the page leaves it
+head of `haftd.schemas`) as code, and is stricter than the provider where the page leaves it
 open. A judge returns what it would refuse, each with its path.
 """
 
