@@ -1,4 +1,4 @@
-"""The dialogues that README.md and docs/assistants.md show: held with a real daemon, and written down.
+"""The dialogues that README.md, docs/assistants.md and docs/mcp.md show: held with a real daemon, and written down.
 
 Rules: what is shown was sent. `…` stands for what is left out: `jsonrpc`, fields that the dialogue is not
 about, the middle of a long text, the answers that this git's prompt offers. What differs each time (ids made
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.harness import until
+from tests.mcp.transcript import transcript
 from tests.repository import make_repository
 from tests.running import RunningDaemon
 from tests.wire import Wire
@@ -23,7 +24,7 @@ from tests.wire import Wire
 __all__ = ["PAGES", "dialogues", "filled"]
 
 _ROOT = Path(__file__).parents[2]
-PAGES = (_ROOT / "README.md", _ROOT / "docs" / "assistants.md")
+PAGES = (_ROOT / "README.md", _ROOT / "docs" / "assistants.md", _ROOT / "docs" / "mcp.md")
 
 _MODIFY = """
 import json, os
@@ -141,13 +142,14 @@ def dialogues(folder: Path) -> dict[str, str]:
     daemon.tools(_TOOLS)
     daemon.start()
     try:
-        return {
+        made = {
             held.__name__.strip("_"): "\n".join(held(_Host(daemon, held.__name__.strip("_"), root)))
             for held in (
                 *(_list, _staging, _batch, _question, _pulled),
                 *(_approval, _notice, _turn),
             )
         }
+        return {**made, "mcp": transcript(daemon, folder)}
     finally:
         daemon.close()
 

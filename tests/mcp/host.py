@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.running import RunningDaemon
 
@@ -57,7 +57,7 @@ class Host:
         self.seen: list[dict[str, Any]] = []
         self._number = 0
 
-    def __enter__(self) -> Host:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

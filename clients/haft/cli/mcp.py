@@ -9,10 +9,12 @@ import sys
 
 from ..connecting import open_daemon
 from ..errors import NotRunning
-from .options import UsageError, chosen_root, chosen_socket, session
+from .options import UsageError, chosen_root, chosen_socket, session, suggestion
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run"]
+__all__ = ["EPILOG", "USAGE", "configure", "run"]
+
+USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST] [--root FOLDER] [--session NAME] [--surface SURFACE]"
 
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
@@ -22,9 +24,15 @@ the same folder finds them again.
 The folder is --root, else CLAUDE_PROJECT_DIR, else the host's first root, else the folder it is started in,
 unless that is / or the home folder.
 
+`haft mcp install HOST` shows the entry for a host's configuration and writes it, with absolute paths; comments
+stay, and the file as it was is kept beside it as FILE.haft-backup. `haft mcp uninstall HOST` takes the entry out
+again, `--print HOST` only shows it. Hosts: claude-code, claude-desktop, codex, cursor, gemini, vscode, zed.
+
 examples:
-  haft mcp --root /home/me/project
-  claude mcp add haft -- haft mcp
+  haft mcp install claude-code
+  haft mcp install claude-desktop --root ~/project
+  haft mcp --print vscode
+  haft mcp --root /home/me/project            what a host starts
 """
 
 _START_S = 10.0
@@ -43,6 +51,11 @@ finds them again.
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
+        "action", nargs="?", metavar="ACTION", help="install or uninstall; without one it serves"
+    )
+    parser.add_argument("host", nargs="?", metavar="HOST", help="the host that is configured")
+    parser.add_argument("--print", metavar="HOST", dest="printed", help="show the entry for a host")
+    parser.add_argument(
         "--surface",
         choices=["verbs", "actions"],
         help="one tool for each verb on a handle (verbs, the default), or an `action` of each tool",
@@ -50,7 +63,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until the host closes standard input."""
+    """Serve until the host closes standard input; or configure a host."""
+    printed = getattr(options, "printed", None)
+    if getattr(options, "action", None) or printed:
+        return _configure_host(options, printed)
     if options.json:
         raise UsageError("mcp has no --json: it speaks JSON-RPC all the time")
     if sys.stdin is None or sys.stdout is None:
@@ -81,6 +97,39 @@ def run(options: argparse.Namespace) -> int:
     )
     edge.hear = bridge.hear
     edge.serve(bridge)
+    return Status.DONE
+
+
+def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
+    from ..mcp.hosts import HOSTS, entry_for
+    from . import show
+
+    action: str | None = getattr(options, "action", None)
+    host: str | None = printed or getattr(options, "host", None)
+    if action not in (None, "install", "uninstall"):
+        raise UsageError(f"there is no action {action!r}; it is install or uninstall")
+    if options.json:
+        raise UsageError("mcp has no --json: the entry of a host is what --print shows")
+    if host not in HOSTS:
+        meant = suggestion(host or "", HOSTS)
+        known = f"; it is one of {', '.join(HOSTS)}"
+        raise UsageError(
+            f"there is no host {host!r}{meant or known}" if host else f"name a host{known}"
+        )
+    root = chosen_root(options) if options.root else None
+    # What is taken out needs no folder.
+    entry = entry_for(host, os.environ, root or ("/" if action == "uninstall" else None))
+    if printed:
+        show.write(entry.shown())
+        return Status.DONE
+    if action == "uninstall":
+        done = entry.uninstall()
+        told = "haft is taken out of" if done else "haft is not in"
+    else:
+        show.write(f"{entry.path}:\n{entry.shown()}")
+        done = entry.install()
+        told = f"written; start {host} again to use it:" if done else "the entry is there already:"
+    show.line(f"haft mcp: {told} {entry.path}")
     return Status.DONE
 
 

@@ -1,0 +1,212 @@
+"""The hosts of MCP, and the entry of haft in the configuration of each.
+
+Rules: the entry has absolute paths, since a host that is started from a desktop has another `PATH`. Only the entry
+is changed, in place: comments and order stay, a backup of the file is kept. What a host does not say a server, the
+folder of the project, is written down where the host has a word for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import SetupFailed
+from .jsonc import Malformed, decode, remove_member, set_member
+
+__all__ = ["HOSTS", "Entry", "HostFile", "entry_for"]
+
+NAME = "haft"
+_KEPT = ("HAFT_SOCKET", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+_TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")
+
+
+class HostFile(NamedTuple):
+    """Where a host has its servers: a file, the section in it, and what the host calls its project's folder."""
+
+    path: str
+    section: str
+    has_type: bool = False
+    folder: str = ""
+    needs_root: bool = False
+    variable: str = ""
+    """An environment variable that names the folder of `path`, instead of its first part."""
+
+
+HOSTS: dict[str, HostFile] = {
+    "claude-code": HostFile("~/.claude.json", "mcpServers", has_type=True),
+    "claude-desktop": HostFile(
+        "~/.config/Claude/claude_desktop_config.json", "mcpServers", needs_root=True
+    ),
+    "codex": HostFile("~/.codex/config.toml", "mcp_servers", variable="CODEX_HOME"),
+    "cursor": HostFile("~/.cursor/mcp.json", "mcpServers", folder="${workspaceFolder}"),
+    "gemini": HostFile("~/.gemini/settings.json", "mcpServers"),
+    "vscode": HostFile(
+        "~/.config/Code/User/mcp.json", "servers", has_type=True, folder="${workspaceFolder}"
+    ),
+    "zed": HostFile("~/.config/zed/settings.json", "context_servers", needs_root=True),
+}
+
+
+class Entry:
+    """The entry of haft for one host, and the file that it belongs into."""
+
+    def __init__(self, host: str, value: dict[str, Any], path: Path) -> None:
+        self.host = host
+        self.value = value
+        self.path = path
+        self._section = HOSTS[host].section
+        self._is_toml = path.suffix == ".toml"
+
+    def shown(self) -> str:
+        """Return the part of the file that the entry is."""
+        if self._is_toml:
+            return _toml(self.value)
+        return json.dumps({self._section: {NAME: self.value}}, indent=2, ensure_ascii=False) + "\n"
+
+    def install(self) -> bool:
+        """Write the entry; false where it is there already. Raises `SetupFailed`."""
+        return self._change(self.value)
+
+    def uninstall(self) -> bool:
+        """Remove the entry; false where there is none. Raises `SetupFailed`."""
+        return self._change(None)
+
+    def _change(self, wanted: dict[str, Any] | None) -> bool:
+        path = Path(os.path.realpath(self.path))
+        try:
+            before = path.read_text(encoding="utf-8") if path.exists() else ""
+            known = self._decode(before)
+            section = known.get(self._section, {})
+            if not isinstance(section, dict):
+                raise Malformed(f"its `{self._section}` is no table of servers")
+            if section.get(NAME) == wanted:
+                return False
+            after = self._edit(before, wanted)
+            found = self._decode(after).get(self._section, {}).get(NAME)
+            if found != wanted:
+                raise Malformed("its form is not one that haft can change")
+        except (Malformed, tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as fault:
+            raise SetupFailed(
+                f"{self.path} was not changed, as {fault}; `haft mcp --print {self.host}` shows the entry"
+            ) from None
+        except OSError as fault:
+            raise SetupFailed(f"{self.path} cannot be read: {fault.strerror}") from None
+        try:
+            _replace(path, after, keep_backup=bool(before))
+        except OSError as fault:
+            raise SetupFailed(f"{self.path} cannot be written: {fault.strerror}") from None
+        return True
+
+    def _decode(self, text: str) -> dict[str, Any]:
+        found = tomllib.loads(text) if self._is_toml else decode(text)
+        if not isinstance(found, dict):
+            raise Malformed("it is no object")
+        return found
+
+    def _edit(self, text: str, wanted: dict[str, Any] | None) -> str:
+        if not self._is_toml:
+            if wanted is None:
+                return remove_member(text, self._section, NAME)
+            return set_member(text, self._section, NAME, wanted)
+        rest = _without_table(text)
+        if wanted is None:
+            return rest
+        blank = "\n" if rest.strip() else ""
+        return f"{rest.rstrip()}\n{blank}{_toml(wanted)}" if rest.strip() else _toml(wanted)
+
+
+def entry_for(host: str, env: Mapping[str, str], root: str | None) -> Entry:
+    """Return the entry of haft for a host; raises `SetupFailed` where it needs a root."""
+    about = HOSTS[host]
+    if about.needs_root and root is None:
+        raise SetupFailed(
+            f"{host} does not say in which folder its servers work; name one with --root"
+        )
+    folder = root or about.folder
+    command, *arguments = [*_command(), "mcp"]
+    if folder:
+        arguments += ["--root", folder]
+    value: dict[str, Any] = {"type": "stdio"} if about.has_type else {}
+    value |= {"command": command, "args": arguments}
+    if kept := _environment(env):
+        value["env"] = kept
+    home = env.get("HOME", "")
+    path = about.path
+    if about.variable and env.get(about.variable):
+        path = f"{env[about.variable]}/{path.rpartition('/')[2]}"
+    elif path.startswith("~/.config/") and env.get("XDG_CONFIG_HOME"):
+        path = f"{env['XDG_CONFIG_HOME']}/{path.removeprefix('~/.config/')}"
+    return Entry(host, value, Path(path.replace("~", home, 1)))
+
+
+def _command() -> list[str]:
+    """Return the command that starts this haft, whatever `PATH` a host has."""
+    own = os.path.abspath(sys.argv[0])  # noqa: PTH100 - a link is kept: it may lead to a newer version
+    if own.endswith("/haft") and os.access(own, os.X_OK):
+        return [own]
+    found = shutil.which("haft")
+    # -P: no module from the folder of a project.
+    return [found] if found else [sys.executable, "-P", "-m", "haft"]
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what a host with few variables would not find this user's daemon without."""
+    kept = {name: env[name] for name in _KEPT if env.get(name)}
+    runtime = env.get("XDG_RUNTIME_DIR", "")
+    if runtime and runtime != f"/run/user/{os.getuid()}":
+        kept["XDG_RUNTIME_DIR"] = runtime
+    return kept
+
+
+def _toml(value: Mapping[str, Any]) -> str:
+    lines = [f"[mcp_servers.{NAME}]"]
+    for key, item in value.items():
+        if isinstance(item, dict):
+            pairs = ", ".join(f"{name} = {_toml_text(text)}" for name, text in item.items())
+            lines.append(f"{key} = {{ {pairs} }}")
+        elif isinstance(item, list):
+            lines.append(f"{key} = [{', '.join(map(_toml_text, item))}]")
+        else:
+            lines.append(f"{key} = {_toml_text(item)}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml_text(text: str) -> str:
+    # JSON's escapes are TOML's, but for the surrogate pairs that ASCII would need.
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _without_table(text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    kept: list[str] = []
+    is_ours = False
+    for line in lines:
+        if line.lstrip().startswith("["):
+            is_ours = _TABLE.match(line.strip()) is not None
+        if not is_ours:
+            kept.append(line)
+    if len(kept) == len(lines):
+        return text
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return "".join(kept)
+
+
+def _replace(path: Path, text: str, *, keep_backup: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if keep_backup:
+        shutil.copy2(path, f"{path}.haft-backup")
+    draft = Path(f"{path}.haft-draft")
+    draft.write_text(text, encoding="utf-8")
+    if keep_backup:
+        shutil.copymode(path, draft)
+    else:
+        draft.chmod(0o600)
+    draft.replace(path)

@@ -1,0 +1,216 @@
+"""JSON with comments, changed in place: one member set or removed, all else as it was, to the byte.
+
+Rules: pure. Editors keep comments and trailing commas in their settings, so a file is never written anew from
+what it decodes to. What cannot be understood is refused, never repaired.
+
+Example: set_member('{"a": 1} // mine', "servers", "haft", {"command": "haft"})
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+__all__ = ["Malformed", "decode", "remove_member", "set_member"]
+
+_INDENT = "  "
+
+
+class Malformed(ValueError):
+    """The text is no JSON with comments, or has something else where an object is expected."""
+
+
+class _Member(NamedTuple):
+    key: str
+    start: int
+    value: int
+    end: int
+
+
+def decode(text: str) -> Any:
+    """Decode a text that may have comments and trailing commas; an empty one is an empty object. Raises
+    `Malformed`."""
+    if not text.strip():
+        return {}
+    try:
+        return json.loads(_plain(text))
+    except ValueError as fault:
+        raise Malformed(f"it is no JSON with comments: {fault}") from None
+
+
+def set_member(text: str, section: str, name: str, value: Any) -> str:
+    """Return the text with `value` under `name` of the object `section`, which is made where it is missing."""
+    decode(text)
+    text = text if text.strip() else "{}\n"
+    root = _object(text, 0)
+    holder = _find(text, root, section)
+    if holder is None:
+        return _insert(text, root, section, {name: value})
+    inner = _object(text, holder.value)
+    found = _find(text, inner, name)
+    if found is None:
+        return _insert(text, inner, name, value)
+    indent = _indent_of(text, found.start)
+    return text[: found.value] + _encoded(value, indent) + text[found.end :]
+
+
+def remove_member(text: str, section: str, name: str) -> str:
+    """Return the text without `name` of `section`, and without a section that has nothing else."""
+    decode(text)
+    if not text.strip():
+        return text
+    root = _object(text, 0)
+    holder = _find(text, root, section)
+    if holder is None:
+        return text
+    inner = _object(text, holder.value)
+    found = _find(text, inner, name)
+    if found is None:
+        return text
+    if len(_members(text, inner)) == 1 and "//" not in text[holder.value : holder.end]:
+        return _cut(text, root, holder)
+    return _cut(text, inner, found)
+
+
+def _cut(text: str, holder: int, member: _Member) -> str:
+    """Return the text without a member, its comma and the line that it had for itself."""
+    members = _members(text, holder)
+    number = members.index(member)
+    start, end = member.start, member.end
+    behind = _skip(text, end)
+    if text[behind] == ",":
+        end = behind + 1
+    elif number > 0:
+        start = members[number - 1].end
+    line = text.rfind("\n", 0, start) + 1
+    rest = text.find("\n", end)
+    if not text[line:start].strip() and rest >= 0 and not text[end:rest].strip():
+        return text[:line] + text[rest + 1 :]
+    return text[:start] + text[end:]
+
+
+def _insert(text: str, holder: int, name: str, value: Any) -> str:
+    members = _members(text, holder)
+    outer = _indent_of(text, holder)
+    if not members:
+        close = _skip(text, holder + 1)
+        indent = outer + _INDENT
+        member = f"{json.dumps(name)}: {_encoded(value, indent)}"
+        kept = text[holder + 1 : close].rstrip()
+        return f"{text[: holder + 1]}{kept}\n{indent}{member}\n{outer}{text[close:]}"
+    last = members[-1]
+    indent = _indent_of(text, last.start)
+    member = f"{json.dumps(name)}: {_encoded(value, indent)}"
+    behind = _skip(text, last.end)
+    if text[behind] == ",":
+        at = _line_end(text, behind + 1)
+        return f"{text[:at]}\n{indent}{member},{text[at:]}"
+    at = _line_end(text, last.end)
+    return f"{text[: last.end]},{text[last.end : at]}\n{indent}{member}{text[at:]}"
+
+
+def _line_end(text: str, at: int) -> int:
+    """Return the end of the line where nothing but a comment stands on the rest of it, else `at`."""
+    end = text.find("\n", at)
+    return end if end >= 0 and _skip(text, at) > end else at
+
+
+def _encoded(value: Any, indent: str) -> str:
+    return json.dumps(value, indent=_INDENT, ensure_ascii=False).replace("\n", f"\n{indent}")
+
+
+def _indent_of(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _find(text: str, holder: int, key: str) -> _Member | None:
+    return next((one for one in _members(text, holder) if one.key == key), None)
+
+
+def _object(text: str, at: int) -> int:
+    at = _skip(text, at)
+    if text[at : at + 1] != "{":
+        raise Malformed("there is something else where an object is expected")
+    return at
+
+
+def _members(text: str, holder: int) -> list[_Member]:
+    members = []
+    at = _skip(text, holder + 1)
+    while text[at] != "}":
+        key_end = _string_end(text, at)
+        value = _skip(text, _skip(text, key_end) + 1)
+        end = _value_end(text, value)
+        members.append(_Member(json.loads(text[at:key_end]), at, value, end))
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return members
+
+
+def _value_end(text: str, at: int) -> int:
+    if text[at] == '"':
+        return _string_end(text, at)
+    if text[at] in "{[":
+        depth = 0
+        while True:
+            if text[at] == '"':
+                at = _string_end(text, at)
+                continue
+            depth += (text[at] in "{[") - (text[at] in "}]")
+            at += 1
+            if depth == 0:
+                return at
+            at = _skip(text, at)
+    while at < len(text) and text[at] not in ",}] \t\r\n/":
+        at += 1
+    return at
+
+
+def _string_end(text: str, at: int) -> int:
+    at += 1
+    while text[at] != '"':
+        at += 2 if text[at] == "\\" else 1
+    return at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    """Return the place behind blanks and comments."""
+    while at < len(text):
+        if text[at] in " \t\r\n\ufeff":
+            at += 1
+        elif text.startswith("//", at):
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2)
+            if end < 0:
+                raise Malformed("a comment does not end")
+            at = end + 2
+        else:
+            break
+    return at
+
+
+def _plain(text: str) -> str:
+    """Return the text without comments and trailing commas."""
+    parts: list[str] = []
+    at = 0
+    while (at := _skip(text, at)) < len(text):
+        if text[at] == '"':
+            try:
+                end = _string_end(text, at)
+            except IndexError:
+                raise Malformed("a text does not end") from None
+        else:
+            end = at + 1
+        part = text[at:end]
+        if part in ("}", "]") and parts and parts[-1] == ",":
+            parts.pop()
+        parts.append(part)
+        # A blank keeps apart what a comment kept apart.
+        if end < len(text) and text[end] in " \t\r\n/" and part not in ("{", "}", "[", "]", ","):
+            parts.append(" ")
+        at = end
+    return "".join(parts)

@@ -1,0 +1,161 @@
+"""`haft mcp install`: one entry in a host's own file, all else as it was, and out again."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haft.__main__ import main
+from haft.errors import SetupFailed
+from haft.mcp.hosts import HOSTS, entry_for
+from haft.mcp.jsonc import Malformed, decode, remove_member, set_member
+
+Capture = pytest.CaptureFixture[str]
+
+COMMENTED = """\
+// my settings
+{
+  "theme": "dark", // "mcpServers": {
+  /* servers */
+  "mcpServers": {
+    "other": { "command": "x", "args": ["}", "//"] }, // mine
+  },
+  "last": [1, 2,],
+}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (
+        "XDG_CONFIG_HOME",
+        "XDG_STATE_HOME",
+        "HAFT_SOCKET",
+        "XDG_RUNTIME_DIR",
+        "CODEX_HOME",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_an_entry_is_written_into_no_file_and_taken_out_again(
+    home: Path, host: str, capsys: Capture
+) -> None:
+    words = ["--root", str(home / "project")] if HOSTS[host].needs_root else []
+    assert main(["mcp", "install", host, *words]) == 0
+    out, err = capsys.readouterr()
+    path = Path(HOSTS[host].path.replace("~", str(home)))
+    text = path.read_text()
+    known = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    entry = known[HOSTS[host].section]["haft"]
+    assert entry["command"].startswith("/") and "mcp" in entry["args"]
+    assert str(path) in out and str(path) in err
+    assert main(["mcp", "install", host, *words]) == 0
+    assert path.read_text() == text
+    assert main(["mcp", "uninstall", host, *words]) == 0
+    after = path.read_text()
+    known = tomllib.loads(after) if path.suffix == ".toml" else json.loads(after)
+    assert known == {}
+
+
+def test_comments_and_order_stay_and_a_backup_is_kept(home: Path) -> None:
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(COMMENTED)
+    path.chmod(0o640)
+    assert main(["mcp", "install", "cursor"]) == 0
+    text = path.read_text()
+    for line in COMMENTED.splitlines():
+        assert line in text
+    assert decode(text)["mcpServers"]["haft"]["args"][-2:] == ["--root", "${workspaceFolder}"]
+    assert Path(f"{path}.haft-backup").read_text() == COMMENTED
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert main(["mcp", "uninstall", "cursor"]) == 0
+    assert path.read_text() == COMMENTED
+
+
+def test_a_toml_file_keeps_what_is_around_the_table(home: Path) -> None:
+    path = home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    before = '# mine\nmodel = "x"\n\n[mcp_servers.other]\ncommand = "y" # why\n'
+    path.write_text(before)
+    assert main(["mcp", "install", "codex"]) == 0
+    assert path.read_text().startswith(before)
+    assert set(tomllib.loads(path.read_text())["mcp_servers"]) == {"other", "haft"}
+    assert main(["mcp", "uninstall", "codex"]) == 0
+    assert path.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"mcpServers": []}', '{"a": "', "{/* }"])
+def test_a_file_that_is_not_understood_is_left_alone(
+    home: Path, text: str, capsys: Capture
+) -> None:
+    path = home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert main(["mcp", "install", "cursor"]) == 1
+    assert path.read_text() == text and not Path(f"{path}.haft-backup").exists()
+    err = capsys.readouterr().err
+    assert str(path) in err and "haft mcp --print cursor" in err
+
+
+def test_a_host_that_names_no_folder_wants_one(home: Path) -> None:
+    with pytest.raises(SetupFailed, match="--root"):
+        entry_for("claude-desktop", {"HOME": str(home)}, None)
+
+
+def test_what_leads_to_the_daemon_is_written_down(home: Path) -> None:
+    env = {"HOME": str(home), "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": "/r", "LANG": "C"}
+    assert entry_for("cursor", env, None).value["env"] == {
+        "XDG_STATE_HOME": "/s",
+        "XDG_RUNTIME_DIR": "/r",
+    }
+
+
+def test_an_unknown_host_is_answered_with_those_there_are(home: Path, capsys: Capture) -> None:
+    assert main(["mcp", "install", "claude-cod"]) == 2
+    assert "did you mean 'claude-code'" in capsys.readouterr().err
+    assert main(["mcp", "install"]) == 2
+    assert "claude-desktop, codex" in capsys.readouterr().err
+
+
+def test_print_writes_nothing(home: Path, capsys: Capture) -> None:
+    assert main(["mcp", "--print", "vscode"]) == 0
+    assert json.loads(capsys.readouterr().out)["servers"]["haft"]["type"] == "stdio"
+    assert list(home.iterdir()) == []
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    known=st.dictionaries(st.text(), VALUES, max_size=3),
+    others=st.dictionaries(st.text().filter(lambda name: name != "haft"), VALUES, max_size=3),
+    value=VALUES,
+    indent=st.sampled_from([None, 2, "\t"]),
+)
+def test_a_member_is_set_and_removed_in_any_object(
+    known: dict[str, object], others: dict[str, object], value: object, indent: int | str | None
+) -> None:
+    known["servers"] = others
+    text = json.dumps(known, indent=indent)
+    changed = set_member(text, "servers", "haft", value)
+    assert decode(changed) == {**known, "servers": {**others, "haft": value}}
+    removed = decode(remove_member(changed, "servers", "haft"))
+    assert removed == (known if others else {k: v for k, v in known.items() if k != "servers"})
+
+
+def test_what_is_no_object_is_refused() -> None:
+    with pytest.raises(Malformed):
+        set_member('{"servers": 1}', "servers", "haft", {})

@@ -1,0 +1,88 @@
+"""The folder that tools work in, and the session that belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from haft.mcp.roots import find_place, folder_of
+from tests.mcp.host import Host, Legacy, Modern
+from tests.running import RunningDaemon
+
+HOME = {"HOME": "/home/me"}
+PROJECT = {**HOME, "CLAUDE_PROJECT_DIR": "/claude"}
+
+
+@pytest.mark.parametrize(
+    ("env", "root", "offered", "cwd", "found"),
+    [
+        (PROJECT, "/option", "/offered", "/cwd", "/option"),
+        (PROJECT, None, "/offered", "/cwd", "/claude"),
+        (HOME, None, "/offered", "/cwd", "/offered"),
+        (HOME, None, None, "/cwd", "/cwd"),
+        (HOME, None, None, "/home/me/", None),
+        (HOME, None, None, "/", None),
+        (HOME, None, "/", "/cwd", None),
+        (HOME, "/home/me", None, "/cwd", "/home/me"),
+        (HOME, None, None, None, None),
+        ({}, None, None, "/cwd/.", "/cwd"),
+    ],
+)
+def test_the_first_folder_that_is_named_counts_and_home_is_no_project(
+    env: Mapping[str, str],
+    root: str | None,
+    offered: str | None,
+    cwd: str | None,
+    found: str | None,
+) -> None:
+    place = find_place(env, root=root, offered=offered, cwd=cwd)
+    assert place.root == found
+    assert bool(place.refusal) == (found is None)
+    assert "--root" in place.refusal or found is not None
+
+
+def test_each_folder_has_a_session_whose_name_is_one() -> None:
+    folders = ["/a/project", "/b/project", "/ö ü", "/" + "x" * 200, "/...", "/a/project"]
+    names = [find_place({}, cwd=folder).session for folder in folders]
+    assert len(set(names)) == 5 and names[0] == names[-1]
+    assert all(len(name) <= 64 and name.startswith("mcp.") for name in names)
+    assert find_place({}, session="mine", cwd="/a").session == "mine"
+
+
+@pytest.mark.parametrize(
+    ("uri", "folder"),
+    [("file:///a%20b/c", "/a b/c"), ("file:///", "/"), ("https://x/y", None), ("", None)],
+)
+def test_a_file_uri_names_a_folder(uri: str, folder: str | None) -> None:
+    assert folder_of(uri) == folder
+
+
+def test_a_legacy_host_is_asked_for_its_roots_once(
+    shared_daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    class Rooted(Legacy):
+        roots = (str(tmp_path),)
+
+    with Rooted(shared_daemon, capabilities={"roots": {}}) as host:
+        assert str(tmp_path) in host.call("run", command="pwd")
+        assert str(tmp_path) in host.call("run", command="pwd")
+        assert [message["method"] for message in host.seen] == ["roots/list"]
+
+
+def test_a_call_without_a_folder_says_what_to_configure(
+    shared_daemon: RunningDaemon, era: type[Host]
+) -> None:
+    with era(shared_daemon, cwd=shared_daemon.home) as host:
+        result = host.request("tools/call", name="run", arguments={"command": "pwd"})
+        assert result["isError"] is True and '["mcp", "--root", ' in result["content"][0]["text"]
+        assert host.request("tools/list")["tools"]
+
+
+def test_claudes_project_folder_counts_before_the_working_folder(
+    shared_daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    env = {"CLAUDE_PROJECT_DIR": str(tmp_path)}
+    with Modern(shared_daemon, env=env, cwd="/") as host:
+        assert str(tmp_path) in host.call("run", command="pwd")
