@@ -6,6 +6,7 @@ signal. What a reload may change is changed here, what only a start can change i
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection
@@ -286,12 +287,16 @@ def _backends(
         "llm": model,
         "static": lambda: StaticBackend(inquiry.static),
     }
-    return [made[name]() for name in inquiry.backends]
+    return [made[name]() for name in inquiry.backends if name != "llm" or _has_http_client()]
+
+
+def _has_http_client() -> bool:
+    return importlib.util.find_spec("httpx") is not None
 
 
 def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
     """What those who are to answer questions lack."""
-    return [*_missing_program(parts, settings), *_missing_key(parts, settings)]
+    return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
 
 
 def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
@@ -314,11 +319,20 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
     return []
 
 
-def _missing_key(parts: Parts, settings: Settings) -> list[Problem]:
-    """What is wrong with the key of the model that answers questions; it is read anew when needed."""
+def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
+    """Return what the model that answers questions lacks; its key is read anew when needed."""
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
+    if not _has_http_client():
+        return [
+            Problem(
+                file=parts.paths.config,
+                key="inquiry.llm",
+                message="no model answers questions: the HTTP client is not installed",
+                advice="install haftd with the extra `llm`: pip install 'haftd[llm]'",
+            )
+        ]
     try:
         read_key(inquiry.llm, parts.environ)
     except NoKey as no:
@@ -402,7 +416,8 @@ def _reloader(
 
     def read() -> tuple[Settings, list[Problem], Definitions]:
         settings, problems = load_settings(parts.paths)
-        if settings.inquiry.llm is not None and "llm" in settings.inquiry.backends:
+        uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
+        if uses_model and _has_http_client():
             # Loading its HTTP client takes long.
             import_module("haftd.inquiry.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
