@@ -34,7 +34,8 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
 from haftd.host.connected import Connected
-from haftd.inquiry.turnend import TurnEnds
+from haftd.inquiry.asking import Asked
+from haftd.inquiry.turnend import TurnEnd, TurnEnds
 from haftd.links import Links
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
@@ -43,6 +44,7 @@ from haftd.uses.describing import Describing
 from haftd.uses.errands import Errands
 from haftd.uses.starting import Starter
 from haftd.uses.supervisor import Supervisor
+from haftd.uses.use import Use
 from haftd.uses.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
@@ -162,6 +164,26 @@ class Daemon:
     def reachable(self, caller: Caller, session: str) -> list[Handle]:
         """The handles of a session that the caller may use."""
         return [one for one in self.registry.list(session) if caller.may_reach(one.may)]
+
+    def questions(
+        self, caller: Caller, session: str | None = None
+    ) -> tuple[list[tuple[Use, Asked]], list[TurnEnd]]:
+        """What is asked in a session, or in all, of what the caller may use: the questions of handles, those
+        of the oldest first, and those about the ends of turns."""
+        uses = self.supervisor.uses(session)
+        asked = [
+            (use, now)
+            for use in uses
+            if caller.may_use(use.handle.session)
+            and caller.may_reach(use.handle.may)
+            and (now := use.asking.now) is not None
+        ]
+        ends = [
+            end
+            for end in self.turn_ends.open(session)
+            if caller.may_use(end.session) and caller.may_reach(end.origin.may)
+        ]
+        return asked, ends
 
     def record(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object

@@ -28,11 +28,11 @@ if setup == "orphan":
         os._exit(0)
     while os.getppid() == os.getsid(0):
         pass
-if setup == "inherited":
-    ours, theirs = os.pipe()
-    if child := os.fork():
-        os.waitpid(child, 0)
+if setup == "left":
+    if os.fork():
         os._exit(0)
+    while os.path.exists(f"/proc/{os.getsid(0)}"):
+        os.sched_yield()
 wire = socket.socket(socket.AF_UNIX)
 wire.connect(path)
 replies = []
@@ -52,6 +52,11 @@ else:
     print(line, flush=True)
 """
 """A program that makes calls and prints the replies. Its arguments are JSON, so that no test quotes."""
+
+QUESTION = {"id": "sure", "text": "Sure?", "answer_type": {"type": "boolean"}}
+ASKED = json.dumps(json.dumps({"type": "needs_input", "question": QUESTION}))
+SURE = f"{{ program = 'if [ {{{{ tool.answers.sure }}}} = true ]; then echo went; else echo {ASKED}; fi', shell = true }}"
+"""A command that asks whether to go, and goes."""
 
 TOOLS = f"""
 [tools.free]
@@ -76,8 +81,12 @@ command = ["echo", "done"]
 run = "ask"
 
 [tools.asks]
-command = {{ program = 'if [ {{{{ tool.answers.sure }}}} = true ]; then echo went; else echo "{{\\"type\\": \\"needs_input\\", \\"question\\": {{\\"id\\": \\"sure\\", \\"text\\": \\"Sure?\\", \\"answer_type\\": {{\\"type\\": \\"boolean\\"}}}}}}"; fi', shell = true }}
+command = {SURE}
 questions.sure.target = "user"
+
+[tools.trusted]
+may = ["handles"]
+command = {SURE}
 """
 
 
@@ -320,6 +329,23 @@ def test_a_tool_cannot_borrow_the_rights_of_another_definition(rig: Rig) -> None
     assert rig.person.call("fetch", id="shell", session="mine")["state"] == "running"
 
 
+def test_a_tool_neither_sees_nor_answers_what_a_handle_asks_that_may_do_more(rig: Rig) -> None:
+    state = rig.person.call(
+        "spawn", tool="trusted", id="t", session="mine", wait="input", timeout_ms=20_000
+    )
+    assert state["state"] == "waiting", state
+    (inquiry,) = rig.person.call("inquiries/list", session="mine")["inquiries"]
+    given = {"inquiry_id": inquiry["inquiry_id"], "answer": True}
+    listed, answered, told = rig.inside(
+        ("inquiries/list", {}), ("inquiries/answer", given), ("daemon/status", {})
+    )
+    assert listed["result"]["inquiries"] == [] and "questions" not in told["result"]
+    assert "error" in answered, answered
+    assert rig.person.call("fetch", id="t", session="mine")["state"] == "waiting"
+    rig.person.call("inquiries/answer", session="mine", **given)
+    assert rig.person.call("fetch", id="t", session="mine", wait="stopped")["result"] == "went\n"
+
+
 def test_no_model_is_offered_what_may_act_for_a_person(rig: Rig) -> None:
     listed = {tool["name"] for tool in rig.person.call("tools/list")["tools"]}
     assert {"careful", "asks"} <= listed and not listed & {"free", "looker"}
@@ -365,6 +391,20 @@ def test_what_has_left_its_handle_is_nobodys(rig: Rig, tmp_path: Path) -> None:
         and "haftd has started" in (refused["error"]["message"])
     )
     assert pong["result"] == {"pong": True}
+
+
+def test_what_a_handle_has_left_behind_keeps_its_session_and_loses_its_rights(
+    rig: Rig, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    calls = [["handles/list", {}], ["handles/list", {"session": "*"}], ["daemon/reload", {}]]
+    word = json.dumps(["left", str(rig.daemon.socket), calls])
+    args = {"code": ASK, "words": [word, str(said)]}
+    rig.person.call("spawn", tool="free", id="l", session="mine", args=args, wait="none")
+    own, every, reload = json.loads(_written(said))
+    assert "result" in own, own
+    assert [one["error"]["code"] for one in (every, reload)] == [NOT_AUTHORIZED] * 2
+    assert "'l'" in every["error"]["message"] and "'mine'" in every["error"]["message"]
 
 
 def test_the_command_line_within_a_handle_says_why(rig: Rig, other: str) -> None:

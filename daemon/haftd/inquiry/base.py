@@ -44,12 +44,14 @@ AGAIN = 2
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """Where the questions of one use come from: who called, under which `call_id`, with which
-    `context`, what the tool's definition says of its questions, and which program asks them."""
+    `context`, what the tool's definition says of its questions and lets its processes do for a person,
+    and which program asks them."""
 
     caller: Caller
     call_id: str | None = None
     context: Any = field(default=None, repr=False)
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
+    may: frozenset[str] = frozenset()
     bound_to: Hashable = None
     """What runs: a remembered answer is given to nothing else of that name. None: to nothing."""
 

@@ -64,7 +64,10 @@ class ClientBackend(Backend):
                 members,
                 way.origin.caller,
                 "inquiry",
-                lambda caller: caller.may("questions") or not needs_a_person,
+                lambda caller: (
+                    caller.may_reach(way.origin.may)
+                    and (caller.may("questions") or not needs_a_person)
+                ),
             )
         return found
 

@@ -68,7 +68,7 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
             *daemon.catalogue.store_problems,
             *cut_output(daemon.registry, facts.budget),
         ),
-        questions=tuple(one for one in _questions(daemon) if caller.may_use(one.session)),
+        questions=tuple(_questions(daemon, caller)),
         path=facts.path,
         managed=facts.managed,
         websocket=facts.websocket,
@@ -79,21 +79,21 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
     )
 
 
-def _questions(daemon: Daemon) -> Iterator[OpenQuestion]:
+def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
     """The questions that are open, those of the oldest handle first."""
     epoch = time.time() - trio.current_time()
-    for use in daemon.supervisor.uses():
-        if (asked := use.asking.now) is not None:
-            yield OpenQuestion(
-                inquiry_id=use.handle.inquiry_id,
-                session=use.handle.session,
-                question=asked.question.id,
-                since=round(epoch + asked.since, 3),
-                asked=not asked.is_unclaimed,
-                tool=use.handle.tool,
-                handle=use.handle.id,
-            )
-    for end in daemon.turn_ends.open():
+    of_uses, ends = daemon.questions(caller)
+    for use, asked in of_uses:
+        yield OpenQuestion(
+            inquiry_id=use.handle.inquiry_id,
+            session=use.handle.session,
+            question=asked.question.id,
+            since=round(epoch + asked.since, 3),
+            asked=not asked.is_unclaimed,
+            tool=use.handle.tool,
+            handle=use.handle.id,
+        )
+    for end in ends:
         yield OpenQuestion(
             inquiry_id=end.id,
             session=end.session,

@@ -6,7 +6,7 @@ come, first served: who is being asked the same hears that it is no longer wante
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -34,9 +34,9 @@ def inquiries_list(
 ) -> InquiriesListResult:
     """List what is asked in the session, or in all, oldest handle first, then of ends of turns."""
     name = daemon.session_of(caller, params)
-    session = None if name == "*" else name
-    found = [inquiry for _, _, inquiry in _open(daemon, session)]
-    found += [one.describe() for one in daemon.turn_ends.open(session)]
+    asked, ends = daemon.questions(caller, None if name == "*" else name)
+    found = [inquiry for _, _, inquiry in _described(asked)]
+    found += [one.describe() for one in ends]
     return InquiriesListResult(tuple(found))
 
 
@@ -46,11 +46,12 @@ def inquiries_answer(
     """Answer it. Raises `invalid_answer` where it is not asked, or not any more, or the answer does
     not fit; then it is still open."""
     session = daemon.session_of(caller, params)
+    open_ones, ends = daemon.questions(caller, session)
     try:
-        for end in daemon.turn_ends.open(session):
+        for end in ends:
             if end.id == params.inquiry_id:
                 return _answer_turn_end(daemon, caller, params, end)
-        for use, asked, inquiry in _open(daemon, session):
+        for use, asked, inquiry in _described(open_ones):
             if inquiry.inquiry_id == params.inquiry_id:
                 return _answer_tool(daemon, caller, params, use, asked, inquiry)
     except InvalidAnswer as wrong:
@@ -109,8 +110,7 @@ def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquir
         raise caller.refusal("have an answer remembered")
 
 
-def _open(daemon: Daemon, session: str | None) -> Iterator[tuple[Use, Asked, Inquiry]]:
-    for use in daemon.supervisor.uses(session):
-        asked, router = use.asking.now, use.asking.router
-        if asked is not None and router is not None:
-            yield use, asked, router.describe(asked)
+def _described(questions: Iterable[tuple[Use, Asked]]) -> Iterator[tuple[Use, Asked, Inquiry]]:
+    for use, asked in questions:
+        if use.asking.router is not None:
+            yield use, asked, use.asking.router.describe(asked)

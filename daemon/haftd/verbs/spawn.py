@@ -95,6 +95,7 @@ def start(
         call_id=ready.call_id,
         context=context,
         questions=ready.tool.questions,
+        may=ready.tool.may,
         # What the daemon's own tools ask is another question each time, under the same id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )

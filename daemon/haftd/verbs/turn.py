@@ -109,7 +109,8 @@ def _ask(
             ids = [handle.id for handle in ended]
             daemon.record("turn/end", caller, session=session, handles=ids)
 
-    origin = Origin(caller=caller, context=params.context)
+    may = frozenset[str]().union(*(handle.may for handle in new))
+    origin = Origin(caller=caller, context=params.context, may=may)
     timeout_s = params.timeout_ms / 1000
     end = daemon.turn_ends.ask(session, new, origin, params.target, timeout_s, decide)
     return [*asked, end]
