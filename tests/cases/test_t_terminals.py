@@ -178,6 +178,23 @@ def test_RB_085_cursor_keys_are_plain_where_the_terminal_edits_the_line(desk: De
     assert text(state).count("^[[A^[[H") >= 1 and "^[O" not in text(state)
 
 
+CUT_OFF = {"title": "\\33]0;half", "device control": "\\33P+qhalf", "application": "\\33_Ghalf"}
+
+
+@pytest.mark.parametrize("string", CUT_OFF)
+def test_RB_085_a_prompt_is_seen_after_a_control_string_that_is_cut_off(
+    desk: Desk, string: str
+) -> None:
+    script = f"printf 'one\\n{CUT_OFF[string]}\\nname? '; read x; echo got $x"
+    handle = desk.spawn(sh=script, pty=True)
+    state = desk.fetch(handle, wait="input", view="screen", timeout_ms=20_000)
+    assert state["waited"] == "input"
+    assert [line for line in state["screen"]["lines"] if line] == ["one", "name?"]
+    assert text(desk.fetch(handle, cursor=0)).endswith("\nname? ")
+    desk.apply(handle, {"line": "me"})
+    assert text(desk.done(handle, cursor=0)).endswith("name? me\ngot me\n")
+
+
 # -- RB-086: a program that ends in raw mode
 
 

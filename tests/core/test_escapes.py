@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from haftd.core.escapes import LONGEST, decode, pending
+from haftd.core.escapes import LONGEST, decode, end_broken_string, pending
 from haftd.core.text import STRIPPED, cut, left_out
 from tests.core.disks import make
 
@@ -94,3 +94,16 @@ def test_what_does_not_fit_is_cut_out_without_leaving_an_escape(
     assert "\x1b" not in piece.text
     assert (piece.omitted > 0) == (spool.end > max_bytes)
     assert tail or not piece.omitted or left_out(piece.omitted) in piece.text
+
+
+@pytest.mark.parametrize("introducer", [b"\x1b]0;", b"\x1bP+q", b"\x1b_G", b"\x1b^", b"\x1bX"])
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\n", b"\r"])
+def test_string_that_is_cut_off_is_cancelled_at_the_line_end(
+    introducer: bytes, line_end: bytes
+) -> None:
+    data = b"out" + introducer + b"half"
+    assert end_broken_string(data) == data
+    assert end_broken_string(data + line_end + b"$ ") == data + b"\x18" + line_end + b"$ "
+    for ended in (b"\x07", b"\x1b\\", b"\x18"):
+        whole = data + line_end + b"more" + ended
+        assert end_broken_string(whole) == whole

@@ -20,7 +20,10 @@ class Stage:
         self.master = -1
         self._typist = SimpleNamespace(drop_secrets=lambda: self.done.append(("dropped",)))
         self._screen = SimpleNamespace(
-            frame=None, is_behind=False, resize=lambda *size: self.done.append(("screen", *size))
+            frame=None,
+            is_behind=False,
+            end_string=lambda: False,
+            resize=lambda *size: self.done.append(("screen", *size)),
         )
         self._transcript = SimpleNamespace(
             resize=lambda *size: self.done.append(("transcript", *size))

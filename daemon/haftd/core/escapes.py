@@ -12,7 +12,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-__all__ = ["LONGEST", "decode", "lines", "pending", "strip", "unfinished"]
+__all__ = ["LONGEST", "decode", "end_broken_string", "lines", "pending", "strip", "unfinished"]
 
 LONGEST = 4_096
 """How many bytes an unfinished sequence may have; what is longer is text."""
@@ -36,6 +36,9 @@ _SEQUENCE = re.compile(
 )
 _UNFINISHED = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+\x1b?|[ -/]*+)\Z", re.DOTALL
+)
+_BROKEN_STRING = re.compile(
+    rb"(\x1b[\]PX^_][^\x07\x1b\x18\x1a\r\n]*+)[\r\n][^\x07\x1b\x18\x1a]*+\Z", re.DOTALL
 )
 _UNDECODED = re.compile("[\udc80-\udcff]")
 _C1 = b"\x90\x98\x9b\x9c\x9d\x9e\x9f"
@@ -110,6 +113,12 @@ def pending(tail: bytes) -> int:
         if begun is not None:
             return len(tail) - begun.start()
     return unfinished(tail)
+
+
+def end_broken_string(data: bytes) -> bytes:
+    """Return `data` with a string that has not ended at their end cancelled at the first line end in it."""
+    begun = _BROKEN_STRING.search(data)
+    return data if begun is None else data[: begun.end(1)] + b"\x18" + data[begun.end(1) :]
 
 
 def unfinished(data: bytes) -> int:

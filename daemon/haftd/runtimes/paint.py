@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["KEPT_UNFINISHED", "digest", "paint"]
+__all__ = ["KEPT_UNFINISHED", "begun", "digest", "paint"]
 
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
@@ -86,7 +86,7 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
         if mode not in _APART:
             parts.append(b"\x1b=" if mode == _KEYPAD else _set(mode, state))
     if unfinished:
-        parts.append(picture.unfinished())
+        parts.append(begun(core, handle))
     return b"".join(parts)
 
 
@@ -94,6 +94,15 @@ def digest(core: Any, handle: Any) -> int | None:
     """Hash all cells of the active screen, with their colours and styles; None for one that is too large."""
     cells = _Cells(core, handle)
     return cells.digest() if cells.cells <= _MOST_CELLS else None
+
+
+def begun(core: Any, handle: Any) -> bytes:
+    """Return the escape, or the character, that is begun; nothing if it is too long to be kept."""
+    lib, size = core.lib, core.ffi.new("size_t*")
+    told = lib.ghostty_terminal_continuation_buf(handle, core.ffi.NULL, 0, size)
+    if told not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE) or not size[0]:
+        return b""
+    return _written(core, lambda *to: lib.ghostty_terminal_continuation_buf(handle, *to))
 
 
 def _set(mode: bytes, state: bytes) -> bytes:
@@ -259,16 +268,6 @@ class _Picture(_Cells):
         stops = self.before("tabstops")
         usual = b"".join(b"\x1b[%dG\x1bH" % col for col in range(9, self._get("COLS") + 1, 8))
         return b"" if stops in (b"\x1b[3g" + usual, b"\x1b[3g" + usual + b"\x1b[H") else stops
-
-    def unfinished(self) -> bytes:
-        """The escape, or the character, that is begun; nothing if it is too long to be kept."""
-        lib, size = self._core.lib, self._core.ffi.new("size_t*")
-        told = lib.ghostty_terminal_continuation_buf(self._handle, self._core.ffi.NULL, 0, size)
-        if told not in (lib.GHOSTTY_SUCCESS, lib.GHOSTTY_OUT_OF_SPACE):
-            return b""
-        return _written(
-            self._core, lambda *to: lib.ghostty_terminal_continuation_buf(self._handle, *to)
-        )
 
     def _shape(self, state: Any) -> bytes:
         """The shape of the cursor, where it is not as at the start."""

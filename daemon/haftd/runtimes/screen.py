@@ -15,6 +15,8 @@ Rules:
   before it, and a painting ends with the bytes that are not drawn.
 - Synchronized output is drawn frame by frame; see `frames`. The bytes of a frame that is not whole are
   not behind, and how long they may wait is the owner's to decide (`end_frame`).
+- A control string that is cut off ends at the next prompt (`end_string`): a program that was killed within
+  one hides no prompt.
 - Answers to queries go to `on_reply` only. Escapes that make a terminal read files, keep
   pictures or report its title are off: what a program prints must not reach beyond its screen.
 - Rows and columns count from 0; `revision` grows with every byte and every resize that is drawn.
@@ -29,6 +31,7 @@ from collections.abc import Callable
 from typing import Any
 
 from haft_protocol.inputs import Mouse
+from haftd.core.escapes import end_broken_string
 
 from . import pacing
 from .base import InputRefused, ScreenShot
@@ -36,7 +39,7 @@ from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .keys import KeyPress
 from .library import hooks, is_loaded, is_loading, load, used_first
-from .paint import KEPT_UNFINISHED, digest, paint
+from .paint import KEPT_UNFINISHED, begun, digest, paint
 from .variation import SelectorFilter, restore, restore_bytes
 from .work import PIECE, cut
 
@@ -89,7 +92,8 @@ class Screen:
         "_painted",
         "_piece",
         "_plain_keys",
-        "_resizes",
+        "_prompt_at",
+        "_redraws",
         "_rows",
         "_shot",
         "_terminal",
@@ -108,6 +112,9 @@ class Screen:
         self._looked_in = -1  # the pass of the last look
         self._looked = 0.0  # and what was spent on looks in it
         self._waiting_size = 0
+        self._prompt_at = (
+            -1
+        )  # the offset of the last prompt that was seen, if nothing is printed since
         self._frames = Frames()
         self._eager = False
         self._terminal: Any = None
@@ -116,14 +123,14 @@ class Screen:
         self._plain_keys: KeyEncoder | None = None
         self._mouse: MouseEncoder | None = None
         self._bytes = 0
-        self._resizes = 0
+        self._redraws = 0
         self._shot: ScreenShot | None = None
         self._painted: bytes | None = None
 
     @property
     def revision(self) -> int:
-        """Grows with every byte and every resize that is drawn."""
-        return self._bytes + self._resizes
+        """Grows with every byte, every resize and every lost string that is drawn."""
+        return self._bytes + self._redraws
 
     @property
     def must_load(self) -> bool:
@@ -165,6 +172,25 @@ class Screen:
     def end_frame(self) -> None:
         """Have what there is of a frame that is not whole shown with what is drawn next."""
         self._frames.end()
+
+    def end_string(self) -> bool:
+        """Cancel a control string (OSC, DCS, APC) that the program has left unfinished, and draw the lines
+        after the one in which the string was cut off; return whether there was one."""
+        self._prompt_at = self._bytes + self._waiting_size
+        return self._end_string()
+
+    def _end_string(self) -> bool:
+        """Cancel the string of which the end is a prompt, once all before the prompt is drawn."""
+        if self._terminal is None or self._waiting or self._prompt_at != self._bytes:
+            return False
+        self._prompt_at = -1
+        string = begun(load(), self._terminal._t[0])
+        ended = end_broken_string(string)
+        if self._filter is None or ended == string:
+            return False
+        self._filter.feed(ended[ended.index(b"\x18") :])
+        self._redraws += 1
+        return True
 
     def hold(self, data: bytes) -> None:
         """Take what the program printed; it is drawn later."""
@@ -233,6 +259,7 @@ class Screen:
                 self._piece = max(1, self._piece // 8)
             elif self._piece < PIECE:
                 self._piece *= 2
+        self._end_string()
         self._keep_size()
         now = pacing.current()
         if now is not None:
@@ -290,7 +317,7 @@ class Screen:
 
     def _change_size(self, rows: int, cols: int) -> None:
         self._drawn_size = (rows, cols)
-        self._resizes += 1
+        self._redraws += 1
         if self._terminal is not None:
             self._terminal.resize(cols, rows, *CELL)
 

@@ -83,6 +83,7 @@ class TerminalGrip(ChildGrip):
         self._frame: int | None = None
         self._frame_ends_at = math.inf
         self._frame_began = trio.Event()
+        self._has_redrawn = trio.Event()
         self._must_load = trio.Event()
         self._loaded = trio.Event()
         self._is_finished = False
@@ -146,6 +147,8 @@ class TerminalGrip(ChildGrip):
         if pump.is_readable(self.master):
             return Wanted("busy")
         found = wanted(told)
+        if found.state == "reads" and found.kind != "key" and self._screen.end_string():
+            self._has_redrawn.set()
         return replace(found, kind="line") if found.kind == "key" and self._edits_line() else found
 
     def _edits_line(self) -> bool:
@@ -209,7 +212,14 @@ class TerminalGrip(ChildGrip):
                 if self._screen.must_load:
                     self._must_load.set()
                 await self._draw()
-                self._port.redrawn()
+                self._has_redrawn.set()
+
+    async def _report_redraws(self) -> None:
+        """Report what has changed on the screen without output, for as long as the task is not cancelled."""
+        while True:
+            await self._has_redrawn.wait()
+            self._has_redrawn = trio.Event()
+            self._port.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
         """What has to be waited for before more is read, so that the screen is never far behind."""
@@ -228,6 +238,7 @@ class TerminalGrip(ChildGrip):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._typist.run)
             nursery.start_soon(self._end_frames)
+            nursery.start_soon(self._report_redraws)
             if screen.is_loading():
                 await self._must_load.wait()
             await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)

@@ -14,6 +14,7 @@ Rules:
   drawn; a line that was rewritten then gives what was written last.
 - The alternate screen has no lines: it gives the rows that have changed, with the blank ones between
   them, and nothing once the program has left it.
+- A control string that is cut off (its program was killed) ends at the line end: what follows is text.
 - A shell that pads the last line of a program's output, so that its prompt begins a row (zsh's PROMPT_SP,
   fish), has begun a new line: neither its mark nor the padding is text.
 """
@@ -230,6 +231,10 @@ def _work(data: bytes, cells: int) -> float:
 def _drawn(terminal: Scratch, context: bytes, data: bytes) -> str:
     """The lines that `data` has changed on a terminal that showed `context`."""
     context, data = _MARKS.sub(b"", context), _MARKS.sub(b"", data)
+    whole = escapes.end_broken_string(context + data)
+    if len(whole) > len(context) + len(data):
+        context = escapes.end_broken_string(context)
+        data = whole[len(context) :]
     _feed(terminal, context)
     before = _page(terminal)
     parts: list[str] = []
