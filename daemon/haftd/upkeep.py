@@ -1,7 +1,8 @@
 """Keep the files by which clients and the next daemon find this one, for as long as it serves.
 
 Rules: what an age cleaner would take is kept from it. What is gone is made again, in the order of a start:
-folders, locks, the record of handles, the socket. A path that leads to another's file is left alone. A
+folders, locks, the record of handles, the socket. A path that leads to another's file is left alone, unless
+the file is a socket without a server, as in a runtime folder that was put back from elsewhere. A
 handle is ended for none of this while anybody can still reach it.
 """
 
@@ -48,12 +49,14 @@ class Listener:
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
-        """Say whether nothing is at the path: it can be bound again."""
-        return folder.inode_of(self.path) is None
+        """Return whether the path can be bound again: nothing is there, or a socket without a server."""
+        inode = folder.inode_of(self.path)
+        return inode is None or (inode != self._inode and folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
-        """Say whether the path leads to another's file."""
-        return folder.inode_of(self.path) not in (None, self._inode)
+        """Return whether the path leads to a file of another process, a served socket for instance."""
+        inode = folder.inode_of(self.path)
+        return inode not in (None, self._inode) and not folder.is_abandoned(self.path)
 
     async def serve(self, serve: Serve) -> None:
         """Accept connections until cancelled or retired."""

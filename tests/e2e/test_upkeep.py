@@ -41,8 +41,17 @@ def vanish(folder: Path) -> None:
     shutil.rmtree(away)
 
 
+def abandon(path: Path) -> None:
+    """Put a socket that no process serves any more in the place of `path`, in one step."""
+    other = path.with_name("other.sock")
+    with socket.socket(socket.AF_UNIX) as theirs:
+        theirs.bind(str(other))
+    other.rename(path)
+
+
 LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
     "socket": lambda daemon: daemon.socket.unlink(),
+    "socket, for one without a server": lambda daemon: abandon(daemon.socket),
     "daemon.lock": lambda daemon: (daemon.socket.parent / "daemon.lock").unlink(),
     "all files": lambda daemon: [*map(Path.unlink, daemon.socket.parent.iterdir())],
     "folder": lambda daemon: vanish(daemon.socket.parent),

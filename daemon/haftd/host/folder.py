@@ -36,6 +36,7 @@ __all__ = [
     "SocketInUse",
     "bind",
     "inode_of",
+    "is_abandoned",
     "keep_from_cleaners",
     "prepare",
     "prepare_state",
@@ -180,12 +181,24 @@ def _clear(path: Path) -> None:
         raise FolderRefused(
             f"{path} is not a socket; remove it, or set HAFT_SOCKET to another path"
         )
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
-        answer = probe.connect_ex(os.fsencode(path))
     # EAGAIN is a full backlog: somebody listens there, however slowly.
-    if answer in (0, errno.EAGAIN, errno.EINPROGRESS):
+    if _probe(path) in (0, errno.EAGAIN, errno.EINPROGRESS):
         raise SocketInUse(f"somebody else serves {path}")
     unlink_inode(path, (facts.st_dev, facts.st_ino))
+
+
+def is_abandoned(path: Path) -> bool:
+    """Return whether the path leads to a socket that no process serves: a connection is refused."""
+    try:
+        return st.S_ISSOCK(path.lstat().st_mode) and _probe(path) == errno.ECONNREFUSED
+    except OSError:
+        return False
+
+
+def _probe(path: Path) -> int:
+    """Connect to the socket and close the connection; return the error number, 0 where it is served."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        return probe.connect_ex(os.fsencode(path))
 
 
 def inode_of(path: Path) -> Inode | None:
