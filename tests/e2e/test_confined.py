@@ -361,6 +361,25 @@ def test_no_model_is_offered_what_may_act_for_a_person(rig: Rig) -> None:
     assert "free" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("verb", "arguments"),
+    [
+        ("handle_send", {"id": "p", "line": "x"}),
+        ("handle_send", {"id": "p", "signal": "INT"}),
+        ("handle_read", {"id": "p"}),
+        ("handle_stop", {"ids": ["p"]}),
+    ],
+)
+def test_a_model_uses_no_handle_that_acts_for_a_person(
+    rig: Rig, verb: str, arguments: dict[str, Any]
+) -> None:
+    rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
+    with pytest.raises(Refused) as caught:
+        rig.person.call("tools/call", tool=verb, arguments=arguments, surface="verbs")
+    assert caught.value.code == NOT_AUTHORIZED
+    assert rig.person.call("fetch", id="p")["state"] == "running"
+
+
 def test_a_root_grants_nothing(rig: Rig, tmp_path: Path) -> None:
     tools = tmp_path / ".haft" / "tools"
     tools.mkdir(parents=True)

@@ -8,7 +8,7 @@ is answered as a whole, a run that asks what nobody is asked for answers `waitin
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
@@ -41,7 +41,14 @@ from .reading import look
 from .spawn import start, vars_of
 from .waiting import until
 
-__all__ = ["input_of", "params_of", "refuse_for_a_person", "run_to_end", "tool_of"]
+__all__ = [
+    "input_of",
+    "params_of",
+    "refuse_for_a_person",
+    "refuse_what_acts_for_a_person",
+    "run_to_end",
+    "tool_of",
+]
 
 P = TypeVar("P")
 
@@ -52,12 +59,17 @@ _SIZE_THRESHOLD = 256 * 1024
 def tool_of(daemon: Daemon, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
     tool = daemon.catalogue.known(params.tool, root)
-    if tool.may:
+    refuse_what_acts_for_a_person(tool.name, tool.may)
+    return tool
+
+
+def refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
+    """Raise `RpcError` (not_authorized) if the tool's definition grants rights of a person."""
+    if may:
         raise not_authorized(
-            f"The tool {shown(tool.name)} acts for a person, so no model calls it; a person starts it by "
+            f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
             "`haft spawn`."
         )
-    return tool
 
 
 def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:

@@ -40,7 +40,14 @@ from .await_ import await_
 from .base import Later, result_of
 from .fetch import fetch
 from .handles_list import handles_list
-from .modelcall import input_of, params_of, refuse_for_a_person, run_to_end, tool_of
+from .modelcall import (
+    input_of,
+    params_of,
+    refuse_for_a_person,
+    refuse_what_acts_for_a_person,
+    run_to_end,
+    tool_of,
+)
 from .modeltext import MAX_TEXT
 from .reading import plain_state
 from .spawn import spawn
@@ -148,6 +155,13 @@ def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _find(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
+    """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
+    handle = daemon.find(caller, params, id)
+    refuse_what_acts_for_a_person(handle.tool, handle.may)
+    return handle
+
+
 def _send(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
@@ -156,7 +170,7 @@ def _send(
         has = f"it has {' and '.join(given)}" if given else "it has none"
         why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
         raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
-    handle = daemon.find(caller, params, arguments["id"])
+    handle = _find(daemon, caller, params, arguments["id"])
     value: Any = arguments[given[0]]
     if given[0] == "answer":
         value = _answer(daemon, handle, value)
@@ -182,6 +196,7 @@ def _answer(daemon: Daemon, handle: Handle, value: Any) -> Any:
 def _read(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
+    _find(daemon, caller, params, arguments["id"])
     reading = dict(arguments)
     is_whole = arguments.get("view", "new") != "new" or "from" in arguments
     if is_whole and not {"until", "pattern"} & arguments.keys():
@@ -211,7 +226,7 @@ def _wait(
 def _stop(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handles = [daemon.find(caller, params, id) for id in dict.fromkeys(arguments["ids"])]
+    handles = [_find(daemon, caller, params, id) for id in dict.fromkeys(arguments["ids"])]
     ends = [_end(daemon, caller, params, handle) for handle in handles]
 
     async def ended() -> AwaitResult:
