@@ -324,7 +324,7 @@ class _App:
         self.farewell.leaving = True
         self.notifier.stopping("ending what runs")
         daemon.stopping = True
-        daemon.approvals.stop()
+        daemon.inquiries.stop()
         daemon.describing.stop()
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
         while uses := daemon.supervisor.uses():

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import structlog
 import trio
+from msgspec import UNSET
 
 from haft_protocol.methods import Problem
 from haftd import __version__
@@ -29,7 +30,6 @@ from haftd.core.handles import Handle
 from haftd.core.matches import Matches
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
-from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
@@ -40,13 +40,14 @@ from haftd.host.mark import OUTER, home_of
 from haftd.host.program import Missing, resolve
 from haftd.host.recover import Report
 from haftd.host.spoolfolder import SpoolFolder
-from haftd.inquiry.base import Backend
-from haftd.inquiry.client import ClientBackend
-from haftd.inquiry.command import CommandBackend
-from haftd.inquiry.desk import Desk
-from haftd.inquiry.llm.keys import NoKey, read_key
-from haftd.inquiry.static import StaticBackend
-from haftd.inquiry.turnend import TurnEnds
+from haftd.inquiries.backend import Backend
+from haftd.inquiries.client import ClientBackend
+from haftd.inquiries.command import CommandBackend
+from haftd.inquiries.kind import Timeouts
+from haftd.inquiries.llm.keys import NoKey, read_key
+from haftd.inquiries.memory import AnswerCache
+from haftd.inquiries.router import InquiryRouter
+from haftd.inquiries.static import StaticBackend
 from haftd.links import Links
 from haftd.manual import manual
 from haftd.rim.connection import Rim
@@ -59,7 +60,6 @@ from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
-from haftd.uses.approvals import Approvals
 from haftd.uses.calls import Calls, Place, find_askpass
 from haftd.uses.describing import Describing
 from haftd.uses.errands import Errands
@@ -125,7 +125,6 @@ def assemble(
     )
     notices = Notices()
     turns = Turns()
-    remembered = Remembered(turns.is_begun)
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
     links = Links()
@@ -145,9 +144,8 @@ def assemble(
             if notice is not None:
                 subscriptions.announce(handle.session, notice)
 
-    def answered(*, answer: object = None, **more: object) -> None:
-        said = {} if "withheld" in more else typed(answer)
-        audit.record("answer", **more, **said)
+    def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
+        audit.record(event, **more, **({} if answer is UNSET else typed(answer)))
 
     calls = Calls(
         place=Place(
@@ -170,11 +168,12 @@ def assemble(
     def backends(inquiry: InquirySettings) -> list[Backend]:
         return _backends(inquiry, parts, links, sessions, calls)
 
-    desk = Desk(
+    inquiries = InquiryRouter(
         backends(parts.settings.inquiry),
-        answered,
-        remembered,
-        timeout_s=own.question_timeout_s,
+        ClientBackend(links, lambda name: _members(sessions, name)),
+        record=decided,
+        cache=AnswerCache(turns.is_begun),
+        timeouts=Timeouts(own.question_timeout_s, own.approval_timeout_s),
     )
 
     def clear_up(call: Call, confirmed: bool) -> None:
@@ -201,7 +200,7 @@ def assemble(
         catalogue=catalogue,
         news=news,
         registry=registry,
-        desk=desk,
+        inquiries=inquiries,
         supervisor=supervisor,
         runtimes={
             "stdio": ProcessRuntime(),
@@ -229,13 +228,8 @@ def assemble(
         registry=registry,
         sessions=sessions,
         links=links,
-        approvals=Approvals(
-            links,
-            lambda name: _members(sessions, name),
-            audit.record,
-            own.approval_timeout_s,
-            remembered,
-        ),
+        inquiries=inquiries,
+        nursery=handles,
         supervisor=supervisor,
         catalogue=catalogue,
         starter=starter,
@@ -247,10 +241,8 @@ def assemble(
         subscriptions=subscriptions,
         watching=Watching(handles, printed),
         turns=turns,
-        turn_ends=TurnEnds(handles, desk),
-        remembered=remembered,
         reload=_reloader(
-            parts, catalogue, facts, audit, registry, lambda said: desk.replace(backends(said))
+            parts, catalogue, facts, audit, registry, lambda said: inquiries.replace(backends(said))
         ),
         stir=stir,
         stop=stop,
@@ -275,7 +267,7 @@ def _backends(
 
     def model() -> Backend:
         # It brings an HTTP client along: only who asks a model pays for that.
-        from haftd.inquiry.llm.backend import LlmBackend
+        from haftd.inquiries.llm.backend import LlmBackend
 
         if inquiry.llm is None:
             raise AssertionError("the settings leave the backend out where it has no section")
@@ -419,7 +411,7 @@ def _reloader(
         uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
         if uses_model and _has_http_client():
             # Loading its HTTP client takes long.
-            import_module("haftd.inquiry.llm.backend")
+            import_module("haftd.inquiries.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
 
     async def reload() -> tuple[Problem, ...]:

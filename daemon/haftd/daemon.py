@@ -29,22 +29,18 @@ from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
 from haftd.core.notices import Notices
 from haftd.core.registry import Registry
-from haftd.core.remembered import Remembered
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
 from haftd.host.connected import Connected
-from haftd.inquiry.asking import Asked
-from haftd.inquiry.turnend import TurnEnd, TurnEnds
+from haftd.inquiries.router import InquiryRouter
 from haftd.links import Links
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
-from haftd.uses.approvals import Approvals
 from haftd.uses.describing import Describing
 from haftd.uses.errands import Errands
 from haftd.uses.starting import Starter
 from haftd.uses.supervisor import Supervisor
-from haftd.uses.use import Use
 from haftd.uses.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
@@ -84,7 +80,7 @@ class Daemon:
     registry: Registry
     sessions: Sessions
     links: Links
-    approvals: Approvals
+    inquiries: InquiryRouter
     supervisor: Supervisor
     catalogue: Catalogue
     starter: Starter
@@ -96,8 +92,8 @@ class Daemon:
     subscriptions: Subscriptions
     watching: Watching
     turns: Turns
-    turn_ends: TurnEnds
-    remembered: Remembered
+    nursery: trio.Nursery
+    """For what goes on without its caller; the handles'."""
     reload: Callable[[], Awaitable[tuple[Problem, ...]]]
     """Read configuration and definitions again; returns all problems there are now."""
     stir: Callable[[], None]
@@ -164,26 +160,6 @@ class Daemon:
     def reachable(self, caller: Caller, session: str) -> list[Handle]:
         """The handles of a session that the caller may use."""
         return [one for one in self.registry.list(session) if caller.may_reach(one.may)]
-
-    def questions(
-        self, caller: Caller, session: str | None = None
-    ) -> tuple[list[tuple[Use, Asked]], list[TurnEnd]]:
-        """What is asked in a session, or in all, of what the caller may use: the questions of handles, those
-        of the oldest first, and those about the ends of turns."""
-        uses = self.supervisor.uses(session)
-        asked = [
-            (use, now)
-            for use in uses
-            if caller.may_use(use.handle.session)
-            and caller.may_reach(use.handle.may)
-            and (now := use.asking.now) is not None
-        ]
-        ends = [
-            end
-            for end in self.turn_ends.open(session)
-            if caller.may_use(end.session) and caller.may_reach(end.origin.may)
-        ]
-        return asked, ends
 
     def record(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object

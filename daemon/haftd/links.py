@@ -21,7 +21,7 @@ from haft_protocol.encoding import encode_request
 from haft_protocol.rpc import Incoming, read_reply
 from haftd.caller import Caller
 
-__all__ = ["MOST_ASKS", "Link", "Links", "Round", "Unreachable", "WayOut"]
+__all__ = ["MOST_ASKS", "CandidateOrder", "Link", "Links", "Unreachable", "WayOut"]
 
 MOST_ASKS = 64
 """Requests that one peer may leave unanswered; who wants more of it asks somebody else."""
@@ -172,7 +172,7 @@ class Links:
         await self._arrived.park()
 
 
-class Round:
+class CandidateOrder:
     """Those of a session who can be asked one thing, each once: first the caller that it is about,
     then the others in order, then who comes later. `members` names the callers of the session; one that
     `admits` refuses is not asked."""

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from .params import Params, Root, SessionOrAll
+from .questions import InvalidAnswer
 
 __all__ = [
     "ASK_APPROVAL",
@@ -20,7 +21,6 @@ __all__ = [
     "ApprovalsDecideParams",
     "ApprovalsListParams",
     "ApprovalsListResult",
-    "BadDecision",
     "Decided",
     "Decision",
     "PolicedAction",
@@ -36,10 +36,6 @@ PolicedAction = Literal["spawn", "call", "fetch", "apply", "abort", "result"]
 Decision = Literal["allow", "deny", "skip", "edit"]
 Remember = Literal["turn", "session"]
 Reason = Annotated[str, Meta(max_length=1024)]
-
-
-class BadDecision(ValueError):
-    """The decision cannot be read; the argument is a sentence without its full stop."""
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -77,21 +73,21 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"Decided({self.decision}, …)"
 
     def check(self) -> Decided:
-        """Itself; raises `BadDecision` where its fields do not go together."""
+        """Itself; raises `InvalidAnswer` where its fields do not go together."""
         has_arguments = self.arguments is not UNSET
         if has_arguments != (self.decision == "edit"):
-            raise BadDecision("`arguments` go with the decision `edit`, and with no other")
+            raise InvalidAnswer("`arguments` go with the decision `edit`, and with no other")
         if self.decision == "edit" and self.remember is not UNSET:
-            raise BadDecision("`edit` is for this one call, it cannot be remembered")
+            raise InvalidAnswer("`edit` is for this one call, it cannot be remembered")
         return self
 
 
 def read_decision(reply: object) -> Decided:
-    """The decision in a client's answer; raises `BadDecision`."""
+    """The decision in a client's answer; raises `InvalidAnswer`."""
     try:
         return msgspec.convert(reply, Decided).check()
     except msgspec.ValidationError as error:
-        raise BadDecision(
+        raise InvalidAnswer(
             'a decision is an object {"decision": "allow" | "deny" | "skip" | "edit", "arguments"?, '
             f'"remember"?, "reason"?}}: {error}'
         ) from None

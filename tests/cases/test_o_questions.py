@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from haftd.inquiry.fake import FakeBackend
+from haftd.inquiries.fake import FakeBackend
 from tests.cases.conftest import Desk
-from tests.inquiry.test_desk import Room
+from tests.inquiries.test_router import Room
 from tests.running import RunningDaemon
 from tests.wire import Refused
 

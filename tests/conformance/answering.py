@@ -1,4 +1,4 @@
-"""One checker for every backend of the inquiry room: the rules at the head of `haftd.inquiry.base`.
+"""One checker for every backend of the inquiries: the rules at the head of `haftd.inquiries.backend`.
 
 Rules: a `Bench` makes a backend that plays a `Part`: a list of replies, one for each time that it is
 asked, as they would come from outside; `DECLINES` and `HANGS` are no replies. None where it cannot.
@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 import trio
 
-from haft_protocol.inquiries import Inquiry, inquiry_id, schema
-from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Select, Text
-from haftd.caller import Caller
-from haftd.inquiry.base import Answered, Backend, Declined, InquiryFailed, Origin, Way
+from haft_protocol.questions import AnswerType, Boolean, Secret, Select, Text
+from haftd.inquiries.backend import Backend, InquiryFailed
+from haftd.inquiries.kind import Answered
+from haftd.inquiries.router import ask_backend
+from tests.inquiries.asking import pending
 
 __all__ = [
     "DECLINES",
@@ -25,7 +26,6 @@ __all__ = [
     "PATIENCE_S",
     "Bench",
     "a_wrong_answer_never_comes_through",
-    "way",
 ]
 
 DECLINES = "declines"
@@ -48,22 +48,6 @@ WRONG: tuple[tuple[AnswerType, object], ...] = (
 )
 
 
-def way(answer_type: AnswerType = Boolean(), call: str = "c", **more: Any) -> Way:  # noqa: B008
-    """A question on its way, of the tool `tool`, with the id `q`."""
-    name = inquiry_id("tool", call)
-    inquiry = Inquiry(
-        session="s",
-        handle="h",
-        call_id=call,
-        inquiry_id=name,
-        question=Question(id="q", text="Well?", answer_type=answer_type),
-        schema=schema(name, answer_type),
-        target="user" if isinstance(answer_type, Secret) else "caller",
-        **more,
-    )
-    return Way(inquiry, Origin(caller=Caller("unix", 1)), "tool")
-
-
 class Bench(Protocol):
     """How one backend is put under test."""
 
@@ -80,10 +64,10 @@ async def a_right_answer_comes_through_as_it_is(bench: Bench) -> None:
         if staged is None:
             continue
         async with staged as backend:
-            outcome = await backend.ask(way(answer_type))
+            outcome = await ask_backend(backend, pending(answer_type))
             assert isinstance(outcome, Answered), outcome
-            assert json.dumps(outcome.answer) == json.dumps(answer)
-            assert json.dumps(dict(outcome.who)) and outcome.who["by"] == backend.name
+            assert json.dumps(outcome.value) == json.dumps(answer)
+            assert json.dumps(dict(outcome.source)) and outcome.source["by"] == backend.name
 
 
 async def a_wrong_answer_never_comes_through(bench: Bench) -> None:
@@ -93,7 +77,7 @@ async def a_wrong_answer_never_comes_through(bench: Bench) -> None:
             continue
         async with staged as backend:
             with suppress(InquiryFailed):
-                assert isinstance(await backend.ask(way(answer_type)), Declined)
+                assert await ask_backend(backend, pending(answer_type)) is None
 
 
 async def one_that_is_put_right_within_three_counts(bench: Bench) -> None:
@@ -109,16 +93,15 @@ async def one_that_is_put_right_within_three_counts(bench: Bench) -> None:
         if staged is None:
             continue
         async with staged as backend:
-            outcome = await backend.ask(way())
-            assert isinstance(outcome, Answered) and outcome.answer is True
+            outcome = await ask_backend(backend, pending())
+            assert isinstance(outcome, Answered) and outcome.value is True
 
 
 async def what_declines_has_declined(bench: Bench) -> None:
     staged = bench.stage(DECLINES)
     assert staged is not None
     async with staged as backend:
-        outcome = await backend.ask(way())
-        assert isinstance(outcome, Declined) and outcome.why
+        assert await ask_backend(backend, pending()) is None
 
 
 async def cancelled_it_leaves_nothing_under_way(bench: Bench) -> None:
@@ -128,7 +111,7 @@ async def cancelled_it_leaves_nothing_under_way(bench: Bench) -> None:
     async with staged as backend, trio.open_nursery() as nursery:
 
         async def ask() -> None:
-            await backend.ask(way())
+            await ask_backend(backend, pending())
             raise AssertionError("it answered what nobody has")
 
         nursery.start_soon(ask)
@@ -146,7 +129,7 @@ async def many_may_ask_at_once(bench: Bench) -> None:
     async with staged as backend, trio.open_nursery() as nursery:
 
         async def ask(number: int) -> None:
-            outcomes.append(await backend.ask(way(call=f"c{number}")))
+            outcomes.append(await ask_backend(backend, pending(call=f"c{number}")))
 
         for number in range(5):
             nursery.start_soon(ask, number)
@@ -160,9 +143,9 @@ async def a_secret_is_given_and_shown_nowhere(bench: Bench) -> None:
     async with staged as backend:
         if not backend.takes_secrets:
             return
-        outcome = await backend.ask(way(Secret()))
-        assert isinstance(outcome, Answered) and outcome.answer == "canary"
-        assert "canary" not in repr(outcome) and "canary" not in repr(outcome.who)
+        outcome = await ask_backend(backend, pending(Secret()))
+        assert isinstance(outcome, Answered) and outcome.value == "canary"
+        assert "canary" not in repr(outcome) and "canary" not in repr(outcome.source)
 
 
 LAWS = (

@@ -1,31 +1,34 @@
-"""Every backend obeys the rules at the head of `haftd.inquiry.base`."""
+"""Every backend obeys the rules at the head of `haftd.inquiries.backend`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import trio
 
+from haft_protocol.inquiries import Inquiry
 from haft_protocol.rpc import Incoming
 from haftd.caller import Caller
-from haftd.inquiry.base import Answered, Backend, Declined, Outcome, Way
-from haftd.inquiry.client import ClientBackend
-from haftd.inquiry.command import CommandBackend
-from haftd.inquiry.fake import FakeBackend
-from haftd.inquiry.llm.backend import LlmBackend
-from haftd.inquiry.static import StaticBackend
+from haftd.inquiries.backend import Backend, Candidate, Declined
+from haftd.inquiries.client import ClientBackend
+from haftd.inquiries.command import CommandBackend
+from haftd.inquiries.fake import FakeBackend
+from haftd.inquiries.kind import Message
+from haftd.inquiries.llm.backend import LlmBackend
+from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.static import StaticBackend
 from haftd.links import Link, Links
 from haftd.runtimes.base import Call
-from tests.inquiry.llm.judging import judge
-from tests.inquiry.llm.recording import recorded
-from tests.inquiry.llm.serving import Server, Step, serving
+from tests.inquiries.llm.judging import judge
+from tests.inquiries.llm.recording import recorded
+from tests.inquiries.llm.serving import Server, Step, serving
 from tests.runtimes import kit
 
 from .answering import (
@@ -181,9 +184,11 @@ class Conversing(LlmBackend):
 
     context: Any = None
 
-    async def ask(self, way: Way) -> Outcome:
-        way.inquiry = msgspec.structs.replace(way.inquiry, context=self.context)
-        return await super().ask(way)
+    def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
+        kind = pending.kind
+        context = replace(kind.context, context=self.context)
+        pending.kind = replace(kind, context=context)
+        return super().candidates(pending)
 
 
 class LlmBench:
@@ -234,14 +239,15 @@ async def test_a_backend(make: Callable[[Path], Bench], law: Any, tmp_path: Path
         await law(make(tmp_path))
 
 
-async def test_the_checker_finds_a_backend_that_checks_nothing(tmp_path: Path) -> None:
-    class Careless(FakeBackend):
-        async def ask(self, way: Way) -> Outcome:
-            return Answered(self.steps.popleft()["answer"], {"by": "fake"})
+async def test_the_checker_finds_a_backend_that_mends_wrong_answers(tmp_path: Path) -> None:
+    class Mending(FakeBackend):
+        async def _play(self, message: Message) -> object:
+            self.steps.clear()
+            return {"answer": True if isinstance(message, Inquiry) else None}
 
     class Planted(FakeBench):
         def stage(self, *replies: object) -> AbstractAsyncContextManager[Backend]:
-            return as_it_is(Careless(replies))
+            return as_it_is(Mending(replies))
 
     with pytest.raises(AssertionError):
         await a_wrong_answer_never_comes_through(Planted(tmp_path))

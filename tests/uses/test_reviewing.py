@@ -12,7 +12,7 @@ from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
 from haftd.core.spool import Budget, Spool
-from haftd.inquiry.asking import Void
+from haftd.inquiries.tool_question import InquiryCancelled
 from haftd.runtimes.base import Call, Ended, Port, StartFailed
 from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
 from haftd.uses.reviewing import Reviewing
@@ -220,5 +220,5 @@ async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: Moc
 
 
 async def _ask(use: Use, question: Question) -> None:
-    with pytest.raises(Void):
-        await use.asking.ask(question)
+    with pytest.raises(InquiryCancelled):
+        await use.inquiries.ask(use.inquiries.question(question))

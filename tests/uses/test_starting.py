@@ -27,7 +27,9 @@ async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: Mock
     def of_use(handle: Handle, ready: object) -> None:
         raise OSError("no space left")
 
-    fakes = dict.fromkeys(("catalogue", "runtimes", "make_spool", "news", "desk", "supervisor"))
+    fakes = dict.fromkeys(
+        ("catalogue", "runtimes", "make_spool", "news", "inquiries", "supervisor")
+    )
     calls = SimpleNamespace(of_use=of_use)
     starter = Starter(**cast(Any, {**fakes, "calls": calls, "registry": registry}))
     ready = SimpleNamespace(

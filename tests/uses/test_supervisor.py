@@ -19,6 +19,7 @@ from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
+from haftd.inquiries.kind import Answered
 from haftd.runtimes.base import Call, Ended, Port, Runtime
 from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from haftd.uses.supervisor import Supervisor
@@ -145,7 +146,7 @@ async def test_who_asks_before_the_tool_runs_is_asked_first(
         assert held.marked("m") is use and held.marked("") is None
 
         async def ask() -> None:
-            answers.append(await use.asking.ask(question("helper")))
+            answers.append(await use.inquiries.ask(use.inquiries.question(question("helper"))))
 
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
@@ -156,7 +157,8 @@ async def test_who_asks_before_the_tool_runs_is_asked_first(
             asked = use.handle.question
             assert asked is not None and asked.id == name
             states.append(use.handle.state.value)
-            use.asking.answer("x")
+            pending = use.inquiries.current
+            assert pending is not None and pending.settle(Answered("x"))
             await wait_all_tasks_blocked()
         states.append(use.handle.state.value)
         assert states == ["pending", *["waiting"] * (1 + len(asks)), "running"]

@@ -7,14 +7,17 @@ from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
-from haft_protocol.errors import RpcError, not_approved
+from haft_protocol.errors import RpcError
 from haft_protocol.methods import AbortParams, ApplyParams
+from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.daemon import Daemon
-from haftd.uses.approvals import Verdict
+from haftd.inquiries.kind import Answered
+from haftd.inquiries.router import InquiryRouter
 from haftd.verbs.approved import approved
 from haftd.verbs.base import result_of
 
@@ -35,38 +38,43 @@ def spool() -> Spool:
     return Spool(1 << 16, 0, None, Budget(0))
 
 
-def daemon_where(seek: Any) -> Daemon:
+def daemon_of(router: InquiryRouter) -> Daemon:
     def known(_name: str, _root: str) -> object:
         return SimpleNamespace(style={})
 
-    approvals = SimpleNamespace(new_id=lambda: "a1", seek=seek)
-    return cast(
-        Daemon, SimpleNamespace(approvals=approvals, catalogue=SimpleNamespace(known=known))
-    )
+    return cast(Daemon, SimpleNamespace(inquiries=router, catalogue=SimpleNamespace(known=known)))
 
 
 @pytest.mark.parametrize("action", ["abort", "apply"])
-@pytest.mark.parametrize("decision", ["allow", "deny", "cancelled"])
+@pytest.mark.parametrize("decision", ["allow", "deny", "cancelled", "handle stopped"])
 async def test_no_listener_is_left_on_the_handle_after_a_decision(
     action: Any, decision: str
 ) -> None:
     handle, during = running(action), list[int]()
-
-    async def seek(_request: object) -> Verdict[Any]:
-        during.append(len(handle._listeners))
-        if decision == "cancelled":
-            await trio.sleep_forever()
-        if decision == "deny":
-            raise not_approved("t", action, "no")
-        return Verdict("allow")
-
+    router, outcomes = InquiryRouter(), list[object]()
     reply = approved(
-        daemon_where(seek), Caller("unix"), action, handle, PARAMS[action],
+        daemon_of(router), Caller("unix"), action, handle, PARAMS[action],
         lambda _params: "done", lambda _params: None,
     )  # fmt: skip
-    with trio.move_on_after(0 if decision == "cancelled" else 60):
+
+    async def wait() -> None:
         try:
-            assert await result_of(reply) == "done"
-        except RpcError:
-            assert decision == "deny"
+            outcomes.append(await result_of(reply))
+        except RpcError as error:
+            outcomes.append(error.kind)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await wait_all_tasks_blocked()
+        during.append(len(handle._listeners))
+        (pending,) = router.listed("s")
+        if decision == "cancelled":
+            nursery.cancel_scope.cancel()
+        elif decision == "handle stopped":
+            handle.end(1.0, by=EndedBy("exit"), complete=True)
+        else:
+            value, _ = pending.kind.read({"decision": decision})
+            assert router.accept(pending, Answered(value, caller=Caller("unix")))
+    expected = {"deny": ["not_approved"], "cancelled": []}.get(decision, ["done"])
+    assert outcomes == expected and router.listed() == []
     assert during == [1] and handle._listeners == ()

@@ -14,6 +14,9 @@ from haft_protocol.methods import TurnEndParams, TurnEndResult
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
+from haftd.inquiries.fake import FakeBackend
+from haftd.inquiries.kind import Message
+from haftd.inquiries.router import InquiryRouter
 from haftd.verbs.base import Later
 from haftd.verbs.turn import turn_end
 from tests.core.disks import make
@@ -22,21 +25,12 @@ TIMEOUT_S = 10
 ANSWERED_S = 9
 
 
-class Asked:
-    """A turn's end that is answered after `ANSWERED_S`: wait."""
+class Person(FakeBackend):
+    """A backend that answers `wait` after `ANSWERED_S`."""
 
-    why = ""
-
-    def __init__(self, nursery: trio.Nursery, handle: Handle) -> None:
-        self.handles = (handle,)
-        self.settled = trio.Event()
-        self.decided: dict[Handle, str] = {}
-        nursery.start_soon(self._answered)
-
-    async def _answered(self) -> None:
+    async def _play(self, message: Message) -> object:
         await trio.sleep(ANSWERED_S)
-        self.decided = dict.fromkeys(self.handles, "wait")
-        self.settled.set()
+        return {"answer": {"h": "wait"}}
 
 
 def running(policy: Literal["inquire", "await"]) -> Handle:
@@ -52,13 +46,10 @@ async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, f
     daemon: Any = SimpleNamespace(
         session_of=lambda caller, params: "s",
         turns=SimpleNamespace(end=lambda session: 1),
-        remembered=SimpleNamespace(end_turn=lambda session: None),
+        inquiries=InquiryRouter([Person()]),
+        nursery=nursery,
         registry=SimpleNamespace(list=lambda session: [handle]),
         supervisor=SimpleNamespace(use_of=lambda handle: None),
-        turn_ends=SimpleNamespace(
-            open=lambda session: [],
-            ask=lambda session, handles, *more: Asked(nursery, handles[0]),
-        ),
         record=lambda *more, **of: None,
         stir=lambda: None,
     )

@@ -4,7 +4,7 @@ What happens to a use: `lifecycle`, a table; `handles`, and how one reads: `view
 What was said: `spool`, of it a file with a name (`saved`, by `saving`), `sealed` until a person has
 seen it, `text` without its `escapes`; when each byte was appended: `timeline`.
 Who is what: `registry` with a `shelf` a session, `batch` and its `portions`, `sessions`.
-Turns: `turns`, what ends with one (`turnend`), `lastlines`, what is `remembered` until then.
+Turns: `turns`, and the `lastlines` that are shown at the end of one.
 What is told: `notices`, who wants which (`noticing`), and what was found for them (`matches`).
 Looking for something: `patterns` in what comes, `search` in what is there, `scan` for notices.
 """

@@ -21,8 +21,9 @@ from haftd.core.handles import Handle
 from haftd.core.noticing import Switches, Watched
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
-from haftd.inquiry.base import Origin
-from haftd.inquiry.desk import Desk
+from haftd.inquiries.kind import InquiryContext
+from haftd.inquiries.router import InquiryRouter
+from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import Call, Runtime
 from haftd.tools import arguments
 from haftd.tools.approving import mode_of, policy_of
@@ -55,7 +56,7 @@ class Starter:
     make_spool: Callable[[], Spool]
     news: Callable[[Handle], None]
     """Told when a handle asks or stops."""
-    desk: Desk
+    inquiries: InquiryRouter
     supervisor: Supervisor
 
     @property
@@ -110,11 +111,11 @@ class Starter:
     def start(
         self,
         ready: Prepared,
-        origin: Origin,
+        context: InquiryContext,
         approver: Approver | None = None,
         reviewer: Reviewer | None = None,
     ) -> tuple[Handle, Use | None, bool]:
-        """Take the id and schedule the tool; the last is whether it was. `origin` is for its questions,
+        """Take the id and schedule the tool; the last is whether it was. `context` is for its questions,
         `reviewer` gives the word about its result. A `call_id` that made a handle before gives that one, with the use
         that is left of it, and starts nothing. Raises `RpcError`, and then nothing was taken."""
         admitted = self.registry.admit(
@@ -139,10 +140,10 @@ class Starter:
         except BaseException:
             self.registry.withdraw(handle)
             raise
-        inquirer = self.desk.inquirer(handle, origin)
+        inquiries = InquiryQueue(handle, self.inquiries, context)
         entry = None if approver is None else self._entry(handle, ready, call, approver)
         reviewing = None if reviewer is None else Reviewing(handle, self.make_spool(), reviewer)
-        use = self.supervisor.start(handle, self._runtime(call), call, inquirer, entry, reviewing)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquiries, entry, reviewing)
         return handle, use, True
 
     def _runtime(self, call: Call) -> Runtime:

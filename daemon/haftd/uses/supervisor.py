@@ -24,7 +24,7 @@ from haftd.core.outcomes import fault
 from haftd.host.identity import Stat
 from haftd.host.launch import leaders
 from haftd.host.remains import Remains
-from haftd.inquiry.asking import Router
+from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import (
     Call,
     Ended,
@@ -72,14 +72,14 @@ class Supervisor:
         handle: Handle,
         runtime: Runtime,
         call: Call,
-        router: Router | None = None,
+        inquiries: InquiryQueue | None = None,
         entry: Entry | None = None,
         reviewing: Reviewing | None = None,
     ) -> Use:
-        """Schedule the tool's task; nothing of it has run when this returns. `router` finds whoever
-        answers its questions; `entry` is waited for before it runs; `reviewing` holds its end back
+        """Schedule the tool's task; nothing of it has run when this returns. `inquiries` are
+        its questions; `entry` is waited for before it runs; `reviewing` holds its end back
         until somebody has seen it."""
-        use = Use(handle, self._grace_s, router, entry, reviewing)
+        use = Use(handle, self._grace_s, inquiries, entry, reviewing)
         use.mark = call.mark
         self._uses[handle] = use
         self._marks[call.mark] = use

@@ -24,7 +24,9 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
 from haftd.core.sealed import Ending
-from haftd.inquiry.asking import Asked, Asking, NoAnswer, Router, Void
+from haftd.inquiries.kind import Withdrawn
+from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
 from haftd.runtimes.base import (
     Call,
     Ended,
@@ -72,7 +74,6 @@ class Use:
         "_shown",
         "_suspended",
         "_suspension_known_until",
-        "asking",
         "begun",
         "callers",
         "done",
@@ -82,6 +83,7 @@ class Use:
         "grace_s",
         "grip",
         "handle",
+        "inquiries",
         "mark",
         "reviewing",
         "routine_ms",
@@ -94,7 +96,7 @@ class Use:
         self,
         handle: Handle,
         grace_s: float,
-        router: Router | None = None,
+        inquiries: InquiryQueue | None = None,
         entry: Entry | None = None,
         reviewing: Reviewing | None = None,
     ) -> None:
@@ -103,7 +105,7 @@ class Use:
         """What its processes carry."""
         self.reviewing = reviewing
         self._entry = entry
-        self.asking = Asking(handle, router)
+        self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
         self.begun = trio.Event()
@@ -151,8 +153,8 @@ class Use:
     @property
     def is_unclaimed(self) -> bool:
         """Whether it waits for an answer that nobody is asked for."""
-        asked = self.asking.now
-        return asked is not None and asked.is_unclaimed
+        pending = self.inquiries.current
+        return pending is not None and pending.is_unclaimed
 
     @property
     def has_ended(self) -> bool:
@@ -197,7 +199,7 @@ class Use:
             rendering=grip.rendering,
         )
         self.begin()
-        self.asking.go_on()
+        self.inquiries.go_on()
 
     def emit(self, data: bytes) -> None:
         """See `runtimes.base.Port`."""
@@ -233,7 +235,7 @@ class Use:
             self.handle.end_as(ending, now, complete=end.output_complete)
         elif end.output_complete:
             self.reviewing.complete()
-        self.asking.end()
+        self.inquiries.end()
 
     def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
         """Who ended it, and the failure where it is not only the end that says it."""
@@ -260,7 +262,8 @@ class Use:
 
     def ask(self, question: Question) -> PendingAnswer:
         """See `runtimes.base.Port`."""
-        return _PendingAnswer(self.asking.put(question))
+        queue = self.inquiries
+        return _PendingAnswer(queue, queue.put(queue.question(question)))
 
     # -- what the verbs do to it
 
@@ -372,29 +375,30 @@ class Use:
             by=EndedBy("exit"),
             complete=True,
         )
-        self.asking.end()
+        self.inquiries.end()
         self.begin()
 
 
 class _PendingAnswer:
     """A question as the runtime that has put it sees it; see `runtimes.base.PendingAnswer`."""
 
-    __slots__ = ("_asked",)
+    __slots__ = ("_pending", "_queue")
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
+    def __init__(self, queue: InquiryQueue, pending: PendingInquiry) -> None:
+        self._queue = queue
+        self._pending = pending
 
     async def wait(self) -> Any:
         try:
-            return await self._asked.wait()
-        except Void:
+            return await self._queue.wait(self._pending)
+        except InquiryCancelled:
             # The runtime has said so itself; it ends what it does for this question.
             return await trio.sleep_forever()
         except NoAnswer as none:
             raise ToolFailed(f"The inquiry failed: {str(none).rstrip('.')}.") from None
 
     def withdraw(self) -> None:
-        self._asked.withdraw()
+        self._pending.settle(Withdrawn())
 
 
 def changes(before: Screen, now: Screen) -> Screen:

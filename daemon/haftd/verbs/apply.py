@@ -21,6 +21,7 @@ from haftd.core.echo import Typed
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
+from haftd.inquiries.kind import Answered
 from haftd.runtimes.base import Input
 from haftd.uses.use import Use
 
@@ -115,7 +116,7 @@ def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
         return True
     if use is None:
         return False
-    return use.asking.is_private if use.asking.now is not None else use.hides_input()
+    return use.inquiries.is_private if use.inquiries.current is not None else use.hides_input()
 
 
 def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) -> object:
@@ -148,11 +149,14 @@ def _answer_question(call: _Giving) -> object:
         value = check_answer(question, call.params.input)
     except InvalidAnswer as wrong:
         raise invalid_answer(_worded(wrong, call.params.input)) from None
-    if call.use.asking.needs_a_person and not call.caller.may("questions"):
+    if call.use.inquiries.needs_a_person and not call.caller.may("questions"):
         raise call.caller.refusal("answer what a person is asked")
     since = call.handle.spool.end
-    private = call.use.asking.is_private
-    call.use.asking.answer(value)
+    private = call.use.inquiries.is_private
+    pending = call.use.inquiries.current
+    if pending is None:
+        raise AssertionError("a waiting handle has an open inquiry")
+    pending.settle(Answered(value))
     call.record("answer", withheld=private, question=question.id)
     return call.read(since)
 

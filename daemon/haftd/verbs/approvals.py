@@ -1,5 +1,4 @@
-"""approvals/list and approvals/decide: the way to what waits for a person's word, for a client that
-is not asked.
+"""approvals/list and approvals/decide: the way to what waits for approval, for a client that is not asked.
 
 Rules: both see what a client with the capability is asked. First come, first served; a decision that
 cannot be is refused and changes nothing.
@@ -7,15 +6,19 @@ cannot be is refused and changes nothing.
 
 from __future__ import annotations
 
-from haft_protocol.approvals import BadDecision, Decided
+import msgspec
+
+from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided
 from haft_protocol.errors import approval_gone, invalid_params
 from haft_protocol.methods import (
     ApprovalsDecideParams,
     ApprovalsListParams,
     ApprovalsListResult,
 )
+from haft_protocol.questions import InvalidAnswer
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.inquiries.kind import Answered
 
 __all__ = ["approvals_decide", "approvals_list"]
 
@@ -25,7 +28,9 @@ def approvals_list(
 ) -> ApprovalsListResult:
     """List what waits in the session, or in all, the longest first."""
     name = daemon.session_of(caller, params)
-    return ApprovalsListResult(tuple(daemon.approvals.waiting(None if name == "*" else name)))
+    pending = daemon.inquiries.listed(None if name == "*" else name, ASK_APPROVAL, caller)
+    messages = (one.kind.message() for one in pending)
+    return ApprovalsListResult(tuple(one for one in messages if isinstance(one, Approval)))
 
 
 def approvals_decide(
@@ -39,8 +44,11 @@ def approvals_decide(
     decided = Decided(params.decision, params.arguments, params.remember, params.reason)
     try:
         decided.check()
-    except BadDecision as wrong:
+    except InvalidAnswer as wrong:
         raise invalid_params(str(wrong)) from None
-    if not daemon.approvals.decide(session, params.approval_id, decided, caller):
+    pending = daemon.inquiries.find(session, ASK_APPROVAL, caller, params.approval_id)
+    if pending is None:
         raise approval_gone(params.approval_id, session)
+    value, remember = pending.kind.read(msgspec.to_builtins(decided))
+    daemon.inquiries.accept(pending, Answered(value, caller=caller, remember=remember))
     return {}

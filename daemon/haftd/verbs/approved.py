@@ -18,7 +18,7 @@ import msgspec
 import trio
 from msgspec import UNSET
 
-from haft_protocol.approvals import Approval, PolicedAction
+from haft_protocol.approvals import PolicedAction
 from haft_protocol.errors import RpcError, invalid_arguments
 from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
 from haft_protocol.states import HandleState
@@ -27,9 +27,11 @@ from haftd.core.handles import Handle
 from haftd.core.sealed import Shown, Word
 from haftd.core.views import show
 from haftd.daemon import Daemon
-from haftd.tools.approving import mode_of, render, seen
+from haftd.inquiries.approval import Approval, seek
+from haftd.inquiries.kind import InquiryContext
+from haftd.inquiries.result_review import review
+from haftd.tools.approving import mode_of, render
 from haftd.tools.definition import Tool
-from haftd.uses.approvals import Request
 from haftd.uses.calls import Prepared
 from haftd.uses.reviewing import Reviewer
 from haftd.uses.starting import Approver
@@ -44,9 +46,6 @@ P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
 WITHHELD = {"withheld": True}
 """What is shown in place of an input that nobody is to see."""
-
-_MOST_OF_A_RESULT = 32_768
-"""Characters of a result that are rendered."""
 
 _FIXED = ("id", "session", "root")
 
@@ -72,28 +71,23 @@ def approver_of(
     async def approver(handle: Handle) -> Prepared:
         if mode == "skip":
             raise Skipped(_not_run(tool.name, "its definition says so"))
-        request = Request(
-            caller=caller,
+        approval = Approval(
+            context=InquiryContext(caller=caller, bound_to=what_runs(tool)),
             handle=handle,
+            approval_id=daemon.inquiries.new_id(),
             action=action,
-            approval=Approval(
-                approval_id=daemon.approvals.new_id(),
-                session=handle.session,
-                tool=tool.name,
-                action=action,
-                id=handle.id,
-                arguments=ready.args,
-                rendered=render(tool.style, tool.name, ready.args),
-                mode=mode,
-            ),
+            arguments=ready.args,
+            rendered=render(tool.style, tool.name, ready.args),
+            mode=mode,
             check=check,
-            bound_to=what_runs(tool),
             render=renderer(daemon, ready),
         )
-        verdict = await daemon.approvals.seek(request)
-        if verdict.decision == "skip":
-            raise Skipped(_not_run(tool.name, verdict.reason), verdict.by)
-        return ready if verdict.edited is None else verdict.edited
+        decision = await seek(daemon.inquiries, approval)
+        if decision is None:
+            raise AssertionError("a handle that waits for approval does not stop before")
+        if decision.decision == "skip":
+            raise Skipped(_not_run(tool.name, decision.reason), decision.by)
+        return ready if decision.edited is None else decision.edited
 
     return approver
 
@@ -104,39 +98,11 @@ def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
     if mode == "unattended":
         return None
 
-    async def review(handle: Handle, shown: Shown) -> Word:
-        if mode == "skip":
-            return Word("skip", said=_not_handed_out(tool.name, "its definition says so"))
-        failure = "" if shown.failure is None else f"{shown.failure}\n"
-        request = Request(
-            caller=caller,
-            handle=handle,
-            action="result",
-            approval=Approval(
-                approval_id=daemon.approvals.new_id(),
-                session=handle.session,
-                tool=tool.name,
-                action="result",
-                id=handle.id,
-                arguments={"text": shown.text},
-                # Its length is bounded already, and an escape makes a character longer.
-                rendered=seen(f"{failure}{shown.text}", most=_MOST_OF_A_RESULT),
-                mode=mode,
-                failed=shown.failed,
-                bytes=shown.bytes,
-                omitted=shown.omitted,
-            ),
-            check=lambda arguments: _replacing(tool.name, arguments),
-            bound_to=what_runs(tool),
-        )
-        verdict = await daemon.approvals.seek(request)
-        if verdict.decision == "skip":
-            return Word("skip", said=_not_handed_out(tool.name, verdict.reason))
-        if verdict.edited is not None:
-            return Word("edit", text=verdict.edited)
-        return Word("allow")
+    async def reviewer(handle: Handle, shown: Shown) -> Word:
+        context = InquiryContext(caller=caller, bound_to=what_runs(tool))
+        return await review(daemon.inquiries, context, handle, shown, mode)
 
-    return review
+    return reviewer
 
 
 def approved(
@@ -161,43 +127,23 @@ def approved(
     shown = {k: v for k, v in msgspec.to_builtins(params).items() if k not in _FIXED}
     if withheld:
         shown["input"] = WITHHELD
-    request = Request(
-        caller=caller,
+    approval = Approval(
+        context=InquiryContext(caller=caller),
         handle=handle,
+        approval_id=daemon.inquiries.new_id(),
         action=action,
-        approval=Approval(
-            approval_id=daemon.approvals.new_id(),
-            session=handle.session,
-            tool=handle.tool,
-            action=action,
-            id=handle.id,
-            arguments=shown,
-            rendered=render(_style(daemon, handle), handle.tool, shown),
-            mode="edit" if mode == "edit" else "ask",
-        ),
+        arguments=shown,
+        rendered=render(_style(daemon, handle), handle.tool, shown),
+        mode="edit" if mode == "edit" else "ask",
         check=lambda arguments: _changed(handle.tool, params, arguments, check, withheld),
+        ends_with_handle=action != "fetch",
     )
 
     async def later() -> object:
-        verdict = None
-        scope = trio.CancelScope()
-        ends = action != "fetch"
-
-        def look() -> None:
-            if handle.stopped:
-                scope.cancel()
-
-        if ends:
-            handle.listen(look)
-        try:
-            with scope:
-                verdict = await daemon.approvals.seek(request)
-        finally:
-            if ends:
-                handle.unlisten(look)
-        if verdict is not None and verdict.decision == "skip":
-            return _passed_over(handle, verdict.reason)
-        changed = None if verdict is None else verdict.edited
+        decision = await seek(daemon.inquiries, approval)
+        if decision is not None and decision.decision == "skip":
+            return _passed_over(handle, decision.reason)
+        changed = None if decision is None else decision.edited
         return await result_of(serve(params if changed is None else changed))
 
     return Later(later)
@@ -228,20 +174,6 @@ def _changed(
     return changed
 
 
-def _replacing(tool: str, arguments: dict[str, Any]) -> str:
-    """The text that stands in place of a result."""
-    text = arguments.get("text")
-    if not isinstance(text, str):
-        problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
-        if "text" in arguments:
-            problem["message"] = "it must be a text, the one that is handed out"
-        raise invalid_arguments(tool, [problem])
-    if unknown := sorted(set(arguments) - {"text"}):
-        message = "a result has a `text` and nothing else"
-        raise invalid_arguments(tool, [{"path": name, "message": message} for name in unknown])
-    return text
-
-
 def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
     try:
         return dict(daemon.catalogue.known(handle.tool, handle.root).style)
@@ -257,11 +189,6 @@ def what_runs(tool: Tool) -> tuple[object, ...]:
 
 def _not_run(tool: str, why: str) -> str:
     return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
-
-
-def _not_handed_out(tool: str, why: str) -> str:
-    said = f"`{tool}` has run, and its result was not handed out"
-    return said + (f": {why.rstrip('.')}." if why else ".")
 
 
 def _passed_over(handle: Handle, why: str) -> HandleState:

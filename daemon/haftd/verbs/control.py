@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import trio
+from msgspec import UNSET
 
 from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
+from haft_protocol.inquiries import ASK, Inquiry
 from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusResult
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
@@ -82,25 +84,22 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
     """The questions that are open, those of the oldest handle first."""
     epoch = time.time() - trio.current_time()
-    of_uses, ends = daemon.questions(caller)
-    for use, asked in of_uses:
-        yield OpenQuestion(
-            inquiry_id=use.handle.inquiry_id,
-            session=use.handle.session,
-            question=asked.question.id,
-            since=round(epoch + asked.since, 3),
-            asked=not asked.is_unclaimed,
-            tool=use.handle.tool,
-            handle=use.handle.id,
-        )
-    for end in ends:
-        yield OpenQuestion(
-            inquiry_id=end.id,
-            session=end.session,
-            question=end.describe().question.id,
-            since=round(epoch + end.since, 3),
-            asked=not end.is_unclaimed,
-        )
+    for pending in daemon.inquiries.listed(method=ASK, caller=caller):
+        inquiry = pending.kind.message()
+        if isinstance(inquiry, Inquiry):
+            of_tool = (
+                {}
+                if inquiry.handle is UNSET
+                else {"tool": pending.kind.tool, "handle": inquiry.handle}
+            )
+            yield OpenQuestion(
+                inquiry_id=pending.kind.id,
+                session=pending.kind.session,
+                question=inquiry.question.id,
+                since=round(epoch + pending.since, 3),
+                asked=not pending.is_unclaimed,
+                **of_tool,
+            )
 
 
 def reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:

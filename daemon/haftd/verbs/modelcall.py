@@ -100,7 +100,7 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
 def refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
     """What a model says is no answer to what a person is asked."""
     use = daemon.supervisor.use_of(handle)
-    if use is not None and handle.question is not None and use.asking.needs_a_person:
+    if use is not None and handle.question is not None and use.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, structs
 
+from haft_protocol.approvals import ASK_APPROVAL, Approval
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
 from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
@@ -68,8 +69,9 @@ def called_text(
 
 def _approval_hint(daemon: Daemon, session: str, id: str) -> str:
     """Say who decides about a start that waits."""
-    for approval in daemon.approvals.waiting(session):
-        if approval.id == id:
+    for pending in daemon.inquiries.listed(session, ASK_APPROVAL):
+        approval = pending.kind.message()
+        if isinstance(approval, Approval) and approval.id == id:
             return f"\n[a person decides: haft approve {approval.approval_id}]"
     return ""
 
@@ -79,9 +81,8 @@ def _inquiry_of(daemon: Daemon, session: str, state: HandleState) -> Inquiry | N
     if not isinstance(state, Waiting):
         return None
     for use in daemon.supervisor.uses(session, state.id):
-        asked, router = use.asking.now, use.asking.router
-        if asked is not None and router is not None and use.is_unclaimed:
-            return router.describe(asked)
+        if use.is_unclaimed:
+            return use.inquiries.inquiry
     return None
 
 

@@ -48,9 +48,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
         raise caller.refusal("close its session, where handles are that may do more")
     uses = daemon.supervisor.uses(session)
 
-    daemon.approvals.close(session)
-    daemon.remembered.close(session)
-    daemon.turn_ends.close(session)
+    daemon.inquiries.close(session)
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label))
     daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])

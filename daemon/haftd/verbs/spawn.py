@@ -18,7 +18,7 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
-from haftd.inquiry.base import Origin
+from haftd.inquiries.kind import InquiryContext
 from haftd.uses.calls import Prepared
 from haftd.uses.use import Use
 
@@ -90,18 +90,17 @@ def start(
 ) -> tuple[Handle, Use | None]:
     """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
     `context` is handed to whoever answers its questions."""
-    origin = Origin(
+    inquiry_context = InquiryContext(
         caller=caller,
         call_id=ready.call_id,
         context=context,
         questions=ready.tool.questions,
-        may=ready.tool.may,
         # What the daemon's own tools ask is another question each time, under the same id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
     approver = approver_of(daemon, caller, ready, one_shot=one_shot)
     reviewer = reviewer_of(daemon, caller, ready.tool)
-    handle, use, is_new = daemon.starter.start(ready, origin, approver, reviewer)
+    handle, use, is_new = daemon.starter.start(ready, inquiry_context, approver, reviewer)
 
     def record() -> None:
         if use is not None and use.grip is not None:

@@ -24,8 +24,9 @@ from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
-from haftd.inquiry.base import Origin
-from haftd.inquiry.turnend import TurnEnd
+from haftd.inquiries.kind import InquiryContext, Unanswered
+from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.turn_end import TurnEnd
 from haftd.uses.use import Use
 
 from .base import Later
@@ -38,7 +39,7 @@ __all__ = ["turn_begin", "turn_end"]
 def turn_begin(daemon: Daemon, caller: Caller, params: Empty) -> TurnResult:
     """Begin a turn; what runs is not touched."""
     session = daemon.session_of(caller, params)
-    daemon.remembered.end_turn(session)
+    daemon.inquiries.cache.end_turn(session)
     return TurnResult(daemon.turns.begin(session))
 
 
@@ -47,7 +48,7 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
     or had its time."""
     session = daemon.session_of(caller, params)
     turn = daemon.turns.end(session)
-    daemon.remembered.end_turn(session)
+    daemon.inquiries.cache.end_turn(session)
     live = [one for one in daemon.registry.list(session) if not one.stopped]
     live = [one for one in live if caller.may_reach(one.may)]
     aborted: list[Use] = []
@@ -66,12 +67,12 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
     daemon.record("turn/end", caller, session=session, handles=[use.handle.id for use in aborted])
     timeout_s = params.timeout_ms / 1000
     deadline = trio.current_time() + timeout_s
-    ends = _ask(daemon, caller, session, params, asked)
+    inquiries = _ask(daemon, caller, session, params, asked)
 
     async def ended() -> TurnEndResult:
-        for end in ends:
-            await end.settled.wait()
-        decided = {handle: one for end in ends for handle, one in end.decided.items()}
+        for pending in inquiries:
+            await pending.settled.wait()
+        decided = _decided(inquiries)
         uses = (daemon.supervisor.use_of(one) for one, what in decided.items() if what == "abort")
         for use in (*aborted, *(use for use in uses if use is not None)):
             await use.done.wait()
@@ -83,7 +84,7 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
         return TurnEndResult(
             turn,
             tuple(plain_state(one, peek=True) for one in live),
-            tuple(_inquired(one, ends) for one in asked),
+            tuple(_inquired(one, inquiries) for one in asked),
         )
 
     return Later(ended)
@@ -91,11 +92,15 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> Later:
 
 def _ask(
     daemon: Daemon, caller: Caller, session: str, params: TurnEndParams, handles: list[Handle]
-) -> list[TurnEnd]:
-    """The questions about these: those that are asked already, and one for all others."""
-    asked = [one for one in daemon.turn_ends.open(session) if set(one.handles) & set(handles)]
-    known = {handle for one in asked for handle in one.handles}
-    new = [handle for handle in handles if handle not in known]
+) -> list[PendingInquiry]:
+    """Return the questions about these: those that are open already, and one for all others."""
+    asked = [
+        pending
+        for pending in daemon.inquiries.listed(session)
+        if isinstance(pending.kind, TurnEnd) and set(pending.kind.handles) & set(handles)
+    ]
+    known = {handle for pending in asked for handle in pending.kind.depends_on}
+    new = tuple(handle for handle in handles if handle not in known)
     if not new:
         return asked
 
@@ -109,16 +114,32 @@ def _ask(
             ids = [handle.id for handle in ended]
             daemon.record("turn/end", caller, session=session, handles=ids)
 
-    may = frozenset[str]().union(*(handle.may for handle in new))
-    origin = Origin(caller=caller, context=params.context, may=may)
-    timeout_s = params.timeout_ms / 1000
-    end = daemon.turn_ends.ask(session, new, origin, params.target, timeout_s, decide)
-    return [*asked, end]
-
-
-def _inquired(handle: Handle, ends: list[TurnEnd]) -> Inquired:
-    end = next(one for one in ends if handle in one.handles)
-    decided = end.decided.get(handle)
-    return (
-        Inquired(handle.id, "stopped") if decided is None else Inquired(handle.id, decided, end.why)
+    kind = TurnEnd(
+        context=InquiryContext(caller=caller, context=params.context),
+        session_name=session,
+        number=daemon.inquiries.new_number(),
+        handles=new,
+        target=params.target,
+        timeout_s=params.timeout_ms / 1000,
+        decide=decide,
     )
+    pending = daemon.inquiries.put(kind)
+    daemon.nursery.start_soon(daemon.inquiries.resolve, pending)
+    return [*asked, pending]
+
+
+def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
+    """Return the decisions about those handles that had not stopped before."""
+    outcomes = (pending.outcome for pending in inquiries)
+    return {
+        one: what for found in outcomes if isinstance(found, dict) for one, what in found.items()
+    }
+
+
+def _inquired(handle: Handle, inquiries: list[PendingInquiry]) -> Inquired:
+    pending = next(one for one in inquiries if handle in one.kind.depends_on)
+    decided = _decided([pending]).get(handle)
+    if decided is None:
+        return Inquired(handle.id, "stopped")
+    end = pending.end
+    return Inquired(handle.id, decided, end.reason if isinstance(end, Unanswered) else "")

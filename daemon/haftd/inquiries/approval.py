@@ -1,0 +1,157 @@
+"""Approval: an action of a tool waits until a person allows it.
+
+Rules: connected clients with the capability are asked, and `approvals/decide` decides unasked; no decision within
+the time is a no. Changed arguments are checked before they count. A remembered decision is about a tool and an
+action in a session, and of what starts a tool about that very definition. Arguments are in no log and in no
+record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import structlog
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.approvals import ASK_APPROVAL, Decision, PolicedAction, Remember, read_decision
+from haft_protocol.approvals import Approval as ApprovalMessage
+from haft_protocol.errors import not_approved, shutting_down
+from haftd.core.handles import Handle
+
+from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
+from .router import InquiryRouter
+
+__all__ = ["Approval", "ApprovalDecision", "seek"]
+
+log = structlog.get_logger("haftd.inquiries")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """A decision. `edited` is what `Approval.check` made of changed arguments, `by` names the client."""
+
+    decision: Decision
+    reason: str = ""
+    edited: Any = field(default=None, repr=False)
+    by: str | UnsetType = UNSET
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Approval(InquiryKind):
+    """An action on a handle, or the start of one. `check` makes of changed arguments what is done with them, or
+    raises `RpcError` (invalid_arguments)."""
+
+    method = ASK_APPROVAL
+    capability = "approval"
+    permission = "approvals"
+    clients_only = True
+
+    handle: Handle
+    approval_id: str
+    action: PolicedAction
+    arguments: dict[str, Any] = field(repr=False)
+    rendered: str = field(repr=False)
+    mode: Literal["ask", "edit"]
+    check: Callable[[dict[str, Any]], Any]
+    ends_with_handle: bool = False
+    """Whether nothing is left to decide once the handle has stopped."""
+    render: Callable[[], Awaitable[str]] | None = None
+    """Makes `rendered`, where that takes time; no client is asked before."""
+
+    @property
+    def session(self) -> str:
+        return self.handle.session
+
+    @property
+    def id(self) -> str:
+        return self.approval_id
+
+    @property
+    def tool(self) -> str:
+        return self.handle.tool
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"handle": self.handle.id, "action": self.action}
+
+    @property
+    def depends_on(self) -> tuple[Handle, ...]:
+        return (self.handle,) if self.ends_with_handle else ()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.render is None
+
+    async def prepared(self) -> Approval:
+        if self.render is None:
+            return self
+        try:
+            return replace(self, render=None, rendered=await self.render())
+        except Exception:
+            log.exception("an approval could not be shown", handle=self.handle.id)
+            return replace(self, render=None)
+
+    def message(self) -> ApprovalMessage:
+        return ApprovalMessage(
+            approval_id=self.approval_id,
+            session=self.session,
+            tool=self.tool,
+            action=self.action,
+            id=self.handle.id,
+            arguments=self.arguments,
+            rendered=self.rendered,
+            mode=self.mode,
+        )
+
+    def read(self, reply: object) -> tuple[ApprovalDecision, Remember | UnsetType]:
+        decided = read_decision(reply)
+        arguments = decided.arguments
+        edited = None if isinstance(arguments, UnsetType) else self.check(arguments)
+        reason = "" if isinstance(decided.reason, UnsetType) else decided.reason
+        return ApprovalDecision(decided.decision, reason, edited), decided.remember
+
+    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+        seconds = timeouts.approval_s
+        return seconds, f"nobody has decided within {seconds:g} s (`approval_timeout_s`)"
+
+    @property
+    def memory_key(self) -> tuple[Hashable, Hashable]:
+        return ("approval", self.tool, self.action), self.context.bound_to
+
+    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
+        if answer.caller is None:
+            return None  # A remembered decision was recorded when it was made.
+        more = {"remember": answer.remember, "reason": answer.value.reason or UNSET}
+        return "approval", {
+            "client": answer.caller.identity,
+            "session": self.session,
+            "handle": self.handle.id,
+            "generation": self.handle.generation,
+            "tool": self.tool,
+            "action": self.action,
+            "decision": answer.value.decision,
+            **{key: value for key, value in more.items() if value is not UNSET},
+        }
+
+    def end_on_close(self, *, stopping: bool) -> Withdrawn:
+        why = "its session was closed"
+        return Withdrawn(shutting_down() if stopping else not_approved(self.tool, self.action, why))
+
+
+async def seek(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
+    """Wait for a decision: allow, edit or skip; None where nothing is left to decide. Raises `RpcError`
+    (not_approved, shutting_down)."""
+    match await router.resolve(router.put(approval)):
+        case Answered(value=ApprovalDecision() as decision, caller=caller):
+            if decision.decision == "deny":
+                who = "an earlier word for this session" if caller is None else caller.label
+                why = f"{who} denied it" + (f": {decision.reason}" if decision.reason else "")
+                raise not_approved(approval.tool, approval.action, why)
+            return replace(decision, by=UNSET if caller is None else caller.label)
+        case Unanswered(reason=reason):
+            raise not_approved(approval.tool, approval.action, reason)
+        case Withdrawn(error=Exception() as error):
+            raise error
+    return None

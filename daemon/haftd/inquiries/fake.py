@@ -1,0 +1,52 @@
+"""A backend that plays a script, for tests of the router and of what stands on it.
+
+Rules: it obeys the rules at the head of `backend` and is held to them by the same checker as the others. Each
+attempt takes the next step; without one it declines.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import trio
+
+from .backend import Backend, Candidate, Declined, InquiryFailed
+from .kind import Message
+from .pending import PendingInquiry
+
+__all__ = ["FakeBackend"]
+
+
+class FakeBackend(Backend):
+    """The backend `fake`. A step is a reply as it would come (`{"answer": …}`), an `InquiryFailed` or `Declined`
+    that is raised, or an event: it waits for that, then takes the next step."""
+
+    name = "fake"
+
+    def __init__(self, steps: Iterable[Any] = (), *, takes_secrets: bool = True) -> None:
+        self.takes_secrets = takes_secrets
+        self.steps = deque(steps)
+        self.asked: list[PendingInquiry] = []
+        self.waiting = 0
+
+    def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
+        """See `backend.Backend`."""
+        self.asked.append(pending)
+        yield Candidate(self._play, {"by": "fake"})
+
+    async def _play(self, message: Message) -> object:
+        while self.steps:
+            match step := self.steps.popleft():
+                case trio.Event():
+                    self.waiting += 1
+                    try:
+                        await step.wait()
+                    finally:
+                        self.waiting -= 1
+                case InquiryFailed() | Declined():
+                    raise step
+                case _:
+                    return step
+        raise Declined("it has no answer")

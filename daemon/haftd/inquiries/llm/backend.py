@@ -1,0 +1,155 @@
+"""The backend `llm`: asks a model, with the conversation that the call belongs to.
+
+Rules: never a secret, never what is for a person, and what names nobody only with a conversation: who
+calls without one is no model, and would not expect one to decide. A context that is no conversation, and
+a definition that means another provider, decline; what cannot be mended by asking somebody else (no
+key, a server that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to
+the model with what was wrong, `MAX_ATTEMPTS` times in all; then the inquiry has failed, too: left open, the
+question would hold up a call that only the model was to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+import structlog
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.inquiries import Inquiry
+from haftd.config.answering import LlmSettings, read_model_settings
+from haftd.schemas import UnsupportedSchema
+from haftd.tools.fields import Wrong
+
+from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
+from ..pending import PendingInquiry
+from . import words
+from .anthropic import Anthropic
+from .conversation import Conversation, NoConversation, find_paused, is_none, read_context
+from .google import Google
+from .keys import NoKey, read_key
+from .ollama import Ollama
+from .openai import OpenAI
+from .provider import Cut, Exchange, Provider, Refused, Said, Turn, fit
+from .sending import Sender
+
+__all__ = ["LlmBackend"]
+
+_MOST_AT_ONCE = 16
+_PROVIDERS: dict[str, Provider] = {
+    "openai": OpenAI(),
+    "anthropic": Anthropic(),
+    "google": Google(),
+    "ollama": Ollama(),
+}
+
+log = structlog.get_logger("haftd.inquiries")
+
+
+class LlmBackend(Backend):
+    """The backend `llm`. `environ` is the daemon's, where a key may be."""
+
+    name = "llm"
+    takes_secrets = False
+
+    def __init__(
+        self, settings: LlmSettings, environ: Mapping[str, str], sender: Sender | None = None
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._provider = _PROVIDERS[settings.provider]
+        self._sender = sender or Sender()
+        self._turns = trio.Semaphore(_MOST_AT_ONCE)
+
+    def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
+        """See `backend.Backend`."""
+        inquiry = pending.kind.message()
+        if not isinstance(inquiry, Inquiry) or inquiry.is_secret or inquiry.is_for_a_person:
+            raise Declined("it is for a person")
+        if inquiry.target == "caller" and is_none(inquiry.context):
+            raise Declined("the call has no context, and its definition names nobody")
+        table = _table(inquiry)
+        if (
+            table is None
+            or table.get("provider", self._settings.provider) != self._settings.provider
+        ):
+            raise Declined("the definition means somebody else")
+        try:
+            settings = read_model_settings(table, self._settings)
+            exchange = self._exchange(inquiry, pending.kind.tool, read_context(inquiry.context))
+            key = read_key(settings, self._environ)
+        except Wrong as wrong:
+            place = ".".join(str(step) for step in wrong.path)
+            raise InquiryFailed(
+                f"`target.assistant.{place}` in the tool's definition is wrong: {wrong.message}"
+            ) from None
+        except NoConversation as no:
+            raise Declined(str(no)) from None
+        except UnsupportedSchema as no:
+            raise Declined(f"the choice cannot be put to the provider: {no}") from None
+        except NoKey as no:
+            raise InquiryFailed(f"the model cannot be asked: {no}") from None
+        model = settings.model
+        yield Candidate(
+            self._conversation(settings, key, exchange),
+            {"by": "llm", "provider": settings.provider, "model": model},
+            exhausted=f"the model {model} has given no answer that fits in {MAX_ATTEMPTS} attempts",
+        )
+
+    def _exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
+        calls = self._provider.open_calls(conversation.messages)
+        # At a turn's end no call asks: those that are open go on meanwhile.
+        call_id = inquiry.call_id
+        asks = None if isinstance(call_id, UnsetType) else find_paused(calls, call_id, tool)
+        pause = words.paused(inquiry.question)
+        return Exchange(
+            conversation,
+            tuple((call, pause if call is asks else words.ELSEWHERE) for call in calls),
+            (Turn("user", words.ask(inquiry, tool)),),
+            fit(inquiry.schema, self._provider.dialect),
+        )
+
+    def _conversation(
+        self, settings: LlmSettings, key: str | None, exchange: Exchange
+    ) -> Callable[[Inquiry], Awaitable[object]]:
+        """Return one attempt at an answer, to which each of the earlier ones is put back with what was wrong."""
+        turns = exchange.turns
+        text = ""
+
+        async def attempt(inquiry: Inquiry) -> object:
+            nonlocal turns, text
+            if isinstance(inquiry.refused, str):
+                said = (Turn("assistant", text),) if text.strip() else ()
+                turns = (*turns, *said, Turn("user", words.correct(inquiry, inquiry.refused)))
+            now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
+            request = self._provider.request(settings, key, now)
+            async with self._turns:
+                reply = self._provider.read(await self._sender.send(request, settings))
+            match reply:
+                case None:
+                    raise InquiryFailed(
+                        "the model's server answered in a form that is not"
+                        f" {settings.provider}'s: look at `inquiry.llm.url`"
+                    )
+                case Refused():
+                    raise InquiryFailed(f"the model {settings.model} refused to answer")
+                case Cut():
+                    raise InquiryFailed(
+                        f"the answer of the model {settings.model} was cut before its end: raise"
+                        " `max_tokens`"
+                    )
+                case Said(text):
+                    return words.read_text(inquiry, text)
+
+        return attempt
+
+
+def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
+    """What the definition says for whoever asks a model; None where it means nobody of the kind."""
+    target = inquiry.target
+    if not isinstance(target, dict):
+        return {}
+    table = target.get("assistant", {})
+    if not isinstance(table, dict) or ("user" in target and "assistant" not in target):
+        return None
+    return table

@@ -1,0 +1,105 @@
+"""What a model is told and asked, and how its text is read as an answer.
+
+Rules: pure. Whoever does not hold its model to the schema still says it in words, so the form of the
+answer stands in the question, too. What was wrong with an answer is said without the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scalar, Select
+from haftd.schemas.names import own_properties
+
+__all__ = ["ELSEWHERE", "ask", "correct", "paused", "read_text"]
+
+ELSEWHERE = "Still running."
+"""The reply for another call of the same turn."""
+
+_MOST_READ = 1 << 20
+_FENCE = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+def paused(question: Question) -> str:
+    """The reply for the call that asks."""
+    return f"Tool paused: {question.text}"
+
+
+def ask(inquiry: Inquiry, tool: str) -> str:
+    """The question as the model gets it."""
+    question = inquiry.question
+    parts = [] if inquiry.handle is UNSET else [f"The tool {tool} requires additional input."]
+    if question.pre_amble:
+        parts.append(question.pre_amble)
+    parts.append(question.text)
+    if question.default is not None:
+        parts.append(f"The tool offers {_json(question.default)} as its default.")
+    parts.append("Provide your answer based on the conversation context.")
+    parts.append(_form(inquiry))
+    return "\n\n".join(parts)
+
+
+def correct(inquiry: Inquiry, refused: str) -> str:
+    """Return the turn that follows a wrong answer; `refused` is a sentence that says what was wrong."""
+    return f"That is no answer: {refused}\n\n{_form(inquiry)}"
+
+
+def _form(inquiry: Inquiry) -> str:
+    match inquiry.question.answer_type:
+        case Boolean():
+            what = "true or false"
+        case Select(options=options):
+            what = _choice(options)
+        case Form(fields=fields):
+            each = (f"{_json(name)}: {_choice(one.options)}" for name, one in fields.items())
+            what = f"an object with {'; '.join(each)}"
+        case _:
+            what = "a text"
+    return (
+        f'Reply with one JSON object and nothing else: "inquiry_id" is'
+        f' {_json(inquiry.inquiry_id)}, "answer" is {what}.'
+    )
+
+
+def _choice(options: tuple[Scalar, ...]) -> str:
+    return f"one of {', '.join(map(_json, options))}"
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
+    """Return the reply in a model's text, unchecked; raises `InvalidAnswer` where there is none."""
+    text = text.strip()
+    if found := _FENCE.match(text):
+        text = found[1]
+    if not text or len(text) > _MOST_READ:
+        raise InvalidAnswer("it is no JSON object")
+    try:
+        reply = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        raise InvalidAnswer("it is no JSON object") from None
+    if not isinstance(reply, dict) or not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
+        raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
+    return {**reply, "answer": _own(inquiry.question, reply["answer"])}
+
+
+def _own(question: Question, answer: Any) -> Any:
+    """The answer in the words of the question, where a provider takes other ones: the option that a
+    text stands for, the name that is shown as another."""
+    match question.answer_type, answer:
+        case Select(options=options), str() if answer not in options:
+            others = (one for one in options if not isinstance(one, str))
+            return next((one for one in others if _json(one) == answer), answer)
+        case Form(fields=fields), dict():
+            own = own_properties(fields)
+            return {
+                name if name in fields else own.get(name, name): answer[name] for name in answer
+            }
+    return answer

@@ -1,0 +1,79 @@
+"""Cache of answers that count for longer, by session and subject.
+
+Rules: pure. An answer counts for the session, or until its turn ends; one for a turn that no client has begun is
+not kept, as none would end it. It holds for exactly the program that it was bound to. The oldest of very many is
+dropped: then it is asked for again. Section 6, `remember`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import msgspec
+
+from haft_protocol.approvals import Remember
+
+__all__ = ["AnswerCache", "CachedAnswer"]
+
+_MAX_ANSWERS = 4_096
+
+
+class CachedAnswer(msgspec.Struct, frozen=True):
+    """An answer, and the program that it is bound to."""
+
+    value: Any
+    bound_to: Hashable
+    until: Remember
+
+    def __repr__(self) -> str:
+        return f"CachedAnswer({self.until}, …)"
+
+
+class AnswerCache:
+    """The answers of all sessions. `is_in_turn` says whether a client will end the session's turn."""
+
+    __slots__ = ("_answers", "_is_in_turn")
+
+    def __init__(self, is_in_turn: Callable[[str], bool] = lambda session: False) -> None:
+        self._is_in_turn = is_in_turn
+        self._answers: dict[tuple[str, Hashable], CachedAnswer] = {}
+
+    def keep(
+        self,
+        session: str,
+        subject: Hashable,
+        value: Any,
+        until: Remember,
+        bound_to: Hashable = None,
+    ) -> bool:
+        """Keep an answer in place of an earlier one; return whether it is kept."""
+        if until == "turn" and not self._is_in_turn(session):
+            return False
+        self._answers.pop((session, subject), None)
+        self._answers[session, subject] = CachedAnswer(value, bound_to, until)
+        if len(self._answers) > _MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        return True
+
+    def find(
+        self, session: str, subject: Hashable, bound_to: Hashable = None
+    ) -> CachedAnswer | None:
+        """Return the answer, if it is bound to the same program."""
+        answer = self._answers.get((session, subject))
+        return answer if answer is not None and answer.bound_to == bound_to else None
+
+    def drop(self, session: str, subject: Hashable) -> None:
+        """Drop an answer."""
+        self._answers.pop((session, subject), None)
+
+    def end_turn(self, session: str) -> None:
+        """Drop the answers for the session's turn."""
+        self._keep_if(lambda key, answer: key[0] != session or answer.until != "turn")
+
+    def close(self, session: str) -> None:
+        """Drop the answers of a session."""
+        self._keep_if(lambda key, answer: key[0] != session)
+
+    def _keep_if(self, holds: Callable[[tuple[str, Hashable], CachedAnswer], bool]) -> None:
+        self._answers = {key: one for key, one in self._answers.items() if holds(key, one)}

@@ -1,0 +1,87 @@
+"""One inquiry from its beginning to its end.
+
+Rules: queued → open → answered, unanswered or withdrawn. The first end counts, any later one changes nothing.
+What follows is done in the same step: no reader sees one without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+import trio
+
+from .kind import Answered, End, InquiryKind, Unanswered
+
+__all__ = ["PendingInquiry"]
+
+log = structlog.get_logger("haftd.inquiries")
+
+
+def _forget(pending: PendingInquiry) -> None:
+    pass
+
+
+class PendingInquiry:
+    """An inquiry and its end. `on_end` is called once, after what its kind says has followed."""
+
+    __slots__ = (
+        "__weakref__",
+        "_on_end",
+        "end",
+        "is_unclaimed",
+        "kind",
+        "outcome",
+        "settled",
+        "since",
+        "turn",
+    )
+
+    def __init__(self, kind: InquiryKind, on_end: Callable[[PendingInquiry], None]) -> None:
+        self.kind = kind
+        self.end: End | None = None
+        self.outcome: object = None
+        """The result of what followed."""
+        self.since = 0.0
+        """When it was opened, by trio's clock."""
+        self.is_unclaimed = False
+        """Whether all candidates have declined: it waits for a client that answers unasked."""
+        self.turn = trio.Event()
+        """Set when it leaves the queue."""
+        self.settled = trio.Event()
+        self._on_end = on_end
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be answered now."""
+        return self.turn.is_set() and self.kind.is_ready and self.end is None
+
+    def open(self) -> None:
+        """Ask now."""
+        self.since = trio.current_time()
+        self.kind.opened()
+        self.turn.set()
+        self._log("question asked")
+
+    def claim(self, claimed: bool) -> None:
+        """Take note whether a candidate is asked, or all have declined."""
+        self.is_unclaimed = not claimed
+        self.kind.changed()
+
+    def settle(self, end: End) -> bool:
+        """End it; false where it has ended before."""
+        if self.end is not None:
+            return False
+        self.end = end
+        self.settled.set()
+        if self.turn.is_set():
+            how = {Answered: "answered", Unanswered: "failed"}.get(type(end), "withdrawn")
+            duration_s = round(trio.current_time() - self.since, 3)
+            self._log("question settled", how=how, duration_s=duration_s)
+            self.outcome = self.kind.follow(end)
+        on_end, self._on_end = self._on_end, _forget  # It knows this inquiry: a circle.
+        on_end(self)
+        return True
+
+    def _log(self, event: str, **more: object) -> None:
+        log.info(event, inquiry=self.kind.id, tool=self.kind.tool, **self.kind.labels, **more)

@@ -1,0 +1,95 @@
+"""ResultReview: the result of a tool that has run waits until a person lets it be handed out.
+
+Rules: it is an approval of the action `result`. What is shown to the person as the text is what is handed out, or
+the text that stands in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from haft_protocol.approvals import Approval as ApprovalMessage
+from haft_protocol.errors import invalid_arguments
+from haftd.core.handles import Handle
+from haftd.core.sealed import Shown, Word
+from haftd.tools.approving import seen
+
+from .approval import Approval, seek
+from .kind import InquiryContext
+from .router import InquiryRouter
+
+__all__ = ["ResultReview", "review"]
+
+_MAX_RENDERED = 32_768
+"""Characters of a result that are rendered."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResultReview(Approval):
+    """The handing out of a result; its one argument is `text`."""
+
+    shown: Shown
+
+    def message(self) -> ApprovalMessage:
+        shown = self.shown
+        return msgspec.structs.replace(
+            super().message(), failed=shown.failed, bytes=shown.bytes, omitted=shown.omitted
+        )
+
+
+async def review(
+    router: InquiryRouter,
+    context: InquiryContext,
+    handle: Handle,
+    shown: Shown,
+    mode: Literal["ask", "edit", "skip"],
+) -> Word:
+    """Wait for a decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
+    tool = handle.tool
+    if mode == "skip":
+        return Word("skip", said=_not_handed_out(tool, "its definition says so"))
+    failure = "" if shown.failure is None else f"{shown.failure}\n"
+    decision = await seek(
+        router,
+        ResultReview(
+            context=context,
+            handle=handle,
+            approval_id=router.new_id(),
+            action="result",
+            arguments={"text": shown.text},
+            # Its length is bounded already, and an escape makes a character longer.
+            rendered=seen(f"{failure}{shown.text}", most=_MAX_RENDERED),
+            mode=mode,
+            check=lambda arguments: _replacing(tool, arguments),
+            shown=shown,
+        ),
+    )
+    if decision is None:
+        raise AssertionError("a review does not end with its handle")
+    if decision.decision == "skip":
+        return Word("skip", said=_not_handed_out(tool, decision.reason))
+    if decision.edited is not None:
+        return Word("edit", text=decision.edited)
+    return Word("allow")
+
+
+def _replacing(tool: str, arguments: dict[str, Any]) -> str:
+    """Return the text that stands in place of a result."""
+    text = arguments.get("text")
+    if not isinstance(text, str):
+        problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
+        if "text" in arguments:
+            problem["message"] = "it must be a text, the one that is handed out"
+        raise invalid_arguments(tool, [problem])
+    if unknown := sorted(set(arguments) - {"text"}):
+        message = "a result has a `text` and nothing else"
+        raise invalid_arguments(tool, [{"path": name, "message": message} for name in unknown])
+    return text
+
+
+def _not_handed_out(tool: str, reason: str) -> str:
+    said = f"`{tool}` has run, and its result was not handed out"
+    return said + (f": {reason.rstrip('.')}." if reason else ".")

@@ -1,0 +1,319 @@
+"""The router: takes each inquiry to the backends, until there is an answer or none will come.
+
+Rules: what the definition answers, or a person has answered before, is known without asking. Else the backends
+are asked in the configured order; where all decline the inquiry stays open for a client that answers unasked, and
+for a client that comes later. Replies are checked here and nowhere else; a candidate that answers wrongly is
+asked again, `MAX_ATTEMPTS` times in all. A secret goes to a person: not to an assistant, not to a backend that is
+no place for it. Every answer is recorded before anything follows from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Callable, Sequence
+
+import msgspec
+import structlog
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import RpcError
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import InvalidAnswer
+from haftd.caller import Caller
+from haftd.core.outcomes import fault
+
+from .backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
+from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
+from .memory import AnswerCache
+from .pending import PendingInquiry
+
+__all__ = ["InquiryRouter", "ask_backend"]
+
+log = structlog.get_logger("haftd.inquiries")
+
+
+def _discard(event: str, **fields: object) -> None:
+    pass
+
+
+class InquiryRouter:
+    """All that is undecided. `clients` is the backend for kinds that ask no other; `record` writes into the audit
+    log; `cache` holds the answers that count for longer."""
+
+    def __init__(
+        self,
+        backends: Sequence[Backend] = (),
+        clients: Backend | None = None,
+        *,
+        record: Callable[..., None] = _discard,
+        cache: AnswerCache | None = None,
+        timeouts: Timeouts = Timeouts(),  # noqa: B008
+    ) -> None:
+        self.cache = AnswerCache() if cache is None else cache
+        self._backends = tuple(backends)
+        self._clients = () if clients is None else (clients,)
+        self._replaced = trio.Event()
+        self._record = record
+        self._timeouts = timeouts
+        self._numbers = itertools.count(1)
+        self._pending: dict[PendingInquiry, Callable[[], None]] = {}
+
+    def replace(self, backends: Sequence[Backend]) -> None:
+        """Ask these backends from now on, also what all others have declined. An answer that is being waited for
+        still counts."""
+        self._backends = tuple(backends)
+        self._replaced.set()
+        self._replaced = trio.Event()
+
+    # --- what is open ------------------------------------------------------------------------
+
+    def put(
+        self,
+        kind: InquiryKind,
+        *,
+        is_queued: bool = False,
+        on_end: Callable[[PendingInquiry], None] = lambda pending: None,
+    ) -> PendingInquiry:
+        """Open an inquiry, unless it waits for its turn; one whose end is known has ended. `resolve` looks for
+        the answer."""
+
+        def ended(pending: PendingInquiry) -> None:
+            if self._pending.pop(pending, None) is not None:
+                for handle in pending.kind.depends_on:
+                    handle.unlisten(look)
+            on_end(pending)
+
+        def look() -> None:
+            if all(handle.stopped for handle in kind.depends_on):
+                pending.settle(Withdrawn())
+
+        pending = PendingInquiry(kind, ended)
+        known = self._known(kind)
+        if known is not None:
+            pending.settle(known)
+            return pending
+        self._pending[pending] = look
+        for handle in kind.depends_on:
+            handle.listen(look)
+        if not is_queued:
+            pending.open()
+        return pending
+
+    def listed(
+        self,
+        session: str | None = None,
+        method: str | None = None,
+        caller: Caller | None = None,
+    ) -> list[PendingInquiry]:
+        """Return what is open in a session, or in all, of the kinds that this request asks, and of that what the
+        caller may see."""
+        found = [
+            pending
+            for pending in self._pending
+            if pending.is_open
+            and session in (None, pending.kind.session)
+            and method in (None, pending.kind.method)
+            and (caller is None or _may_see(caller, pending.kind))
+        ]
+        return sorted(found, key=lambda pending: pending.kind.order)
+
+    def find(self, session: str, method: str, caller: Caller, id: str) -> PendingInquiry | None:
+        """Return what is open under this id, if the caller may see it."""
+        found = (one for one in self.listed(session, method, caller) if one.kind.id == id)
+        return next(found, None)
+
+    def new_id(self) -> str:
+        """Return an id that no open inquiry has; not to be guessed from another."""
+        known = {pending.kind.id for pending in self._pending}
+        while (found := secrets.token_hex(4)) in known:
+            pass
+        return found
+
+    def new_number(self) -> int:
+        """Return a number that was given to no inquiry before."""
+        return next(self._numbers)
+
+    def close(self, session: str) -> None:
+        """The session is closed: nothing is asked in it any more, and nothing remembered."""
+        self.cache.close(session)
+        self._end_all(session, stopping=False)
+
+    def stop(self) -> None:
+        """The daemon stops: no call waits for a decision any more."""
+        self._end_all(None, stopping=True)
+
+    def _end_all(self, session: str | None, *, stopping: bool) -> None:
+        for pending in list(self._pending):
+            if session in (None, pending.kind.session):
+                end = pending.kind.end_on_close(stopping=stopping)
+                if end is not None:
+                    pending.settle(end)
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def accept(self, pending: PendingInquiry, answer: Answered) -> bool:
+        """Take a checked answer; false where the inquiry has ended before."""
+        if pending.end is not None:
+            return False
+        kind, until = pending.kind, answer.remember
+        if not isinstance(until, UnsetType) and (key := kind.memory_key) is not None:
+            subject, bound_to = key
+            self.cache.keep(kind.session, subject, answer.value, until, bound_to)
+        self._write_down(kind, answer)
+        return pending.settle(answer)
+
+    def _known(self, kind: InquiryKind) -> Answered | Unanswered | None:
+        """Return the end that is known without asking, by the definition or by an earlier answer."""
+        end = kind.known()
+        if end is None and (key := kind.memory_key) is not None:
+            end = self._remembered(kind, *key)
+        if isinstance(end, Answered):
+            self._write_down(kind, end)
+        return end
+
+    def _remembered(self, kind: InquiryKind, subject: object, bound_to: object) -> Answered | None:
+        kept = self.cache.find(kind.session, subject, bound_to)
+        if kept is None:
+            return None
+        try:
+            return Answered(kind.recall(kept.value), {"by": "remembered"})
+        except InvalidAnswer:
+            self.cache.drop(kind.session, subject)
+            return None
+
+    def _write_down(self, kind: InquiryKind, answer: Answered) -> None:
+        record = kind.audit_record(answer)
+        if record is not None:
+            event, fields = record
+            self._record(event, **fields)
+
+    # --- the search --------------------------------------------------------------------------
+
+    async def resolve(self, pending: PendingInquiry) -> End:
+        """Look for an answer and return the end. Cancelled, the inquiry is withdrawn; raises the error of one
+        that was withdrawn before, as that came first."""
+        try:
+            if pending.end is None:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._search, pending)
+                    await pending.settled.wait()
+                    nursery.cancel_scope.cancel()
+        except (trio.Cancelled, BaseExceptionGroup):
+            if isinstance(pending.end, Withdrawn) and pending.end.error is not None:
+                raise pending.end.error from None
+            raise
+        finally:
+            pending.settle(Withdrawn())
+        if pending.end is None:
+            raise AssertionError("what was settled has an end")
+        return pending.end
+
+    async def _search(self, pending: PendingInquiry) -> None:
+        await pending.turn.wait()
+        if pending.end is not None:
+            return  # it was answered as soon as it was asked
+        seconds, reason = pending.kind.timeout(self._timeouts)
+        end: Answered | Unanswered = Unanswered(reason)
+        with trio.move_on_after(seconds):
+            try:
+                pending.kind = await pending.kind.prepared()
+                end = await self._find(pending)
+            except InquiryFailed as failed:
+                end = Unanswered(pending.kind.failure(str(failed)))
+            except Exception:
+                log.exception("an inquiry could not be made", inquiry=pending.kind.id)
+                end = Unanswered(fault())
+        if isinstance(end, Answered):
+            self.accept(pending, end)
+        else:
+            pending.settle(end)
+
+    async def _find(self, pending: PendingInquiry) -> Answered:
+        """Return the first answer. Raises `InquiryFailed`; waits while no candidate answers."""
+        backends = changed = self._backends_for(pending.kind)
+        while True:
+            for backend in changed:
+                answer = await ask_backend(backend, pending)
+                if answer is not None:
+                    return answer
+            pending.claim(False)
+            changed = await self._changed(pending, backends)
+            backends = self._backends_for(pending.kind)
+            pending.claim(True)
+
+    def _backends_for(self, kind: InquiryKind) -> tuple[Backend, ...]:
+        return self._clients if kind.clients_only else self._backends
+
+    async def _changed(
+        self, pending: PendingInquiry, declined: tuple[Backend, ...]
+    ) -> tuple[Backend, ...]:
+        """Wait until a backend that declined has another candidate, or others have replaced them."""
+        changed: list[Backend] = []
+        while not changed and self._backends_for(pending.kind) is declined:
+            async with trio.open_nursery() as nursery:
+
+                async def watch(backend: Backend, scope: trio.CancelScope) -> None:
+                    await backend.change(pending)
+                    changed.append(backend)
+                    scope.cancel()
+
+                for backend in declined:
+                    nursery.start_soon(watch, backend, nursery.cancel_scope)
+                await self._replaced.wait()
+                nursery.cancel_scope.cancel()
+        if self._backends_for(pending.kind) is not declined:
+            return self._backends_for(pending.kind)
+        return tuple(backend for backend in declined if backend in changed)
+
+
+def _may_see(caller: Caller, kind: InquiryKind) -> bool:
+    return caller.may_use(kind.session) and caller.may_reach(kind.may)
+
+
+async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:
+    """Ask the candidates of a backend; None where all have declined. Raises `InquiryFailed`."""
+    message = pending.kind.message()
+    reason = "there is nobody to ask"
+    if isinstance(message, Inquiry) and message.is_secret and not backend.takes_secrets:
+        return None
+    try:
+        for candidate in backend.candidates(pending):
+            try:
+                answer = await _ask(candidate, pending)
+            except Declined as declined:
+                reason = str(declined)
+            else:
+                return answer
+    except Declined as declined:
+        reason = str(declined)
+    log.info(
+        "declined",
+        inquiry=pending.kind.id,
+        tool=pending.kind.tool,
+        backend=backend.name,
+        why=reason,
+    )
+    return None
+
+
+async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
+    """Return the first of its replies that fits. Raises `Declined` and `InquiryFailed`."""
+    refused: str | UnsetType = msgspec.UNSET
+    for _ in range(MAX_ATTEMPTS):
+        message = msgspec.structs.replace(pending.kind.message(), refused=refused)
+        try:
+            value, remember = pending.kind.read(await candidate.ask(message))
+        except InvalidAnswer as wrong:
+            refused = f"{wrong}."
+        except RpcError as wrong:
+            refused = wrong.message
+        else:
+            caller = candidate.caller
+            if caller is not None and not caller.may(pending.kind.permission):
+                remember = msgspec.UNSET  # how long an answer counts is a person's decision
+            return Answered(value, candidate.source, caller, remember)
+    if candidate.exhausted:
+        raise InquiryFailed(candidate.exhausted)
+    raise Declined("its answers do not fit")

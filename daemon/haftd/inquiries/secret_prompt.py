@@ -1,0 +1,57 @@
+"""SecretPrompt: a program that a tool runs asks for a secret, through the helper `haft-askpass`.
+
+Rules: it is the handle's question, in its turn and for as long as any; the answer goes to the helper alone, and
+is recorded nowhere. What git and ssh ask in the open is recognised by their words, all else is a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
+from haftd.core.escapes import strip
+
+from .tool_question import InquiryQueue, ToolQuestion
+
+__all__ = ["SecretPrompt", "readable", "secret_prompt"]
+
+_MAX_PROMPT = 4096
+"""Bytes of a prompt that are shown."""
+
+_OPEN = re.compile(
+    r"Username for '[^\n]*': ?"
+    r"|(?:.*\n)?[^\n]*\(yes/no(?:/\[fingerprint\])?\)\? ?"
+    r"|Please type 'yes'(?:, 'no' or the fingerprint| or 'no'): ?",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SecretPrompt(ToolQuestion):
+    """A prompt of a process of the handle; the answer is that process's alone, whatever is asked."""
+
+    is_private = True
+
+
+def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> SecretPrompt:
+    """Return the question that a prompt is; with `confirm` it takes yes or no."""
+    text = readable(prompt)
+    kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
+    question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
+    return SecretPrompt(context=queue.context, handle=queue.handle, question=question)
+
+
+def readable(prompt: str) -> str:
+    """Return a prompt as it is shown: no escape sequences, nothing invisible, at most 4 KiB, of which the end is
+    the question itself."""
+    if len(prompt) > 2 * _MAX_PROMPT:
+        prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
+    text = strip(prompt)
+    text = "".join(char for char in text if char == "\n" or char.isprintable())
+    encoded = text.encode()
+    if len(encoded) > _MAX_PROMPT:
+        half = (_MAX_PROMPT - 8) // 2
+        head = encoded[:half].decode("utf-8", "ignore")
+        text = f"{head} … {encoded[-half:].decode('utf-8', 'ignore')}"
+    return text

@@ -1,0 +1,49 @@
+"""The backend `static`: answers from the configuration, by tool and question.
+
+Rules: an answer that does not fit the question is none, and the log says so. Never a secret: a
+configuration is no place to keep one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import structlog
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import Answer
+
+from .backend import Backend, Candidate, Declined
+from .kind import Message
+from .pending import PendingInquiry
+
+__all__ = ["StaticBackend"]
+
+log = structlog.get_logger("haftd.inquiries")
+
+
+class StaticBackend(Backend):
+    """The backend `static`: `answers` by tool, then by question id."""
+
+    name = "static"
+    takes_secrets = False
+
+    def __init__(self, answers: Mapping[str, Mapping[str, Answer]]) -> None:
+        self._answers = answers
+
+    def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
+        """See `backend.Backend`."""
+        tool, asked = pending.kind.tool, pending.kind.message()
+        answers = self._answers.get(tool, {})
+        if not isinstance(asked, Inquiry) or asked.question.id not in answers:
+            raise Declined("there is no answer to it in the configuration")
+
+        async def look_up(message: Message) -> object:
+            if isinstance(message.refused, str):
+                log.warning(
+                    "wrong answer", tool=tool, question=asked.question.id, why=message.refused
+                )
+                raise Declined("the answer in the configuration does not fit")
+            return {"answer": answers[asked.question.id]}
+
+        yield Candidate(look_up, {"by": "static"})

@@ -1,0 +1,272 @@
+"""ToolQuestion: a running tool asks, and goes on with the answer. InquiryQueue: the questions of one handle.
+
+Rules: one question of a handle is open at a time, the others wait behind it in order of arrival; the handle is
+`waiting` for as long. An answer is held only until it is handed to the tool. The definition may answer a
+question itself, and says who else may; a secret is for a person.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.approvals import Remember
+from haft_protocol.errors import shown
+from haft_protocol.inquiries import ASK, Inquiry, Target, inquiry_id, read_lasting, schema
+from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.tools.definition import QuestionPolicy
+
+from .kind import Answered, End, InquiryContext, InquiryKind, Timeouts, Unanswered, Withdrawn
+from .pending import PendingInquiry
+from .router import InquiryRouter
+
+__all__ = ["InquiryCancelled", "InquiryQueue", "NoAnswer", "ToolQuestion"]
+
+_NO_POLICY = QuestionPolicy()
+
+
+class InquiryCancelled(Exception):
+    """The question was withdrawn, or its handle has ended: there will be no answer."""
+
+
+class NoAnswer(Exception):
+    """The question will not be answered; the argument says why."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ToolQuestion(InquiryKind):
+    """A question of the tool that runs as `handle`."""
+
+    method = ASK
+    capability = "inquiry"
+    permission = "questions"
+
+    handle: Handle
+    question: Question
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the answer is the asker's alone."""
+        return isinstance(self.question.answer_type, Secret)
+
+    @property
+    def session(self) -> str:
+        return self.handle.session
+
+    @property
+    def id(self) -> str:
+        return self.handle.inquiry_id
+
+    @property
+    def tool(self) -> str:
+        return self.handle.tool
+
+    @property
+    def may(self) -> frozenset[str]:
+        return self.handle.may
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"handle": self.handle.id, "question": self.question.id}
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        return (0, self.handle.born)
+
+    @property
+    def _policy(self) -> QuestionPolicy:
+        return self.context.questions.get(self.question.id, _NO_POLICY)
+
+    def message(self) -> Inquiry:
+        context = self.context.context
+        return Inquiry(
+            session=self.session,
+            handle=self.handle.id,
+            call_id=call_id_of(self.handle, self.context),
+            inquiry_id=self.id,
+            question=self.question,
+            schema=schema(self.id, self.question.answer_type),
+            target=self._target(),
+            context=UNSET if context is None else context,
+        )
+
+    def _target(self) -> Target:
+        if self._policy.target is not None:
+            return self._policy.target
+        return "user" if isinstance(self.question.answer_type, Secret) else "caller"
+
+    def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
+        return read_lasting(self.message(), reply)
+
+    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+        question = self.question.id
+        seconds, setting = self._policy.timeout_s, f"`questions.{question}.timeout_s` of the tool"
+        if seconds is None:
+            seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
+        why = f"nobody has answered question {shown(question)} within {seconds:g} s ({setting})"
+        return seconds, why
+
+    def admits(self, caller: Caller) -> bool:
+        may_answer = caller.may("questions") or not self.message().needs_a_person
+        return super().admits(caller) and may_answer
+
+    def known(self) -> Answered | Unanswered | None:
+        is_secret = isinstance(self.question.answer_type, Secret)
+        if self._policy.answer is UNSET:
+            if is_secret and self._target() != "user":
+                return Unanswered(
+                    f"question {shown(self.question.id)} asks for a secret, which only a person "
+                    "answers, but the tool's definition sends it to the assistant"
+                )
+            return None
+        if is_secret:
+            return Unanswered(
+                f"question {shown(self.question.id)} asks for a secret, which is no matter for a "
+                "definition; take its `answer` out"
+            )
+        try:
+            return Answered(check_answer(self.question, self._policy.answer), {"by": "definition"})
+        except InvalidAnswer as wrong:
+            return Unanswered(f"the answer in the tool's definition does not fit: {wrong}")
+
+    @property
+    def memory_key(self) -> tuple[Hashable, Hashable] | None:
+        bound_to = self.context.bound_to
+        if bound_to is None or self.is_private or not self.message().can_be_remembered:
+            return None
+        return ("answer", self.tool, self.question.id), bound_to
+
+    def recall(self, value: Any) -> Any:
+        return check_answer(self.question, value)
+
+    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
+        remember = {} if answer.remember is UNSET else {"remember": answer.remember}
+        return "answer", {
+            **answer.source,
+            "session": self.session,
+            "handle": self.handle.id,
+            "generation": self.handle.generation,
+            "question": self.question.id,
+            **({"withheld": True} if self.is_private else {"answer": answer.value}),
+            **remember,
+        }
+
+    def opened(self) -> None:
+        self.handle.ask(self.question, trio.current_time())
+
+    def changed(self) -> None:
+        self.handle.wake()
+
+    def follow(self, end: End) -> None:
+        if self.handle.state is State.WAITING:
+            now = trio.current_time()
+            if isinstance(end, Answered):
+                self.handle.answer(now)
+            else:
+                self.handle.withdraw(now)
+
+
+def call_id_of(handle: Handle, context: InquiryContext) -> str:
+    """Return the id of the call that has started the handle."""
+    return context.call_id or f"{handle.id}.{handle.generation}"
+
+
+class InquiryQueue:
+    """The questions asked on behalf of `handle`, in order of arrival."""
+
+    __slots__ = ("_count", "_is_over", "_queue", "_router", "context", "handle")
+
+    def __init__(
+        self,
+        handle: Handle,
+        router: InquiryRouter | None = None,
+        context: InquiryContext | None = None,
+    ) -> None:
+        self.handle = handle
+        self.context = context or InquiryContext(caller=Caller("unix"))
+        self._router = router or InquiryRouter()
+        self._queue: deque[PendingInquiry] = deque()
+        self._count = 0
+        self._is_over = False
+        handle.inquiry_id = inquiry_id(handle.tool, call_id_of(handle, self.context))
+
+    def number(self) -> int:
+        """Return a number for a question, given once."""
+        self._count += 1
+        return self._count
+
+    @property
+    def current(self) -> PendingInquiry | None:
+        """The question that is open."""
+        return self._queue[0] if self.handle.state is State.WAITING else None
+
+    @property
+    def inquiry(self) -> Inquiry | None:
+        """The question that is open, as a client gets it."""
+        message = None if self.current is None else self.current.kind.message()
+        return message if isinstance(message, Inquiry) else None
+
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether only a person may answer the question that is open."""
+        return self.inquiry is not None and self.inquiry.needs_a_person
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the answer to the question that is open is the asker's alone."""
+        kind = None if self.current is None else self.current.kind
+        return isinstance(kind, ToolQuestion) and kind.is_private
+
+    def question(self, question: Question) -> ToolQuestion:
+        """Return the tool's own question."""
+        return ToolQuestion(context=self.context, handle=self.handle, question=question)
+
+    def put(self, kind: ToolQuestion) -> PendingInquiry:
+        """Ask when all that was asked before has ended. The caller awaits the end (`wait`), or settles it."""
+        if self._is_over or self.handle.stopped:
+            pending = PendingInquiry(kind, lambda pending: None)
+            pending.settle(Withdrawn())
+            return pending
+        pending = self._router.put(kind, is_queued=True, on_end=self._remove)
+        if pending.end is None:
+            self._queue.append(pending)
+            self.go_on()
+        return pending
+
+    async def wait(self, pending: PendingInquiry) -> Any:
+        """Return the answer. Raises `InquiryCancelled` and `NoAnswer`; cancelled, the question is withdrawn."""
+        match await self._router.resolve(pending):
+            case Answered(value=value):
+                return value
+            case Unanswered(reason=reason):
+                raise NoAnswer(reason)
+            case Withdrawn():
+                raise InquiryCancelled
+
+    async def ask(self, kind: ToolQuestion) -> Any:
+        """Ask and return the answer; see `put` and `wait`."""
+        return await self.wait(self.put(kind))
+
+    def go_on(self) -> None:
+        """Open the first question, if the handle runs and none is open."""
+        if self._queue and self.handle.state is State.RUNNING and not self._is_over:
+            self._queue[0].open()
+
+    def end(self) -> None:
+        """The execution has ended: withdraw all questions."""
+        self._is_over = True
+        for pending in list(self._queue):
+            pending.settle(Withdrawn())
+
+    def _remove(self, pending: PendingInquiry) -> None:
+        if pending in self._queue:
+            self._queue.remove(pending)
+            self.go_on()

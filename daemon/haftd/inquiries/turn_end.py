@@ -1,0 +1,165 @@
+"""TurnEnd: the turn ends, and of each handle that is open it is asked whether it is waited for, ended or kept.
+
+Rules: one question with a choice for each handle; the more handles, the less is shown of each, so that the whole
+stays within what a person or a model reads. Lines that a program has printed stand behind a bar. A handle drops
+out when it stops; an answer that still names it is as good as one that does not. Without an answer the handles
+are aborted, as the end of a turn does it. The question belongs to no connection. Section 7, `inquire`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.approvals import Remember
+from haft_protocol.inquiries import ASK, Inquiry, Target, read_lasting, schema, turn_end_id
+from haft_protocol.methods import TurnDecision
+from haft_protocol.questions import Choice, Form, Question
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lastlines import last_lines, printable
+
+from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
+
+__all__ = ["TurnEnd", "question_of"]
+
+_DECISIONS = ("wait", "abort", "keep")
+_MAX_LINES = 5
+_MAX_LINE = 160
+_SHOWN = 16_384
+"""Characters of output in one question."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TurnEnd(InquiryKind):
+    """The question about `handles`. `decide` does what was decided of those that still run; the outcome is the
+    decision by handle."""
+
+    method = ASK
+    capability = "inquiry"
+    permission = "questions"
+
+    session_name: str
+    number: int
+    handles: tuple[Handle, ...]
+    target: Target
+    timeout_s: float
+    decide: Callable[[Mapping[Handle, TurnDecision]], None]
+
+    @property
+    def session(self) -> str:
+        return self.session_name
+
+    @property
+    def id(self) -> str:
+        return turn_end_id(self.session, self.number)
+
+    @property
+    def tool(self) -> str:
+        return "turn_end"
+
+    @property
+    def may(self) -> frozenset[str]:
+        return frozenset[str]().union(*(handle.may for handle in self.handles))
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        return (1,)
+
+    @property
+    def depends_on(self) -> tuple[Handle, ...]:
+        return self.handles
+
+    @property
+    def _open(self) -> list[Handle]:
+        return [handle for handle in self.handles if not handle.stopped]
+
+    def message(self) -> Inquiry:
+        question = question_of(self._open, trio.current_time())
+        context = self.context.context
+        return Inquiry(
+            session=self.session,
+            inquiry_id=self.id,
+            question=question,
+            schema=schema(self.id, question.answer_type),
+            target=self.target,
+            context=UNSET if context is None else context,
+        )
+
+    def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
+        if isinstance(reply, dict) and isinstance(answer := reply.get("answer"), dict):
+            stopped = {handle.id for handle in self.handles if handle.stopped}
+            left = {name: one for name, one in answer.items() if name not in stopped}
+            reply = {**reply, "answer": left}
+        return read_lasting(self.message(), reply)
+
+    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+        return self.timeout_s, f"nobody has answered within {self.timeout_s:g} s"
+
+    def failure(self, reason: str) -> str:
+        return f"the inquiry failed: {reason}"
+
+    def admits(self, caller: Caller) -> bool:
+        may_answer = caller.may("questions") or not self.message().needs_a_person
+        return super().admits(caller) and may_answer
+
+    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
+        about = {"session": self.session, "question": self.id, "answer": answer.value}
+        return "answer", {**answer.source, **about}
+
+    def follow(self, end: End) -> dict[Handle, TurnDecision]:
+        decided: dict[Handle, TurnDecision] = {}
+        if isinstance(end, Answered):
+            decided = {handle: end.value[handle.id] for handle in self._open}
+        elif isinstance(end, Unanswered):
+            decided = dict.fromkeys(self._open, "abort")
+        if not isinstance(end, Withdrawn):
+            self.decide(decided)
+        return decided
+
+    def end_on_close(self, *, stopping: bool) -> Withdrawn | None:
+        return None if stopping else Withdrawn()
+
+
+def question_of(handles: Sequence[Handle], now: float) -> Question:
+    """Return the question about these handles, as they are."""
+    count = len(handles)
+    room = _SHOWN // max(1, count)
+    longest = min(_MAX_LINE, max(40, room))
+    lines = max(1, min(_MAX_LINES, room // longest))
+    described = "\n".join(_described(handle, now, lines, longest) for handle in handles)
+    subject = "1 program still runs" if count == 1 else f"{count} programs still run"
+    return Question(
+        id="turn_end",
+        text=f"The turn ends and {subject}. For each: wait until it has stopped, abort it, or keep it "
+        "running?",
+        answer_type=Form({one.id: Choice(_DECISIONS, _brief(one, now)) for one in handles}),
+        pre_amble=described,
+    )
+
+
+def _brief(handle: Handle, now: float) -> str:
+    """Describe a handle in one line, with no words of the program."""
+    text = f"{handle.tool}, {handle.state} for {_span(now - handle.born)}"
+    if handle.last_output is not None:
+        text += f", last output {_span(now - handle.last_output)} ago"
+    return text
+
+
+def _described(handle: Handle, now: float, lines: int, longest: int) -> str:
+    text = [f"{handle.id}: {_brief(handle, now)}"]
+    if handle.question is not None:
+        text.append(f"  asks: {printable(handle.question.text, longest)}")
+    text += [f"  | {line}" for line in last_lines(handle, lines, longest)]
+    return "\n".join(text)
+
+
+def _span(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7_200 else f"{whole // 3_600} h"

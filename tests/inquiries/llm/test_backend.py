@@ -1,0 +1,438 @@
+"""The backend `llm` against local servers that speak each API and refuse what the provider would."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+import trio
+import trio.testing
+
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, Select, Text
+from haftd.config.answering import ProviderName
+from haftd.inquiries.backend import InquiryFailed
+from haftd.inquiries.kind import Answered
+from haftd.inquiries.llm.backend import _MOST_AT_ONCE, LlmBackend
+from haftd.inquiries.llm.conversation import read_context
+from haftd.inquiries.llm.provider import fit
+from haftd.inquiries.llm.sending import Sender, _reason
+from haftd.inquiries.router import ask_backend
+
+from .judging import KEY, judge
+from .recording import NAMES, Recorded, recorded
+from .serving import CRUMBS, Raw, Server, Step, serving
+
+PATIENCE_S = 10.0
+
+
+@dataclass
+class Stage:
+    """A backend, the server that it asks, and the pauses that it made."""
+
+    said: Recorded
+    server: Server
+    backend: LlmBackend
+    pauses: list[float]
+
+    async def fails(self, **more: Any) -> str:
+        """Ask, and say how it failed; nothing of a key or of a body is in it."""
+        with trio.fail_after(PATIENCE_S), pytest.raises(InquiryFailed) as failed:
+            await ask_backend(self.backend, self.said.pending(**more))
+        assert "canary" not in repr(failed.value)
+        return str(failed.value)
+
+
+@asynccontextmanager
+async def play(
+    provider: ProviderName, *steps: Step, again: bool = False, **more: Any
+) -> AsyncIterator[Stage]:
+    """A backend whose server plays these steps, and sleeps no real pause."""
+    said, pauses = recorded(provider), []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await trio.lowlevel.checkpoint()
+
+    async with serving(Server(steps, judge(provider), again=again)) as server:
+        sender = Sender(sleep=sleep, chance=lambda: 0.5, wall=lambda: 1_795_843_000.0)
+        settings = said.settings(server.url, **more)
+        yield Stage(said, server, LlmBackend(settings, said.environ, sender), pauses)
+        assert server.faults == []
+
+
+@pytest.fixture(params=NAMES)
+def provider(request: pytest.FixtureRequest) -> ProviderName:
+    name: ProviderName = request.param
+    return name
+
+
+async def test_a_question_is_answered_and_the_request_is_the_recorded_one(
+    provider: ProviderName,
+) -> None:
+    """The conversation and the tools are as they came; what is new stands behind them."""
+    said = recorded(provider)
+    async with play(provider, said.reply("inquires")) as stage:
+        outcome = await ask_backend(stage.backend, said.pending())
+        assert isinstance(outcome, Answered) and outcome.value is True
+        assert outcome.source == {"by": "llm", "provider": provider, "model": said.said["model"]}
+        (asked,) = stage.server.asked
+        assert asked.body == said.asks("inquires", said.wrapped())
+        assert asked.headers["accept-encoding"] == "identity"
+        assert stage.pauses == []
+
+
+@pytest.mark.parametrize("wrong", ["wrong", "prose", "call"])
+async def test_a_wrong_answer_is_put_back_with_what_was_wrong(
+    provider: ProviderName, wrong: str
+) -> None:
+    said = recorded(provider)
+    async with play(provider, said.reply(wrong), said.reply("no")) as stage:
+        outcome = await ask_backend(stage.backend, said.pending())
+        assert isinstance(outcome, Answered) and outcome.value is False
+        first, second = (said.texts(asked.body) for asked in stage.server.asked)
+        assert second[: len(first)] == first
+        *model, correction = second[len(first) :]
+        assert correction.startswith("That is no answer: ") and "true or false" in correction
+        assert len(model) == (wrong != "call") and "yes" not in correction
+
+
+async def test_three_wrong_answers_fail_the_inquiry(provider: ProviderName) -> None:
+    async with play(provider, recorded(provider).reply("prose"), again=True) as stage:
+        with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
+            await ask_backend(stage.backend, stage.said.pending())
+        assert len(stage.server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("provider", "why"),
+    [
+        (name, why)
+        for name in NAMES
+        for why in ("refusal", "filter", "cut")
+        if why in recorded(name).said["others"]
+    ],
+)
+async def test_what_the_model_will_not_answer_fails_for_good(
+    provider: ProviderName, why: str
+) -> None:
+    said = recorded(provider)
+    async with play(provider, said.reply(why)) as stage:
+        message = await stage.fails()
+        assert ("max_tokens" if why == "cut" else "refused to answer") in message
+        assert len(stage.server.asked) == 1
+
+
+async def test_who_is_busy_is_left_alone_for_as_long_as_it_asks(provider: ProviderName) -> None:
+    said = recorded(provider)
+    steps = (said.error("busy"), said.error("broken"), said.reply("inquires"))
+    async with play(provider, *steps) as stage:
+        assert isinstance(await ask_backend(stage.backend, said.pending()), Answered)
+        assert stage.pauses == [6.5 if provider == "openai" else 7.0, 0.75]
+        bodies = [asked.body for asked in stage.server.asked]
+        assert bodies[0] == bodies[1] == bodies[2]
+
+
+async def test_a_server_that_stays_broken_fails_for_good(provider: ProviderName) -> None:
+    said = recorded(provider)
+    async with play(provider, said.error("broken"), again=True, attempts=3) as stage:
+        message = await stage.fails()
+        assert f"HTTP {said.said['errors']['broken']['status']}" in message
+        assert "3 times" in message and len(stage.server.asked) == 3
+        assert stage.pauses == [0.375, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [("unauthorized", "MODEL_KEY"), ("unknown", "`model`"), ("refused", "HTTP 400")],
+)
+async def test_what_trying_again_does_not_mend_is_not_tried_again(
+    provider: ProviderName, error: str, hint: str
+) -> None:
+    async with play(provider, recorded(provider).error(error)) as stage:
+        assert hint in await stage.fails()
+        assert len(stage.server.asked) == 1 and stage.pauses == []
+
+
+@pytest.mark.parametrize(
+    ("step", "hint"),
+    [
+        (Raw(body=b"<html>sign in</html>"), "no JSON"),
+        (Raw(body=b"[" * 100_000), "no JSON"),
+        (Raw(body=b'{"\xff": 1}'), "no JSON"),
+        ({"canary": 1}, "in a form that is not"),
+        (Raw(307, headers={"location": "http://127.0.0.1:1/v1"}), "sends elsewhere"),
+        (Raw(headers={"content-encoding": "gzip"}), "encoding"),
+        ("floods", "more than"),
+        (Raw(body=b'"' + b" " * (1 << 20) + b'"'), "more than 1,048,576 bytes"),
+        ("delays", "more than 32,768 bytes before"),
+    ],
+)
+async def test_a_reply_that_is_none_fails_for_good(step: Step, hint: str) -> None:
+    async with play("openai", step) as stage:
+        assert hint in await stage.fails()
+        assert len(stage.server.asked) == 1
+
+
+async def test_a_reply_in_tiny_parts_lets_others_have_their_turns() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with play("openai", "crumbles") as stage, trio.open_nursery() as nursery:
+        nursery.start_soon(count)
+        assert "no JSON" in await stage.fails()
+        nursery.cancel_scope.cancel()
+    assert turns > CRUMBS / 100
+
+
+@pytest.mark.parametrize(
+    ("step", "timeout_s", "hint"), [("drops", 20.0, "broke off"), ("hangs", 0.05, "within 0.05 s")]
+)
+async def test_a_reply_that_does_not_come_is_waited_for_again(
+    step: Step, timeout_s: float, hint: str
+) -> None:
+    async with play("openai", step, again=True, attempts=2, timeout_s=timeout_s) as stage:
+        assert hint in await stage.fails()
+        assert len(stage.pauses) == 1
+
+
+@pytest.mark.parametrize(("step", "timeout_s"), [("drops", 20.0), ("hangs", 0.2)])
+async def test_a_reply_that_comes_the_second_time_counts(step: Step, timeout_s: float) -> None:
+    steps, more = (step, recorded("openai").reply("no")), {"timeout_s": timeout_s, "attempts": 20}
+    async with play("openai", *steps, again=True, **more) as stage:
+        assert isinstance(await ask_backend(stage.backend, stage.said.pending()), Answered)
+        assert len(stage.pauses) >= 1
+
+
+async def test_a_server_that_is_not_there_is_tried_again() -> None:
+    async with play("openai", attempts=2) as stage:
+        said = stage.said.settings("http://127.0.0.1:1", attempts=2)
+        stage.backend = LlmBackend(said, stage.said.environ, stage.backend._sender)
+        message = await stage.fails()
+        assert "cannot be reached" in message and "Connection refused" in message
+        assert len(stage.pauses) == 1
+
+
+async def test_cancelled_it_ends_the_request(provider: ProviderName) -> None:
+    async with play(provider, "hangs") as stage, trio.open_nursery() as nursery:
+        nursery.start_soon(ask_backend, stage.backend, stage.said.pending())
+        while not stage.server.asked:
+            await trio.sleep(0.001)
+        assert stage.server.open == 1
+        nursery.cancel_scope.cancel()
+        await _until(lambda: stage.server.open == 0)
+    assert stage.server.open == 0
+
+
+async def test_so_many_questions_at_once_reach_a_server_and_the_others_have_their_turn() -> None:
+    said = recorded("openai")
+    scopes = [trio.CancelScope() for _ in range(_MOST_AT_ONCE + 2)]
+
+    async def ask(backend: LlmBackend, scope: trio.CancelScope) -> None:
+        with scope:
+            await ask_backend(backend, said.pending())
+
+    def reached(server: Server, count: int) -> bool:
+        return len(server.asked) >= count
+
+    async with play("openai", "hangs", again=True) as stage, trio.open_nursery() as nursery:
+        for scope in scopes:
+            nursery.start_soon(ask, stage.backend, scope)
+            await trio.testing.wait_all_tasks_blocked()
+        for at, scope in enumerate(scopes[:2]):
+            await _until(partial(reached, stage.server, _MOST_AT_ONCE + at))
+            await trio.testing.wait_all_tasks_blocked(0.02)
+            assert len(stage.server.asked) == _MOST_AT_ONCE + at
+            scope.cancel()
+        nursery.cancel_scope.cancel()
+
+
+async def _until(there: Callable[[], bool]) -> None:
+    with trio.CancelScope(shield=True), trio.fail_after(PATIENCE_S):
+        while not there():
+            await trio.sleep(0.001)
+
+
+# ── what never reaches a model ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"target": "user"},
+        {"target": "caller", "context": None},
+        {"answer_type": Secret()},
+        {"target": {"user": {}}},
+        {"target": {"assistant": {"provider": "another"}}},
+        {"target": {"assistant": "small"}},
+        {"context": "a text"},
+        {"context": {"conversation": 7}},
+        {"context": [1]},
+        {"context": {"messages": {}, "contents": "x"}},
+        {"context": {"messages": [], "tools": "x"}},
+    ],
+    ids=str,
+)
+async def test_what_is_not_for_a_model_is_not_sent(more: dict[str, Any]) -> None:
+    async with play("openai") as stage:
+        assert not stage.backend.takes_secrets
+        assert await ask_backend(stage.backend, stage.said.pending(**more)) is None
+        assert stage.server.asked == []
+
+
+async def test_without_a_key_nothing_is_sent() -> None:
+    async with play("openai", key_env="NOT_THERE") as stage:
+        assert "NOT_THERE" in await stage.fails()
+        assert stage.server.asked == []
+
+
+def test_a_certificate_that_is_not_trusted_is_named_as_such() -> None:
+    error = httpx.ConnectError("")
+    error.__cause__ = trio.BrokenResourceError()
+    error.__cause__.__cause__ = ssl.SSLCertVerificationError()
+    error.__cause__.__cause__.verify_message = "self-signed certificate"
+    assert _reason(error) == "its certificate is not trusted: self-signed certificate"
+
+
+async def test_a_server_has_to_show_a_certificate_for_its_name() -> None:
+    context = await Sender()._verify("https://example.org")
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
+    assert context.cert_store_stats()["x509_ca"] > 0
+
+
+async def test_the_environment_diverts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    async with play("openai", recorded("openai").reply("inquires")) as stage:
+        assert isinstance(await ask_backend(stage.backend, stage.said.pending()), Answered)
+
+
+# ── what a definition may change, and what the answers are ───────────────────────────────────────
+
+
+async def test_a_definition_names_another_model_for_its_question(provider: ProviderName) -> None:
+    said = recorded(provider)
+    table = {
+        "provider": provider,
+        "model": "small-1",
+        "max_tokens": 77,
+        "system": "Be brief.",
+        "elsewhere": 1,
+    }
+    async with play(provider, said.reply("inquires"), said.reply("inquires")) as stage:
+        outcome = await ask_backend(
+            stage.backend, said.pending(context=None, target={"assistant": table})
+        )
+        assert isinstance(outcome, Answered) and outcome.source["model"] == "small-1"
+        assert isinstance(await ask_backend(stage.backend, said.pending()), Answered)
+        first, second = stage.server.asked
+        shown = repr((first.path, first.body))
+        assert "small-1" in shown and "77" in shown and "Be brief." in shown
+        assert "small-1" not in repr((second.path, second.body))
+
+
+@pytest.mark.parametrize(
+    "table", [{"model": 7}, {"attempts": 0}, {"url": "http://elsewhere"}, {"key_env": "HOME"}]
+)
+async def test_a_definition_does_not_say_where_a_question_goes(table: dict[str, Any]) -> None:
+    async with play("openai") as stage:
+        message = await stage.fails(target={"assistant": table})
+        assert f"target.assistant.{next(iter(table))}" in message
+        assert stage.server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "text", "answer"),
+    [
+        (Boolean(), '```json\n{"answer": true}\n```', True),
+        (Boolean(), ' {"answer": false, "inquiry_id": "tool_call.modify_file.{call}"}\n', False),
+        (Text(), '{"answer": "1"}', "1"),
+        (Select(options=("a", 1, 2.5, True)), '{"answer": 2.5}', 2.5),
+        (Select(options=("a", 1, 2.5, True)), '{"answer": "2.5"}', 2.5),
+        (Select(options=("a", 1, 2.5, True)), '{"answer": "true"}', True),
+        (Select(options=("1", 1)), '{"answer": "1"}', "1"),
+        (Select(options=("a", None)), '{"answer": null}', None),
+    ],
+)
+async def test_each_type_of_answer_is_asked_for_and_read(
+    provider: ProviderName, answer_type: AnswerType, text: str, answer: object
+) -> None:
+    said = recorded(provider)
+    text = text.replace("{call}", said.said["call"])
+    async with play(provider, said.text(text)) as stage:
+        outcome = await ask_backend(stage.backend, said.pending(answer_type))
+        assert isinstance(outcome, Answered)
+        assert outcome.value == answer and type(outcome.value) is type(answer)
+        assert str(answer) not in repr(outcome)
+
+
+async def test_names_that_a_provider_does_not_take_are_read_back(provider: ProviderName) -> None:
+    """A form has the ids of handles as names, and each choice its own."""
+    said = recorded(provider)
+    choice = Choice(("wait", "abort"))
+    form = Form({"call.6f1e": choice, "süß": choice, "plain": choice})
+    answer = {"call.6f1e": "wait", "süß": "abort", "plain": "wait"}
+    inquiry = said.pending(form).kind.message()
+    assert isinstance(inquiry, Inquiry)
+    fields = fit(inquiry.schema, provider)["properties"]["answer"]["properties"]
+    shown = dict(zip(fields, answer.values(), strict=True))
+    async with play(provider, said.text(json.dumps({"answer": shown}))) as stage:
+        outcome = await ask_backend(stage.backend, said.pending(form))
+        assert isinstance(outcome, Answered) and outcome.value == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"answer": true, "inquiry_id": "other"}',
+        '{"answer": true, "why": 1}',
+        '{"answer": 1}',
+        "[",
+        "",
+    ],
+)
+async def test_what_is_no_answer_is_none(text: str) -> None:
+    said = recorded("openai")
+    async with play("openai", said.text(text), again=True) as stage:
+        with pytest.raises(InquiryFailed, match="has given no answer that fits in 3 attempts"):
+            await ask_backend(stage.backend, said.pending())
+
+
+async def test_who_calls_with_a_conversation_is_answered_out_of_it() -> None:
+    """Also where the definition names nobody."""
+    async with play("openai", recorded("openai").reply("inquires")) as stage:
+        assert isinstance(
+            await ask_backend(stage.backend, stage.said.pending(target="caller")), Answered
+        )
+
+
+async def test_a_preamble_and_a_default_are_told() -> None:
+    async with play("openai", recorded("openai").text('{"answer": "x"}')) as stage:
+        asked = stage.said.pending(Text(), pre_amble="It is late.", default="x")
+        assert isinstance(await ask_backend(stage.backend, asked), Answered)
+        last = stage.said.texts(stage.server.asked[0].body)[-1]
+        assert "It is late." in last and 'offers "x" as its default' in last
+
+
+def test_nothing_shows_the_key_or_what_was_said() -> None:
+    said = recorded("openai")
+    backend = LlmBackend(said.settings("http://127.0.0.1:1"), said.environ)
+    inquiry = said.pending().kind.message()
+    assert isinstance(inquiry, Inquiry)
+    exchange = backend._exchange(inquiry, "modify_file", read_context(said.context()))
+    request = backend._provider.request(backend._settings, KEY, exchange)
+    shown = repr((backend._settings, exchange, request))
+    assert KEY not in shown and "Rename" not in shown

@@ -1,0 +1,133 @@
+"""Approvals with no client that could be asked: each is decided once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from haft_protocol.approvals import Approval as ApprovalMessage
+from haft_protocol.errors import RpcError
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.inquiries.approval import Approval, seek
+from haftd.inquiries.client import ClientBackend
+from haftd.inquiries.kind import Answered, InquiryContext, Timeouts
+from haftd.inquiries.router import InquiryRouter
+from haftd.links import Links
+
+PERSON = Caller("unix")
+
+
+class Office:
+    """A router with no client to ask, what was recorded, and one approval."""
+
+    def __init__(self, *, timeout_s: float = 60.0) -> None:
+        self.records: list[str] = []
+        self.outcomes: list[object] = []
+        clients = ClientBackend(Links(), lambda session: ())
+        timeouts = Timeouts(approval_s=timeout_s)
+        self.router = InquiryRouter((), clients, record=self._record, timeouts=timeouts)
+
+    def _record(self, event: str, **facts: Any) -> None:
+        self.records.append(facts["decision"])
+
+    async def seek(self, render: Callable[[], Awaitable[str]] | None = None) -> None:
+        spool = Spool(0, 0, None, Budget(0))
+        approval = Approval(
+            context=InquiryContext(caller=PERSON),
+            handle=Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0),
+            approval_id="a1",
+            action="spawn",
+            arguments={},
+            rendered="",
+            mode="ask",
+            check=lambda given: given,
+            render=render,
+        )
+        try:
+            decision = await seek(self.router, approval)
+            self.outcomes.append(None if decision is None else decision.decision)
+        except RpcError as error:
+            self.outcomes.append(error.kind)
+
+    def listed(self, session: str | None = None) -> list[ApprovalMessage]:
+        messages = [one.kind.message() for one in self.router.listed(session)]
+        return [one for one in messages if isinstance(one, ApprovalMessage)]
+
+    def decide(self, decision: Any, session: str = "s", approval_id: str = "a1") -> bool:
+        pending = self.router.find(session, "approval/ask", PERSON, approval_id)
+        if pending is None:
+            return False
+        value, _ = pending.kind.read({"decision": decision})
+        return self.router.accept(pending, Answered(value, caller=PERSON))
+
+
+async def test_the_first_word_counts_and_the_second_is_none(nursery: trio.Nursery) -> None:
+    """Both may come before who waits has had its turn."""
+    office = Office()
+    nursery.start_soon(office.seek)
+    await wait_all_tasks_blocked()
+    assert not office.decide("deny", session="another")
+    assert not office.decide("deny", approval_id="a2")
+    assert [office.decide("allow"), office.decide("deny")] == [True, False]
+    assert office.listed() == []
+    await wait_all_tasks_blocked()
+    assert office.outcomes == ["allow"] and office.records == ["allow"]
+    assert not office.decide("deny"), "nothing waits any more"
+
+
+async def test_what_is_not_ready_to_be_shown_is_not_listed(nursery: trio.Nursery) -> None:
+    office, shown = Office(), trio.Event()
+
+    async def render() -> str:
+        await shown.wait()
+        return "as a person reads it"
+
+    nursery.start_soon(office.seek, render)
+    await wait_all_tasks_blocked()
+    assert office.listed() == []
+    shown.set()
+    await wait_all_tasks_blocked()
+    assert [one.rendered for one in office.listed("s")] == ["as a person reads it"]
+    assert office.listed("another") == []
+    office.decide("allow")
+
+
+async def test_what_cannot_be_shown_is_listed_all_the_same(nursery: trio.Nursery) -> None:
+    office = Office()
+
+    async def render() -> str:
+        raise ZeroDivisionError("planted")
+
+    nursery.start_soon(office.seek, render)
+    await wait_all_tasks_blocked()
+    assert len(office.listed()) == 1
+    office.decide("allow")
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("close", "not_approved"), ("stop", "shutting_down"), ("wait", "not_approved")],
+)
+async def test_what_nobody_has_decided_is_a_no(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, end: str, said: str
+) -> None:
+    office = Office(timeout_s=5.0)
+    nursery.start_soon(office.seek)
+    await wait_all_tasks_blocked()
+    office.router.close("another")
+    assert len(office.listed()) == 1
+    if end == "close":
+        office.router.close("s")
+    elif end == "stop":
+        office.router.stop()
+    else:
+        await trio.sleep(5.1)
+    assert not office.decide("allow")
+    await wait_all_tasks_blocked()
+    assert office.outcomes == [said] and office.records == []

@@ -1,0 +1,103 @@
+"""Which clients of a session are asked, and what of their answers counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+import trio
+from msgspec import UNSET
+
+from haft_protocol.inquiries import Target
+from haft_protocol.rpc import Incoming
+from haftd.caller import Caller, Confinement
+from haftd.inquiries.client import ClientBackend
+from haftd.inquiries.kind import Answered
+from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.router import ask_backend
+from haftd.inquiries.tool_question import ToolQuestion
+from haftd.links import Link, Links
+from tests.inquiries.asking import pending
+
+PERSON = Caller("unix", 1, "person", inquiry=True)
+
+
+def of_a_handle(name: str, *may: str) -> Caller:
+    return Caller(
+        "unix", 2, name, inquiry=True, confinement=Confinement("handle", "h", "s", frozenset(may))
+    )
+
+
+class _Out:
+    has_room = True
+
+    async def room(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def idle(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def asked(
+    question: PendingInquiry, *callers: Caller
+) -> tuple[Answered | None, list[str | None]]:
+    """The answer where each client says yes for the session, and who was asked."""
+    links = Links()
+    names: list[str | None] = []
+    async with trio.open_nursery() as nursery:
+
+        def connect(caller: Caller) -> None:
+            async def say(reply: Incoming) -> None:
+                links.hear(caller, reply)
+
+            def send(message: bytes) -> None:
+                names.append(caller.name)
+                number = json.dumps(json.loads(message)["id"]).encode()
+                nursery.start_soon(say, Incoming(number, b'{"answer":true,"remember":"session"}'))
+
+            links.open(Link(caller, _Out(), send, 64))
+
+        for caller in callers:
+            connect(caller)
+        outcome = await ask_backend(ClientBackend(links, lambda session: callers), question)
+    return outcome, names
+
+
+def put(*, target: Target | None = None, may: Sequence[str] = ()) -> PendingInquiry:
+    question = pending(target=target)
+    assert isinstance(question.kind, ToolQuestion)
+    question.kind.handle.may = frozenset(may)
+    return question
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (put(), ["plain"]),
+        (put(target="user"), ["answers"]),
+        (put(may=["handles"]), ["looks"]),
+        (put(target="user", may=["handles"]), ["person"]),
+    ],
+)
+async def test_a_program_is_asked_only_what_it_may_answer(
+    question: PendingInquiry, names: list[str]
+) -> None:
+    """Neither what a person is asked, nor what a program asks that may do more than it."""
+    callers = (
+        of_a_handle("plain"),
+        of_a_handle("answers", "questions"),
+        of_a_handle("looks", "handles"),
+        PERSON,
+    )
+    assert (await asked(question, *callers))[1] == names
+
+
+async def test_where_nobody_may_answer_it_is_declined() -> None:
+    outcome, names = await asked(put(target="user"), of_a_handle("plain"))
+    assert outcome is None and names == []
+
+
+async def test_only_a_person_says_for_how_long_an_answer_counts() -> None:
+    found = [(await asked(put(), one))[0] for one in (PERSON, of_a_handle("plain"))]
+    assert [one.remember for one in found if isinstance(one, Answered)] == ["session", UNSET]

@@ -1,0 +1,197 @@
+"""The questions of one handle: each is asked in its turn, and ends once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from haft_protocol.methods import ApplyParams, AskpassResult
+from haft_protocol.questions import Question, Secret, Text
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.core.spool import Budget, Spool
+from haftd.inquiries.kind import Answered, InquiryContext
+from haftd.inquiries.secret_prompt import SecretPrompt, readable
+from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, ToolQuestion
+
+
+def question(name: str, *, secret: bool = False) -> Question:
+    return Question(id=name, text=f"{name}?", answer_type=Secret() if secret else Text())
+
+
+class Asker:
+    """A handle, its questions, and what became of those who asked."""
+
+    def __init__(self, nursery: trio.Nursery, *, runs: bool = True) -> None:
+        spool = Spool(0, 0, None, Budget(0))
+        self.handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+        if runs:
+            self.handle.start(0.0)
+        self.queue = InquiryQueue(self.handle)
+        self.ends: dict[str, object] = {}
+        self.scopes: dict[str, trio.CancelScope] = {}
+        self._nursery = nursery
+
+    async def ask(self, name: str) -> None:
+        """Let somebody ask; returns when they wait."""
+        self._nursery.start_soon(self._ask, name)
+        await wait_all_tasks_blocked()
+
+    async def _ask(self, name: str) -> None:
+        with trio.CancelScope() as self.scopes[name]:
+            try:
+                self.ends[name] = await self.queue.ask(self.queue.question(question(name)))
+            except InquiryCancelled:
+                self.ends[name] = InquiryCancelled
+
+    async def leave(self, name: str) -> None:
+        """Let them go away."""
+        self.scopes[name].cancel()
+        await wait_all_tasks_blocked()
+
+    async def answer(self, value: object) -> None:
+        pending = self.queue.current
+        assert pending is not None and pending.settle(Answered(value))
+        await wait_all_tasks_blocked()
+
+    async def end(self) -> None:
+        self.handle.end(0.0, by=EndedBy("exit"), complete=True)
+        self.queue.end()
+        await wait_all_tasks_blocked()
+
+    @property
+    def asked(self) -> str | None:
+        """What is asked now; the state says whether anything is."""
+        now = self.handle.question
+        assert (self.handle.state is State.WAITING) == (now is not None)
+        return None if now is None else now.id
+
+
+async def test_who_asks_first_is_answered_first() -> None:
+    async with trio.open_nursery() as nursery:
+        asker = Asker(nursery)
+        for name in "abc":
+            await asker.ask(name)
+        for name in "abc":
+            assert asker.asked == name
+            await asker.answer(name.upper())
+        assert asker.asked is None and asker.ends == {"a": "A", "b": "B", "c": "C"}
+
+
+async def test_who_goes_away_is_asked_for_no_more() -> None:
+    async with trio.open_nursery() as nursery:
+        asker = Asker(nursery)
+        for name in "abc":
+            await asker.ask(name)
+        await asker.leave("b")
+        assert asker.asked == "a"
+        await asker.leave("a")
+        assert asker.asked == "c"
+        await asker.leave("c")
+        assert asker.handle.question is None and asker.ends == {}
+
+
+async def test_before_the_tool_runs_nothing_is_asked() -> None:
+    async with trio.open_nursery() as nursery:
+        asker = Asker(nursery, runs=False)
+        await asker.ask("a")
+        assert asker.handle.state is State.PENDING
+        asker.handle.start(0.0)
+        asker.queue.go_on()
+        assert asker.asked == "a"
+        await asker.answer("A")
+        assert asker.ends == {"a": "A"}
+
+
+async def test_with_the_end_all_is_void() -> None:
+    async with trio.open_nursery() as nursery:
+        asker = Asker(nursery)
+        await asker.ask("a")
+        await asker.ask("b")
+        await asker.end()
+        await asker.ask("c")
+        assert asker.ends == {"a": InquiryCancelled, "b": InquiryCancelled, "c": InquiryCancelled}
+
+
+async def test_what_is_private_is_known_while_it_is_asked() -> None:
+    async with trio.open_nursery() as nursery:
+        asker = Asker(nursery)
+
+        async def ask(secret: bool, private: bool) -> None:
+            kind = SecretPrompt if private else ToolQuestion
+            context = InquiryContext(caller=Caller("unix"))
+            asked = question("q", secret=secret)
+            await asker.queue.ask(kind(context=context, handle=asker.handle, question=asked))
+
+        for secret, private in ((False, False), (True, False), (False, True), (True, True)):
+            nursery.start_soon(ask, secret, private)
+            await wait_all_tasks_blocked()
+            assert asker.queue.is_private == (secret or private)
+            await asker.answer("x")
+
+
+DEEDS = st.lists(st.sampled_from(["ask", "answer", "leave first", "leave last"]), max_size=12)
+
+
+@given(deeds=DEEDS)
+def test_in_any_order_one_is_asked_at_a_time_and_each_ends_once(deeds: list[str]) -> None:
+    async def play() -> None:
+        async with trio.open_nursery() as nursery:
+            asker = Asker(nursery)
+            waiting: list[str] = []
+            for number, deed in enumerate(deeds):
+                if deed == "ask":
+                    waiting.append(f"q{number}")
+                    await asker.ask(waiting[-1])
+                elif waiting and deed == "answer":
+                    await asker.answer(number)
+                    assert asker.ends[waiting.pop(0)] == number
+                elif waiting:
+                    await asker.leave(waiting.pop(0 if deed == "leave first" else -1))
+                assert asker.asked == (waiting[0] if waiting else None)
+            await asker.end()
+            assert all(asker.ends[name] is InquiryCancelled for name in waiting)
+
+    trio.run(play)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("Password: ", "Password: "),
+        ("one\ntwo? ", "one\ntwo? "),
+        ("\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y", "red xy"),
+        ("a\x00\r\b\x7f\u202e\u200bb\x9b", "ab"),
+        ("\x1b]never ended", "never ended"),
+        ("\x1b]2;login\nPassword: ", "2;login\nPassword: "),
+        ("\x9b31mPassword\x9b0m: ", "Password: "),
+    ],
+)
+def test_a_prompt_is_shown_without_what_a_terminal_would_act_on(prompt: str, shown: str) -> None:
+    assert readable(prompt) == shown
+
+
+@pytest.mark.parametrize("make", [lambda: "x" * 1_000_000, lambda: "é\x1b[1m" * 300_000])
+def test_a_long_prompt_is_cut_in_the_middle(make: Callable[[], str]) -> None:
+    shown = readable(f"begin {make()} end? ")
+    assert shown.startswith("begin ") and shown.endswith(" end? ") and " … " in shown
+    assert len(shown.encode()) <= 4096
+
+
+@given(st.text())
+def test_what_is_shown_can_be_seen_and_is_bounded(prompt: str) -> None:
+    shown = readable(prompt * 50)
+    assert all(char == "\n" or char.isprintable() for char in shown)
+    assert len(shown.encode()) <= 4096
+
+
+def test_what_holds_an_answer_does_not_show_it() -> None:
+    for one in (ApplyParams(id="a", input="canary", question="q"), AskpassResult("canary")):
+        assert "canary" not in repr(one)

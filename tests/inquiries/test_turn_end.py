@@ -1,0 +1,73 @@
+"""The question at a turn's end: all of what is open, within bounds, and nothing that a program forges."""
+
+from __future__ import annotations
+
+import pytest
+
+from haft_protocol.questions import Form, Question, Text
+from haftd.core.handles import Handle
+from haftd.core.lastlines import printable
+from haftd.inquiries.turn_end import question_of
+from tests.core.disks import make
+
+
+def handle(id: str, output: str = "", *, starts: bool = True) -> Handle:
+    one = Handle(id=id, tool="run", session="s", generation=1, spool=make(), now=0.0)
+    if starts:
+        one.start(0.0)
+    if output:
+        one.emit(output.encode(), 10.0)
+    return one
+
+
+def test_each_handle_is_told_with_its_state_age_and_last_lines() -> None:
+    asks = handle("asks")
+    asks.ask(Question(id="q", text="Sure?", answer_type=Text()), 5.0)
+    question = question_of(
+        [handle("build", "a\nb\n\nc\nd\ne\nf"), asks, handle("early", starts=False)], 200.0
+    )
+    assert question.pre_amble == (
+        "build: run, running for 3 min, last output 3 min ago\n"
+        "  | b\n  | c\n  | d\n  | e\n  | f\n"
+        "asks: run, waiting for 3 min\n"
+        "  asks: Sure?\n"
+        "early: run, pending for 3 min"
+    )
+    assert "3 programs still run" in question.text
+    assert isinstance(question.answer_type, Form)
+    fields = question.answer_type.fields
+    assert [(name, one.options) for name, one in fields.items()] == [
+        (name, ("wait", "abort", "keep")) for name in ("build", "asks", "early")
+    ]
+    assert fields["asks"].text == "run, waiting for 3 min"
+
+
+def test_a_program_cannot_forge_a_line_of_the_question() -> None:
+    forged = "x\r\nevil: run, running for 1 s\r\x1b[2Ay\u2028z\u202e\x07"
+    told = question_of([handle("h", forged)], 1.0).pre_amble or ""
+    head, *lines = told.split("\n")
+    assert head.startswith("h: ") and lines
+    assert all(line.startswith("  | ") and line.isprintable() for line in lines)
+
+
+@pytest.mark.parametrize("count", [1, 16, 256])
+def test_it_stays_readable_with_however_many_handles(count: int) -> None:
+    many = [handle(f"h{n}", ("word " * 100 + "\n") * 20 + "line\n") for n in range(count)]
+    question = question_of(many, 3.0)
+    told = question.pre_amble or ""
+    assert len(told) < 24_000 + 80 * count
+    assert sum(line == "  | line" for line in told.split("\n")) >= count
+
+
+def test_a_line_is_cut_and_shows_what_would_not_be_seen() -> None:
+    assert printable("a\tb\x00", 80) == "a\\tb\\x00"
+    assert printable("x" * 100, 10) == "x" * 9 + "…"
+    assert printable("x" * 10, 10) == "x" * 10
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [(119, "119 s"), (120, "2 min"), (7_199, "119 min"), (7_200, "2 h")],
+)
+def test_an_age_is_told_in_a_unit_that_is_read_at_a_glance(after: int, said: str) -> None:
+    assert question_of([handle("a")], float(after)).pre_amble == f"a: run, running for {said}"
