@@ -345,7 +345,6 @@ def rim_of(daemon: Daemon) -> Rim:
         links.hear,
         unready(daemon),
         daemon.registry.get,
-        daemon.redeem,
     )
     rim = Rim(dispatcher, limits, log, daemon.leave, links=links, confine=daemon.confine)
     daemon.facts.connections = lambda: len(rim.connections)

@@ -174,9 +174,9 @@ class Daemon:
 
     def reserve(
         self, caller: Caller, spawns: Sequence[SpawnParams]
-    ) -> Generator[None, None, list[RpcError | None]]:
+    ) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
         """Return for each spawn of a batch the clash that it is part of, in steps. Where there is none
-        the ids are kept for them, until `redeem`."""
+        the ids are kept for them: what is returned for each gives its id up."""
         keys = []
         for count, one in enumerate(spawns):
             if count and count % _AT_ONCE == 0:
@@ -188,14 +188,9 @@ class Daemon:
                 # It fails by itself when it is its turn; its id is taken into account all the same.
                 keys.append(SpawnKey(session, one.id))
         errors = admit_batch(keys, self.registry)
-        if not any(errors):
-            for key in keys:
-                self.registry.promise(key.session, key.id)
-        return errors
-
-    def redeem(self, caller: Caller, spawn: SpawnParams) -> None:
-        """Give up the id that was kept for a spawn: it takes it now, or never will."""
-        self.registry.redeem(self.session_of(caller, spawn), spawn.id)
+        if any(errors):
+            return errors
+        return [self.registry.promise(key.session, key.id) for key in keys]
 
 
 def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:

@@ -47,9 +47,9 @@ def test_a_repeated_call_is_no_clash() -> None:
 
 def test_an_id_that_is_kept_for_a_batch_is_nobody_elses() -> None:
     registry = Registry()
-    registry.promise("s", "a")
+    give_up = registry.promise("s", "a")
     [clash] = admit_batch([SpawnKey("s", "a")], registry)
     assert clash is not None and clash.kind == "handle_exists"
     assert admit_batch([SpawnKey("t", "a")], registry) == [None]
-    registry.redeem("s", "a")
+    give_up()
     assert admit_batch([SpawnKey("s", "a")], registry) == [None]

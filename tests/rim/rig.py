@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -20,7 +21,7 @@ from haft_protocol.errors import RpcError, handle_exists, invalid_answer
 from haft_protocol.methods import Empty, InitializeParams, LimitsResult, PingResult, SpawnParams
 from haftd.caller import Caller
 from haftd.rim.connection import Rim
-from haftd.rim.dispatch import Dispatcher
+from haftd.rim.dispatch import Dispatcher, Verdicts
 from haftd.rim.transports.handshake import Gatekeeper
 from haftd.rim.transports.unix import serve_unix
 from haftd.rim.transports.websocket import open_websocket_listener, serve_websocket
@@ -73,6 +74,7 @@ class Rig:
     lines: list[dict[str, Any]] = field(default_factory=list)
     moved: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
     taken: set[str] = field(default_factory=set)
+    given_up: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         def capture(_logger: object, method: str, event: Any) -> Any:
@@ -167,13 +169,18 @@ class Rig:
         self.moved.unpark_all()
         return params.name
 
-    def reserve(self, caller: Caller, spawns: Sequence[SpawnParams]) -> list[RpcError | None]:
+    def reserve(
+        self, caller: Caller, spawns: Sequence[SpawnParams]
+    ) -> Generator[None, None, Verdicts]:
+        yield from ()
         seen = set(self.taken)
         verdicts: list[RpcError | None] = []
         for one in spawns:
             verdicts.append(handle_exists(one.id, "default", "running") if one.id in seen else None)
             seen.add(one.id)
-        return verdicts
+        return (
+            verdicts if any(verdicts) else [partial(self.given_up.append, one.id) for one in spawns]
+        )
 
     def spawn(self, caller: Caller, params: SpawnParams) -> str:
         self.calls.append(f"spawn {params.id}")

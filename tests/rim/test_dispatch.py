@@ -12,6 +12,7 @@ import trio
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
 from haftd.rim import dispatch
+from haftd.rim.dispatch import Verdicts
 from haftd.rim.replies import Batched, Cancel, Waiting
 from haftd.verbs.base import Later
 from tests.rim.rig import Rig, batch, notification, request
@@ -149,7 +150,7 @@ def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:
 
 
 def test_a_reserve_that_fails_fails_the_batch(rig: Rig) -> None:
-    def broken(*_: object) -> list[RpcError | None]:
+    def broken(*_: object) -> Generator[None, None, Verdicts]:
         raise KeyError("planted")
 
     rig.rim.dispatcher.reserve = broken
@@ -197,26 +198,22 @@ def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
 
 def test_others_have_their_turns_between_the_spawns_of_a_batch(rig: Rig) -> None:
     """Their ids are kept for them meanwhile, and given up when they take them."""
-    given_up: list[str] = []
-    rig.rim.dispatcher.redeem = lambda caller, spawn: given_up.append(spawn.id)
     calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
     steps = rig.rim.dispatcher.receive(Caller("unix"), batch(*calls), 30)
     assert isinstance(steps, Generator)
     next(steps)
-    assert 0 < len(rig.calls) < 20 and given_up == [call.split()[1] for call in rig.calls]
+    assert 0 < len(rig.calls) < 20 and rig.given_up == [call.split()[1] for call in rig.calls]
     assert [one["id"] for one in plain(settled(steps))] == list(range(20))
-    assert given_up == [str(n) for n in range(20)]
+    assert rig.given_up == [str(n) for n in range(20)]
 
 
 def test_a_batch_that_is_dropped_gives_up_what_was_kept_for_it(rig: Rig) -> None:
-    given_up: list[str] = []
-    rig.rim.dispatcher.redeem = lambda caller, spawn: given_up.append(spawn.id)
     calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
     steps = rig.rim.dispatcher.receive(Caller("unix"), batch(*calls), 30)
     assert isinstance(steps, Generator)
     next(steps)
     steps.close()
-    assert sorted(given_up, key=int) == [str(n) for n in range(20)]
+    assert sorted(rig.given_up, key=int) == [str(n) for n in range(20)]
 
 
 def test_nothing_is_looked_at_for_who_has_not_said_hello(rig: Rig) -> None:

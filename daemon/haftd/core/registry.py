@@ -170,13 +170,11 @@ class Registry:
         handle.on_stop = self._on_stop
         return Admitted(handle)
 
-    def promise(self, session: str, id: str) -> None:
-        """Keep an id for a spawn of a batch that is about to take it."""
+    def promise(self, session: str, id: str) -> Callable[[], None]:
+        """Keep an id for a spawn of a batch that is about to take it; return what gives the promise up, as the
+        spawn takes the id now, or never will."""
         self._promised.add((session, id))
-
-    def redeem(self, session: str, id: str) -> None:
-        """Give up a promise, if there is one: the spawn takes the id now, or never will."""
-        self._promised.discard((session, id))
+        return lambda: self._promised.discard((session, id))
 
     def is_promised(self, session: str, id: str) -> bool:
         """Whether a spawn of a batch is about to take the id."""

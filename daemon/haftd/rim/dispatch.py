@@ -74,10 +74,11 @@ with warnings.catch_warnings():
     from jsonrpcserver.request import Request as LibraryRequest
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "Verdicts"]
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
-Verdicts = list[RpcError | None]
+Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
+"""Of each spawn of a batch its clash, if it has one; where there is none, what gives up the id that is kept for it."""
 
 _AT_ONCE = 8
 """Spawns of a batch that are started before others have their turn: some milliseconds."""
@@ -148,24 +149,20 @@ def _nothing_found(session: str, id: str, generation: int) -> None:
     """No handle is known."""
 
 
-def _nothing_kept(caller: Caller, spawn: SpawnParams) -> None:
-    """No ids are kept for the spawns of a batch."""
-
-
 def _nobody_asked(caller: Caller, reply: Incoming) -> None:
     """Nobody asks this daemon's clients anything."""
 
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answer messages with `verbs`. `reserve` says of each spawn of a batch whether it clashes, at once
-    or in steps, and keeps its id until `redeem` where none does;
+    """Answer messages with `verbs`. `reserve` says in steps of each spawn of a batch whether it clashes, and keeps
+    the ids where none does;
     `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
     requests of ours. `unready` says what is to be awaited before a method with these params can be
     decided; a verb sees to that itself, but a batch's spawns are decided together. `find` gives the handle of a result that has to be cut."""
 
     verbs: Mapping[str, tuple[type[Any], Verb]]
-    reserve: Callable[[Caller, Sequence[SpawnParams]], Verdicts | Generator[None, None, Verdicts]]
+    reserve: Callable[[Caller, Sequence[SpawnParams]], Generator[None, None, Verdicts]]
     limits: LimitsResult
     log: Log
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
@@ -174,7 +171,6 @@ class Dispatcher:
     hear: Callable[[Caller, Incoming], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
     find: Find = _nothing_found
-    redeem: Callable[[Caller, SpawnParams], None] = _nothing_kept
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -329,13 +325,12 @@ class Dispatcher:
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
         """Spawns take their ids before anything runs; then they start, then all others, in order. The
         ids are kept for them meanwhile, so that nobody takes one between two spawns."""
-        clash = yield from self._clash(caller, spawns)
-        kept = dict(spawns) if clash is None else {}
+        clash, kept = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, clash, kept, room))
         finally:
-            for _, spawn in kept.values():
-                self.redeem(caller, spawn)
+            for give_up in kept.values():
+                give_up()
 
     def _decide(
         self,
@@ -343,7 +338,7 @@ class Dispatcher:
         items: Sequence[Item],
         spawns: _Spawns,
         clash: dict[int, RpcError] | None,
-        kept: _Spawns,
+        kept: dict[int, Callable[[], None]],
         room: int,
     ) -> Steps:
         slots: list[Slot] = [None] * len(items)
@@ -358,7 +353,7 @@ class Dispatcher:
                 slots[at] = None if item.id is None else encode_error(item.id, error)
             else:
                 if at in kept:
-                    self.redeem(caller, kept.pop(at)[1])
+                    kept.pop(at)()
                 answer = self._request(caller, item, room, spawns[at][0] if at in spawns else None)
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
@@ -396,24 +391,24 @@ class Dispatcher:
                     found[at] = params, spawn
         return found, waits
 
-    def _clash(
+    def _reserved(
         self, caller: Caller, spawns: _Spawns
-    ) -> Generator[None, None, dict[int, RpcError] | None]:
-        """The errors of a batch that must not run, by place; -1 is for all that have none."""
+    ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
+        """The errors of a batch that must not run, by place; -1 is for all that have none. Else what gives up
+        the ids that are kept, by place."""
         if not spawns:
-            return None
+            return None, {}
         try:
-            verdicts = self.reserve(caller, [spawn for _, spawn in spawns.values()])
-            if isinstance(verdicts, Generator):
-                verdicts = yield from verdicts
+            verdicts = yield from self.reserve(caller, [spawn for _, spawn in spawns.values()])
         except RpcError as error:
-            return {-1: error}
+            return {-1: error}, {}
         except Exception as fault:
-            return {-1: self._fail("spawn", fault)}
-        errors = {at: error for at, error in zip(spawns, verdicts, strict=True) if error}
+            return {-1: self._fail("spawn", fault)}, {}
+        by_place = dict(zip(spawns, verdicts, strict=True))
+        errors = {at: one for at, one in by_place.items() if isinstance(one, RpcError)}
         if not errors:
-            return None
+            return None, {at: one for at, one in by_place.items() if callable(one)}
         one = next(iter(errors.values()))
         data = {key: value for key, value in one.data.items() if key != "kind"}
         errors[-1] = RpcError(one.kind, f"Nothing of this batch was run: {one.message}", **data)
-        return errors
+        return errors, {}
