@@ -15,6 +15,7 @@ import trio.testing
 from haft_protocol.errors import RpcError
 from haft_protocol.rpc import BadReply
 from haftd.links import MOST_ASKS, Link, Unreachable
+from tests.patience import PATIENCE_S
 from tests.rim.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
 
 
@@ -28,7 +29,7 @@ class Talk:
     outcomes: list[object] = field(default_factory=list)
 
     async def said(self) -> Any:
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             message = await self.client.receive()
         assert message is not None
         return json.loads(message)

@@ -22,6 +22,7 @@ from haft_protocol.inquiries import Inquiry, Lasting
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, FakeDaemon
 from tests.e2e.inquiring import asking, tool
+from tests.patience import PATIENCE_S
 from tests.running import RunningDaemon
 
 TOOLS = (
@@ -131,7 +132,7 @@ async def test_a_question_answered_elsewhere_is_withdrawn(place: RunningDaemon) 
         await asked.wait()
         (open_one,) = (await haft.call("inquiries/list")).inquiries
         await haft.call("inquiries/answer", inquiry_id=open_one.inquiry_id, answer=True)
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE_S):
             await withdrawn.wait()
 
 
@@ -204,7 +205,7 @@ async def test_what_a_program_raises_is_not_sent(
     serve: Serve, method: str, params: dict[str, Any]
 ) -> None:
     daemon = serve(lambda request, peer: None)
-    with pytest.raises(KeyError, match="a secret of the program"), trio.fail_after(10):
+    with pytest.raises(KeyError, match="a secret of the program"), trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=nothing, approve=loud) as haft:
             await haft.ping()
             daemon.peers[0].send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
@@ -214,7 +215,7 @@ async def test_what_a_program_raises_is_not_sent(
 
 async def reply_of(daemon: FakeDaemon) -> dict[str, Any]:
     """The one reply that the daemon has got."""
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         while not daemon.replies:
             await trio.sleep(0.01)
     (reply,) = daemon.replies
@@ -231,7 +232,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_with_what_was_wron
         asked.append(inquiry.refused)
         return next(said)
 
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer, session="no-fit") as haft:
             done = await haft.call_tool("one")
     assert json.loads(done["result"]) == {"sure": True}
@@ -251,7 +252,7 @@ async def test_a_word_that_is_none_is_asked_for_again(place: RunningDaemon) -> N
     async def answer(inquiry: Inquiry) -> object:
         return True
 
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer, approve=approve, session="no-word") as haft:
             assert json.loads((await haft.call_tool("both"))["result"]) == {"sure": True}
     assert asked[0] is UNSET and len(asked) == 3 and "decision" in str(asked[1])
@@ -274,7 +275,7 @@ async def test_who_asks_before_this_program_has_had_its_first_turn_is_answered(
             daemon.peers[-1].send(
                 {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             )
-            with trio.fail_after(10):
+            with trio.fail_after(PATIENCE_S):
                 while len(daemon.replies) < number:
                     await trio.sleep(0.001)
     assert [one.get("result") for one in daemon.replies] == [{"answer": True}] * 16
@@ -287,7 +288,7 @@ async def test_another_connections_fault_is_the_programs_like_any_other(serve: S
     async def answer(inquiry: Inquiry) -> object:
         raise ProtocolFault("what answers at another socket is another program")
 
-    with pytest.raises(ProtocolFault, match="another socket"), trio.fail_after(10):
+    with pytest.raises(ProtocolFault, match="another socket"), trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer) as haft:
             await haft.ping()
             daemon.peers[0].send({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
@@ -316,7 +317,7 @@ async def test_the_loss_of_the_connection_ends_who_is_asked_and_the_block(serve:
     async def approve(approval: Approval) -> Any:
         return await think("approve")
 
-    with pytest.raises(ConnectionLost), trio.fail_after(10):
+    with pytest.raises(ConnectionLost), trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer, approve=approve) as haft:
             await haft.ping()
             for number, (method, params) in enumerate(ASKED):
@@ -338,7 +339,7 @@ async def test_the_loss_is_no_group_with_a_cancellation_in_it(serve: Serve) -> N
     async def answer(inquiry: Inquiry) -> object:
         return True
 
-    with pytest.raises(ExceptionGroup) as raised, trio.fail_after(10):
+    with pytest.raises(ExceptionGroup) as raised, trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer) as haft, trio.open_nursery() as nursery:
             await haft.ping()
             nursery.start_soon(haft.fetch, "a")
@@ -354,7 +355,7 @@ async def test_a_block_that_is_over_when_the_connection_is_lost_is_not_ended(ser
     async def answer(inquiry: Inquiry) -> object:
         return True
 
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=answer) as haft:
             await haft.ping()
             daemon.peers[0].close()
@@ -378,7 +379,7 @@ async def test_who_is_broken_is_asked_no_more(serve: Serve) -> None:
     daemon = serve(lambda request, peer: None)
     method, params = ASKED[0]
 
-    with pytest.raises(KeyError), trio.fail_after(10):
+    with pytest.raises(KeyError), trio.fail_after(PATIENCE_S):
         async with aio.connect(answer=nothing) as haft:
             await haft.ping()
             with trio.CancelScope(shield=True):

@@ -28,10 +28,10 @@ from haftd.runtimes.base import (
     StartFailed,
     ToolFailed,
 )
+from tests.patience import PATIENCE_S
 
 __all__ = ["PARTS", "Bench", "Part", "Performance", "Recorder", "check_runtime", "perform"]
 
-PATIENCE_S = 20.0
 
 NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
@@ -309,7 +309,7 @@ async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
     assert run.grip.left_behind() == ()
     await run.port.wants("busy")
     run.port.grace_s = 10.0
-    with trio.fail_after(5.0):
+    with trio.fail_after(PATIENCE_S):
         run.scope.cancel()
         await run.finished.wait()
     assert run.scope.cancelled_caught, "the cancellation did not pass"
@@ -322,7 +322,7 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: bench.shown(part.text) in run.port.output)
     run.port.grace_s = 0.3
     before = trio.current_time()
-    with trio.fail_after(5.0):
+    with trio.fail_after(PATIENCE_S):
         run.scope.cancel()
         await run.finished.wait()
     assert trio.current_time() - before >= 0.25, "killed before the grace was over"
@@ -401,7 +401,7 @@ async def _check_holds(bench: Bench, part: Part, run: Performance) -> None:
     assert run.port.end.code == 3
     assert not run.port.end.output_complete
     assert bench.shown(part.text) in bytes(run.port.output)
-    with trio.fail_after(2.0):
+    with trio.fail_after(PATIENCE_S):
         await run.port.until(lambda: run.port.is_complete)
     assert run.grip.left_behind()
     assert not run.finished.is_set()

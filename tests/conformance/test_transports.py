@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 import trio
 
+from tests.patience import PATIENCE_S
 from tests.rim.rig import (
     KINDS,
     Client,
@@ -45,7 +46,7 @@ async def test_an_id_comes_back_exactly_as_it_was_sent(
 ) -> None:
     client = await served.connect(kind)
     await client.send(f'{{"jsonrpc":"2.0","id":{id_},"method":"ping"}}'.encode())
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         reply = await client.receive()
     assert reply is not None
     assert f'"id":{id_},' in reply.decode()
@@ -317,7 +318,7 @@ async def test_U04_a_message_over_the_limit_is_refused_by_name_and_closed(kind: 
         client = await served.connect(kind)
         other = await served.connect(kind)
         assert ok(await ask(client, "echo", text="x" * 800))
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await client.send(request("echo", text="ä" * 2000))
         reply = await read(client)
         if reply is not None:  # the library closes a WebSocket with 1009 and the limit's value

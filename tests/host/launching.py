@@ -16,6 +16,7 @@ from haftd.host.group import Kin
 from haftd.host.identity import Identity
 from haftd.host.launch import Launched, Plan, launch
 from haftd.host.pump import pump
+from tests.patience import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 _COUNT = iter(range(1, 1 << 18))
@@ -98,7 +99,7 @@ async def read_line(launched: Launched) -> str:
         try:
             part = os.read(fd, 1)
         except BlockingIOError:
-            with trio.fail_after(20):
+            with trio.fail_after(PATIENCE_S):
                 await trio.lowlevel.wait_readable(fd)
             continue
         assert part, f"the output ended within a line: {line!r}"

@@ -12,6 +12,7 @@ import pytest
 import trio
 
 from haftd.host import alarm
+from tests.patience import PATIENCE_S
 
 
 def _timers() -> int:
@@ -34,7 +35,7 @@ async def _ringing(*seconds: float) -> list[float]:
 
     for after in seconds:
         ring_of(after, time.monotonic())
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         await done.wait()
     return late
 
@@ -110,7 +111,7 @@ async def test_who_is_rung_may_ask_again() -> None:
             done.set()
 
     alarm.ring_in(0.0001, ring)
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         await done.wait()
 
 

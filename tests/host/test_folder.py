@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import shutil
 import socket
@@ -26,6 +27,7 @@ from haftd.host.folder import (
     watch,
 )
 from tests.faults.harness import needs_namespaces
+from tests.patience import PATIENCE_S
 
 
 def test_it_is_made_with_0700_whatever_the_umask(tmp_path: Path) -> None:
@@ -230,8 +232,11 @@ def place(short_tmp: Path) -> Path:
     ],
     ids=["folder", "parent", "socket", "lock", "renamed", "parent renamed", "replaced"],
 )
-async def test_L01_a_loss_wakes_the_watch(place: Path, loss: object) -> None:
+async def test_L01_a_loss_wakes_the_watch(
+    place: Path, loss: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert callable(loss)
+    monkeypatch.setattr(folder, "_CHECK_S", math.inf)
     (place / "other").touch()
     paths = [place / "haftd.sock", place / "daemon.lock"]
     before = [inode_of(path) for path in paths]
@@ -246,13 +251,13 @@ async def test_L01_a_loss_wakes_the_watch(place: Path, loss: object) -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
         loss(place)
-        with trio.fail_after(2):
+        with trio.fail_after(PATIENCE_S):
             while nursery.child_tasks:
                 await trio.lowlevel.checkpoint()
 
 
 async def test_L01_what_is_gone_before_the_watch_is_seen_at_once(place: Path) -> None:
-    with trio.fail_after(1):
+    with trio.fail_after(PATIENCE_S):
         await watch([place / "daemon.lock"], lambda: True)
 
 

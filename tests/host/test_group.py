@@ -32,6 +32,7 @@ from tests.host.launching import (
     read_line,
     running,
 )
+from tests.patience import PATIENCE_S
 from tests.processes import is_running
 from tests.subreaper import subreaper
 
@@ -200,7 +201,7 @@ async def test_P23_what_survives_the_end_of_its_terminal_is_ended(how: str) -> N
 async def test_P26_the_end_is_told_although_something_holds_the_output() -> None:
     async with running(script(ESCAPE.format("") + "exit 0")) as (it, kin):
         escaped = int(await read_line(it))
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             assert await it.wait_exit() == Exit(code=0)
         assert not drain(output_of(it), lambda _: None), "the output is still held"
         assert [one.pid for one in kin.left_behind()] == [escaped]

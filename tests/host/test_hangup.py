@@ -13,8 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.host import pump, tty
 from haftd.host.hangup import Changes, is_hung_up
-
-PATIENCE_S = 10.0
+from tests.patience import PATIENCE_S
 
 
 class Terminal:

@@ -21,6 +21,7 @@ from tests.host.launching import (
     plan,
     running,
 )
+from tests.patience import PATIENCE_S
 from tests.processes import is_running
 from tests.subreaper import subreaper
 
@@ -62,7 +63,7 @@ async def test_P30_what_was_adopted_is_reaped_and_no_status_is_stolen(count: int
             inner.start_soon(run_many)
             inner.start_soon(run_many)
             inner.start_soon(run_library)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while zombies():
                 await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
@@ -72,7 +73,7 @@ async def test_an_adopted_stranger_is_reaped_after_a_while(no_brand: None) -> No
     async with trio.open_nursery() as nursery:
         await nursery.start(Reaper(linger_s=0.02).run)
         async with running(script("(true & ); read x", mark="")) as (it, _):
-            with trio.fail_after(20):
+            with trio.fail_after(PATIENCE_S):
                 while not zombies():
                     await trio.sleep(0.001)
                 while zombies():
@@ -87,7 +88,7 @@ async def test_a_leader_that_nobody_waits_for_is_reaped_and_keeps_its_status() -
         launched = launch(plan("sh", "-c", "exit 8", mark=new_mark()), no_record)
         await launched.confirm()
         launched.close()
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while launched.exit is None:
                 await trio.sleep(0.001)
         assert launched.exit == Exit(code=8) and launched.pid not in leaders

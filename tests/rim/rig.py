@@ -27,6 +27,7 @@ from haftd.rim.transports.unix import serve_unix
 from haftd.rim.transports.websocket import open_websocket_listener, serve_websocket
 from haftd.rim.wire import Pace
 from haftd.verbs.base import Later, Verb
+from tests.patience import PATIENCE_S
 
 Kind = Literal["lines", "headers", "websocket"]
 KINDS: tuple[Kind, ...] = ("lines", "headers", "websocket")
@@ -115,7 +116,7 @@ class Rig:
 
     async def until(self, law: Any) -> None:
         """Wait until `law()` holds, woken by whatever happens in the rig."""
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             while not law():
                 await self.moved.park()
 
@@ -301,7 +302,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    rig: Rig, *, websocket: bool = True, seconds: float = 20
+    rig: Rig, *, websocket: bool = True, seconds: float = 3 * PATIENCE_S
 ) -> AsyncIterator[Served]:
     """The rim of `rig`, listening on both transports in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="haft-rim-") as folder:
@@ -361,7 +362,7 @@ async def upgrade(port: int, **changes: str | bytes | None) -> tuple[int, str]:
 
 async def shake(port: int, data: bytes) -> tuple[int, str]:
     """Send `data` to the WebSocket's port; the status and all that came, 0 where nothing did."""
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         got = b""
         async with stream:
@@ -390,7 +391,7 @@ def batch(*messages: bytes) -> bytes:
 
 async def read(client: Client) -> Any:
     """The next message, decoded; `None` at the end."""
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         message = await client.receive()
     return None if message is None else json.loads(message)
 

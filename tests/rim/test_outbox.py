@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.rim.outbox import LOW, Outbox
 from haftd.rim.wire import Gone
+from tests.patience import PATIENCE_S
 
 
 class Trickle:
@@ -145,7 +146,7 @@ async def test_there_is_room_again_when_half_of_a_small_bound_is_left(
     has_room = [outbox.has_room]
     outbox.send(b"x" * 40)
     assert [*has_room, outbox.has_room] == [True, False]
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         wire.go.set()
         await outbox.room()
     assert 0 < outbox.queued <= 50

@@ -14,6 +14,7 @@ from haftd.caller import Caller
 from haftd.rim import connection
 from haftd.rim.connection import serve_connection
 from haftd.verbs.base import Later
+from tests.patience import PATIENCE_S
 
 from .rig import Name, Rig, batch, limits, notification, request
 
@@ -152,7 +153,7 @@ async def test_a_call_of_a_batch_is_cancelled_while_the_batch_is_decided(
         fed = False
 
     wire = Cancelling(batch(request("spawn", 0, tool="t", id="x"), *calls))
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         await wire.be_served(rig)
     told = {one["id"]: one.get("result", one.get("error")) for one in json.loads(wire.written)}
     assert [told[name] for name in "bcde"] == ["b", "c", "d", "e"]

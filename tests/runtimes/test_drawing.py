@@ -11,6 +11,7 @@ from haftd.runtimes import screen
 from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.terminal import TerminalGrip, TerminalRuntime
 from tests.conformance.checker import perform
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -89,7 +90,7 @@ def test_no_step_of_a_flooded_loop_draws_much(
             call = kit.python(FLOOD.format(times=20, data=COSTLY), terminal=True)
             performance = await perform(nursery, TerminalRuntime(), call)
             steps.screen = vars(performance.grip)["_screen"]
-            with trio.fail_after(60):
+            with trio.fail_after(PATIENCE_S):
                 await performance.finish()
         shot = performance.grip.screen()
         assert shot is not None
@@ -128,7 +129,7 @@ async def test_little_piles_up_while_the_library_is_being_loaded(
                 assert len(port.output) < 65_536 + 40_960
         finally:
             go.set()
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE_S):
             await performance.finish()
     assert port.output.count(b"\x1b[32m" + b"x" * 1000) == 1000
     assert port.output.endswith(b"LAST")

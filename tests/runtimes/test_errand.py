@@ -10,6 +10,7 @@ import trio
 
 from haftd.runtimes.base import Call
 from haftd.runtimes.errand import MOST_SAID, Failed, run_errand
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -83,7 +84,7 @@ async def test_cancelled_it_returns_when_nothing_is_left() -> None:
     ledger, call = Ledger(), script(f"{LEAVES} sleep 1000")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ledger.run, call)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while len(kit.lives(call)) < 4:
                 await trio.sleep(0.005)
         nursery.cancel_scope.cancel()

@@ -11,6 +11,7 @@ from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
 from haftd.runtimes.pipes import PipeGrip
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -39,7 +40,7 @@ def tool(script: str, **fields: object) -> Call:
 async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
     """Run `call` to its end."""
     port = Recorder(answers=answers)
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         result = await stdio.run(call, port)
     return result, port
 
@@ -94,7 +95,7 @@ say({'type': 'waiting', 'question': {'text': 'Which?'}})
 hear()
 """
     port = Recorder()
-    with trio.fail_after(20), pytest.raises(ToolFailed) as failed:
+    with trio.fail_after(PATIENCE_S), pytest.raises(ToolFailed) as failed:
         await stdio.run(tool(script), port)
     assert "a malformed `waiting` outcome: its `question` is wrong" in failed.value.message
     assert port.output.startswith(b'working\n{"type": "waiting"')
@@ -132,7 +133,7 @@ hear()
         await port.until(lambda: bool(port.asked))
         grip = performance.grip
         assert isinstance(grip, PipeGrip)
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while PipeGrip.wanted(grip).state != "reads":
                 await trio.sleep(0.001)
         assert grip.wanted().state == "busy"
@@ -160,7 +161,7 @@ async def test_a_refused_question_ends_the_tool() -> None:
     port = Recorder(grace_s=0.2, answers={"name": ToolFailed("nobody answers")})
     script = f"say({{'type': 'waiting', 'question': {NAME!r}}}); time.sleep(60)"
     call = tool(script)
-    with pytest.raises(ToolFailed, match="nobody answers"), trio.fail_after(10):
+    with pytest.raises(ToolFailed, match="nobody answers"), trio.fail_after(PATIENCE_S):
         await stdio.run(call, port)
     assert port.end is not None
     assert port.end.failure is not None
@@ -170,13 +171,13 @@ async def test_a_refused_question_ends_the_tool() -> None:
 async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
     port = Recorder(grace_s=0.2)
     script = "say({'type': 'stopped', 'result': 'done'}); time.sleep(60)"
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         assert await stdio.run(tool(script), port) == "done"
     assert port.end is not None
     assert (port.end.result, port.end.natural) == ("done", True)
     # Its input is closed: one that reads it ends by itself.
     port = Recorder(grace_s=20)
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
         assert await stdio.run(tool(script), port) == "done"
     assert port.end == Ended(code=0, result="done")
@@ -192,7 +193,7 @@ say({{'type': 'stopped', 'result': 'done'}})
 time.sleep(60)
 """
     port = Recorder(grace_s=0.2, answers={"name": trio.Event(), "second": trio.Event()})
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE_S):
         assert await stdio.run(tool(script), port) == "done"
     assert port.withdrawn == ["name", "second"]
 
@@ -216,7 +217,7 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
         performance = await perform(nursery, stdio, call)
         await performance.port.until(lambda: b"ready" in performance.port.output)
         performance.port.grace_s = 0.4
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
     assert performance.port.end == Ended(signal="KILL", natural=False)

@@ -11,6 +11,7 @@ from haftd.runtimes.base import Call, Grip, Runtime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from tests.conformance.checker import Recorder
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -26,7 +27,7 @@ class _Deaf(Recorder):
 
 async def _breaks(runtime: Runtime, call: Call, port: Recorder) -> None:
     before = kit.fds()
-    with trio.fail_after(10), pytest.raises((_Broken, OSError)):
+    with trio.fail_after(PATIENCE_S), pytest.raises((_Broken, OSError)):
         await runtime.run(call, port)
     assert kit.lives(call) == []
     assert kit.fds() == before

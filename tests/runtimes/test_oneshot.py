@@ -13,6 +13,7 @@ from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, Ended, StartFailed, ToolFailed
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -45,7 +46,7 @@ def say(*texts: str, code: int = 0) -> Call:
 async def run(call: Call, **answers: object) -> tuple[str | None, Recorder]:
     """Run `call` to its end."""
     port = Recorder(answers=answers)
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         result = await stdio.run(call, port)
     return result, port
 

@@ -16,6 +16,7 @@ from haftd.runtimes import child
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Performance, Recorder, perform
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -26,7 +27,7 @@ _HOLDS = "import time; x = bytes(1) * 40_000_000; time.sleep(60)"
 async def run(call: Call) -> Recorder:
     """Run `call` to its end."""
     port = Recorder()
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         await stdio.run(call, port)
     return port
 
@@ -124,7 +125,7 @@ async def test_a_stopped_process_gets_the_term() -> None:
         call = kit.shell("echo ready; kill -STOP $$; sleep 60")
         performance = await started(nursery, call, b"ready\n")
         performance.port.grace_s = 10
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
     assert performance.port.end == Ended(signal="TERM", natural=False)

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Ended, Input
+from tests.patience import PATIENCE_S
 
 from . import kit
 from .drawn import new
@@ -124,7 +125,7 @@ IFS= read -r -d R -n 20 got; stty echo icanon; printf '%s' "$got" | od -An -c
     async with trio.open_nursery() as nursery:
         call = kit.call("bash", "-c", script, terminal=True)
         performance = await started(nursery, call, b"READY")
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await performance.finish()
     assert b"033   [   1   ;   3" in performance.port.output
     assert b"^[" not in performance.port.output
@@ -142,7 +143,7 @@ stty -echo -icanon min 0 time 5; echo READY; dd bs=100 count=1 2>/dev/null | od 
         script = script.replace("GO", str(go))
         call = kit.call("bash", "-ic", "set -m\n" + script, terminal=True)
         performance = await started(nursery, call, b"\x1b[c")
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             while not performance.grip._typist._answers:  # type: ignore[attr-defined]
                 await trio.sleep(0.005)  # the library is loaded and the question drawn
         go.touch()
@@ -154,7 +155,7 @@ async def test_an_answer_that_nobody_takes_is_dropped_in_the_end() -> None:
     async with trio.open_nursery() as nursery:
         script = "printf '\\033[6n\\033[5n'; echo READY; read a; stty -echo; read b; echo got:$a:$b"
         performance = await started(nursery, kit.shell(script, terminal=True), b"READY")
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             while performance.grip._typist._answers:  # type: ignore[attr-defined]
                 await trio.sleep(0.02)  # no event tells the end of its patience
         performance.grip.write(Input("line", "one"))

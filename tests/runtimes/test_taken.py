@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from haftd.runtimes.taken import Reads, unread_bytes
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ async def test_where_the_kernel_lost_count_everybody_looks_again(
                 os.write(master, b"x")
                 os.read(slave, 1)
             os.read(terminal[1], 100)
-            with trio.fail_after(20):
+            with trio.fail_after(PATIENCE_S):
                 for each in (one, other, reads):
                     await each.wait()
     finally:

@@ -13,6 +13,7 @@ from haftd.runtimes import library, screen
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
 from haftd.runtimes.terminal import TerminalRuntime
 from tests.conformance.checker import Performance, Recorder, perform
+from tests.patience import PATIENCE_S
 
 from . import kit
 
@@ -38,7 +39,7 @@ print("GOT", got)
 async def run(call: Call) -> Recorder:
     """Run `call` to its end."""
     port = Recorder()
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         await pty.run(call, port)
     return port
 

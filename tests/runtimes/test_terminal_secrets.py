@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Input, InputRefused
+from tests.patience import PATIENCE_S
 
 from . import kit
 from .test_terminal import shell, started
@@ -37,7 +38,7 @@ async def test_a_secret_is_typed_however_late_the_echo_goes_off() -> None:
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell(script), b"Password: ")
         number = performance.grip.write(Input("line", "hunter2", secret=True))
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await performance.finish()
         assert performance.port.number == number
     assert b"LEN 7" in performance.port.output

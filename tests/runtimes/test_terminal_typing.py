@@ -7,6 +7,7 @@ import trio
 
 from haftd.runtimes.base import Ended, Input, InputRefused
 from haftd.runtimes.screen import Screen, load
+from tests.patience import PATIENCE_S
 
 from . import kit
 from .test_terminal import RAW_READER, reader, reads, shell, started
@@ -53,7 +54,7 @@ async def test_a_key_waits_for_a_busy_program_but_not_for_ever() -> None:
     script = "stty raw -echo; echo READY; sleep 60"
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, shell(script), b"READY")
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             performance.grip.write(Input("line", "hello"))
             await performance.port.until(lambda: performance.port.number == 1)
         performance.scope.cancel()
@@ -107,7 +108,7 @@ async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
             performance = await started(nursery, shell("echo READY; exec cat"), b"READY\r\n")
             if text:
                 performance.grip.write(Input("text", text))
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 performance.grip.write(Input("eof"))
                 await performance.finish()
         assert performance.port.end == Ended(code=0)

@@ -23,6 +23,7 @@ from haftd.inquiries.kind import Answered
 from haftd.runtimes.base import Call, Ended, Port, Runtime
 from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
 from haftd.uses.supervisor import Supervisor
+from tests.patience import PATIENCE_S
 
 
 class Counting:
@@ -111,7 +112,7 @@ async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> N
             assert [(left.pid, left.command) for left in one.left_behind()] == [
                 (child.pid, "sleep 300")
             ]
-            with trio.fail_after(20):
+            with trio.fail_after(PATIENCE_S):
                 await held.kill_remains(one)
             assert held.remains() == [] and [one.held] == [False]
             assert [*one.unconfirmed] == [] and cleared == [False, True]

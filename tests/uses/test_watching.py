@@ -14,6 +14,7 @@ from haftd.core.matches import Matches
 from haftd.core.noticing import Switches, Watched
 from haftd.uses.watching import BETWEEN_S, Watching
 from tests.core.disks import make
+from tests.patience import PATIENCE_S
 
 Told = list[tuple[float, dict[str, int]]]
 
@@ -159,7 +160,7 @@ async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> N
     for one in (bad, other):
         watching.follow(one)
         one.emit(b"error\n", 0.0)
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         while not good:
             await trio.sleep(0.01)
     assert good == [other] and len(watching) == 1 and bad._listeners == ()

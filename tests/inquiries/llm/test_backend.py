@@ -25,12 +25,11 @@ from haftd.inquiries.llm.conversation import read_context
 from haftd.inquiries.llm.provider import fit
 from haftd.inquiries.llm.sending import Sender, _reason
 from haftd.inquiries.router import ask_backend
+from tests.patience import PATIENCE_S
 
 from .judging import KEY, judge
 from .recording import NAMES, Recorded, recorded
 from .serving import CRUMBS, Raw, Server, Step, serving
-
-PATIENCE_S = 10.0
 
 
 @dataclass

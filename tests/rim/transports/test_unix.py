@@ -26,6 +26,7 @@ from haftd.rim.connection import serve_connection
 from haftd.rim.transports import accept
 from haftd.rim.transports.unix import UnixWire
 from haftd.rim.wire import Gone
+from tests.patience import PATIENCE_S
 from tests.rim.rig import (
     QUICK,
     Rig,
@@ -251,7 +252,7 @@ async def test_U07_nobody_reads_for_a_peer_that_does_not(served: Served) -> None
     assert ok(await ask(client, "ping"))
     (connection,) = served.rig.rim.connections._open
     ping = request("echo", size=1000) + b"\n"
-    with pytest.raises(trio.BrokenResourceError), trio.fail_after(5):
+    with pytest.raises(trio.BrokenResourceError), trio.fail_after(PATIENCE_S):
         while True:
             await client.stream.send_all(ping * 100)
             assert connection._outbox.queued < served.rig.limits.max_queued
@@ -336,7 +337,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
         try:
             held = int(await flood.stdout.receive_some())
             assert held > 100
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 while not rig.rim.connections.refused["descriptors"]:
                     assert ok(await ask(first, "ping"))
             assert ok(await ask(first, "ping"))
@@ -345,7 +346,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
             assert 1 <= len(logged) <= 5
             await flood.stdin.aclose()
             await flood.wait()
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 late = await line(served)
                 assert ok(await ask(late, "ping"))
         finally:
@@ -593,7 +594,7 @@ async def test_a_wire_is_writable_when_most_was_read_beside_one_that_sends(
         await wire.writable()
         found.append("writable")
 
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE_S):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wire.send, b"more")
             nursery.start_soon(wait)

@@ -15,6 +15,7 @@ import trio_websocket
 from haftd.rim.transports import websocket
 from haftd.rim.transports.handshake import Gatekeeper, Refusal
 from haftd.rim.transports.websocket import NotLoopback, open_websocket_listener
+from tests.patience import PATIENCE_S
 from tests.rim.rig import (
     TOKEN,
     Rig,
@@ -242,7 +243,7 @@ async def test_W11_a_message_over_the_limit_is_closed_with_1009_and_the_limit() 
     async with serving(Rig(limits=limits(max_message=1000), pace=pace())) as served:
         connection = await connected(served)
         await connection.send_message("x" * 1001)
-        with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(5):
+        with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(PATIENCE_S):
             await connection.get_message()
         assert getattr(closed.value.reason, "code", 0) == 1009
         assert "1000" in str(getattr(closed.value.reason, "reason", ""))
@@ -256,7 +257,7 @@ async def test_W11_endless_fragments_are_not_collected() -> None:
         piece = b"\x01\x80\0\0\0\0"
         with (
             pytest.raises((trio.BrokenResourceError, trio.ClosedResourceError)),
-            trio.fail_after(5),
+            trio.fail_after(PATIENCE_S),
         ):
             while True:
                 async with lock:
@@ -281,7 +282,7 @@ async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
-    async with serving(Rig(pace=pace(handshake=60))) as served:
+    async with serving(Rig(pace=pace(handshake=600))) as served:
         before = len(served.nursery.child_tasks)
         for data in (b"", b"GET / HTTP/1.1\r\n"):
             stream = await trio.open_tcp_stream("127.0.0.1", served.port)
@@ -289,7 +290,7 @@ async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
             await trio.testing.wait_all_tasks_blocked()
             assert len(served.nursery.child_tasks) == before + 1
             await stream.aclose()
-            with trio.fail_after(5):
+            with trio.fail_after(PATIENCE_S):
                 while len(served.nursery.child_tasks) > before:
                     await trio.sleep(0.01)
 
@@ -298,10 +299,10 @@ async def test_W13_when_all_places_are_taken_the_oldest_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(websocket, "_HANDSHAKES", 4)
-    async with serving(Rig(pace=pace(handshake=60))) as served:
+    async with serving(Rig(pace=pace(handshake=600))) as served:
         held = [await trio.open_tcp_stream("127.0.0.1", served.port) for _ in range(12)]
         assert await alive(served)
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE_S):
             await held[0].receive_some()  # it was let go
         assert served.rig.rim.connections.refused["handshakes"] >= 8
         for stream in held:
@@ -362,7 +363,7 @@ async def test_W21_frames_sent_with_the_handshake_are_served_after_it(
     for start in range(0, len(data), cut):
         await stream.send_all(data[start : start + cut])
     got = b""
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENCE_S):
         while b"pong" not in got:
             got += await stream.receive_some()
     assert got.startswith(b"HTTP/1.1 101")
@@ -393,7 +394,7 @@ async def test_a_binary_frame_is_refused_in_words(served: Served) -> None:
 async def test_U14_a_text_frame_that_is_no_utf8_closes_that_connection(served: Served) -> None:
     connection = await connected(served)
     await connection._stream.send_all(b"\x81\x82\0\0\0\0\xff\xfe")
-    with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(5):
+    with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(PATIENCE_S):
         await connection.get_message()
     assert getattr(closed.value.reason, "code", 0) in (
         1006,
