@@ -20,10 +20,10 @@ from .lifecycle import Event, State, step
 from .noticing import USUAL, Switches
 from .saved import Saved
 from .saving import save
-from .sealed import Ending
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
+from .withheld import Ending
 
 __all__ = ["CallKey", "Handle", "Listener"]
 

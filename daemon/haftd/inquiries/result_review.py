@@ -14,7 +14,7 @@ import msgspec
 from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import invalid_arguments
 from haftd.core.handles import Handle
-from haftd.core.sealed import Shown, Word
+from haftd.core.withheld import ReviewDecision, Shown
 from haftd.tools.approving import seen
 
 from .approval import Approval, seek
@@ -46,11 +46,11 @@ async def review(
     handle: Handle,
     shown: Shown,
     mode: Literal["ask", "edit", "skip"],
-) -> Word:
+) -> ReviewDecision:
     """Wait for a decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
     tool = handle.tool
     if mode == "skip":
-        return Word("skip", said=_not_handed_out(tool, "its definition says so"))
+        return ReviewDecision("skip", said=_not_handed_out(tool, "its definition says so"))
     failure = "" if shown.failure is None else f"{shown.failure}\n"
     decision = await seek(
         router,
@@ -70,10 +70,10 @@ async def review(
     if decision is None:
         raise AssertionError("a review does not end with its handle")
     if decision.decision == "skip":
-        return Word("skip", said=_not_handed_out(tool, decision.reason))
+        return ReviewDecision("skip", said=_not_handed_out(tool, decision.reason))
     if decision.edited is not None:
-        return Word("edit", text=decision.edited)
-    return Word("allow")
+        return ReviewDecision("edit", text=decision.edited)
+    return ReviewDecision("allow")
 
 
 def _replacing(tool: str, arguments: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ from haftd.tools.resolve import CallContext, resolve
 from haftd.tools.roots import canonical
 
 from .calls import Calls, Place, Prepared
-from .reviewing import Reviewer, Reviewing
+from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
 from .use import Entry, Use
 
@@ -142,8 +142,8 @@ class Starter:
             raise
         inquiries = InquiryQueue(handle, self.inquiries, context)
         entry = None if approver is None else self._entry(handle, ready, call, approver)
-        reviewing = None if reviewer is None else Reviewing(handle, self.make_spool(), reviewer)
-        use = self.supervisor.start(handle, self._runtime(call), call, inquiries, entry, reviewing)
+        review = None if reviewer is None else PendingReview(handle, self.make_spool(), reviewer)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquiries, entry, review)
         return handle, use, True
 
     def _runtime(self, call: Call) -> Runtime:

@@ -33,7 +33,7 @@ from haftd.runtimes.base import (
     ToolFailed,
 )
 
-from .reviewing import Reviewing
+from .review import PendingReview
 from .use import Entry, Skipped, Use
 
 __all__ = ["Supervisor"]
@@ -74,19 +74,19 @@ class Supervisor:
         call: Call,
         inquiries: InquiryQueue | None = None,
         entry: Entry | None = None,
-        reviewing: Reviewing | None = None,
+        review: PendingReview | None = None,
     ) -> Use:
         """Schedule the tool's task; nothing of it has run when this returns. `inquiries` are
-        its questions; `entry` is waited for before it runs; `reviewing` holds its end back
+        its questions; `entry` is waited for before it runs; `review` holds its end back
         until somebody has seen it."""
-        use = Use(handle, self._grace_s, inquiries, entry, reviewing)
+        use = Use(handle, self._grace_s, inquiries, entry, review)
         use.mark = call.mark
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.hold(use.left_behind)
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
-        if reviewing is not None:
-            self._nursery.start_soon(reviewing.run, lambda: use.ender)
+        if review is not None:
+            self._nursery.start_soon(review.run, lambda: use.ender)
         return use
 
     def use_of(self, handle: Handle) -> Use | None:
@@ -204,11 +204,11 @@ class Supervisor:
         if not use.has_ended:
             use.ended(Ended(natural=use.ender is None))
         use.begin()
-        if use.reviewing is not None:
-            use.reviewing.complete()
-            if not use.reviewing.has_ended:
-                use.reviewing.cancel()
-            await use.reviewing.done.wait()
+        if use.review is not None:
+            use.review.complete()
+            if not use.review.has_ended:
+                use.review.cancel()
+            await use.review.done.wait()
         handle.release()
         del self._uses[handle]
         self._marks.pop(call.mark, None)

@@ -23,7 +23,7 @@ from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
 from haftd.core.outcomes import fault
-from haftd.core.sealed import Ending
+from haftd.core.withheld import Ending
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -40,7 +40,7 @@ from haftd.runtimes.base import (
     Wanted,
 )
 
-from .reviewing import Reviewing
+from .review import PendingReview
 from .silence import Silence
 
 __all__ = ["Entry", "Skipped", "Use", "changes"]
@@ -85,7 +85,7 @@ class Use:
         "handle",
         "inquiries",
         "mark",
-        "reviewing",
+        "review",
         "routine_ms",
         "scope",
         "silence",
@@ -98,12 +98,12 @@ class Use:
         grace_s: float,
         inquiries: InquiryQueue | None = None,
         entry: Entry | None = None,
-        reviewing: Reviewing | None = None,
+        review: PendingReview | None = None,
     ) -> None:
         self.handle = handle
         self.mark = ""
         """What its processes carry."""
-        self.reviewing = reviewing
+        self.review = review
         self._entry = entry
         self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
@@ -159,13 +159,13 @@ class Use:
     @property
     def has_ended(self) -> bool:
         """Whether its end has come, told or not."""
-        return self.handle.stopped or (self.reviewing is not None and self.reviewing.has_ended)
+        return self.handle.stopped or (self.review is not None and self.review.has_ended)
 
     def cancel(self) -> None:
         """End what runs, and what waits for a word about its result."""
         self.scope.cancel()
-        if self.reviewing is not None:
-            self.reviewing.cancel()
+        if self.review is not None:
+            self.review.cancel()
 
     async def enter(self) -> tuple[Runtime, Call] | None:
         """Wait until it may run; what runs now, where that was not known before."""
@@ -203,8 +203,8 @@ class Use:
 
     def emit(self, data: bytes) -> None:
         """See `runtimes.base.Port`."""
-        if self.reviewing is not None:
-            self.reviewing.emit(data)
+        if self.review is not None:
+            self.review.emit(data)
         else:
             self.handle.emit(data, trio.current_time())
 
@@ -231,10 +231,10 @@ class Use:
             unconfirmed=end.unconfirmed,
         )
         now = trio.current_time()
-        if self.reviewing is None or not self.reviewing.hold(ending, now):
+        if self.review is None or not self.review.hold(ending, now):
             self.handle.end_as(ending, now, complete=end.output_complete)
         elif end.output_complete:
-            self.reviewing.complete()
+            self.review.complete()
         self.inquiries.end()
 
     def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
@@ -256,8 +256,8 @@ class Use:
 
     def completed(self) -> None:
         """See `runtimes.base.Port`."""
-        if self.reviewing is not None:
-            self.reviewing.complete()
+        if self.review is not None:
+            self.review.complete()
         self.handle.complete(trio.current_time())
 
     def ask(self, question: Question) -> PendingAnswer:

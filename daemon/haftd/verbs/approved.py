@@ -24,8 +24,8 @@ from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
 from haft_protocol.states import HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.sealed import Shown, Word
 from haftd.core.views import show
+from haftd.core.withheld import ReviewDecision, Shown
 from haftd.daemon import Daemon
 from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.kind import InquiryContext
@@ -33,7 +33,7 @@ from haftd.inquiries.result_review import review
 from haftd.tools.approving import mode_of, render
 from haftd.tools.definition import Tool
 from haftd.uses.calls import Prepared
-from haftd.uses.reviewing import Reviewer
+from haftd.uses.review import Reviewer
 from haftd.uses.starting import Approver
 from haftd.uses.use import Skipped
 
@@ -98,7 +98,7 @@ def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
     if mode == "unattended":
         return None
 
-    async def reviewer(handle: Handle, shown: Shown) -> Word:
+    async def reviewer(handle: Handle, shown: Shown) -> ReviewDecision:
         context = InquiryContext(caller=caller, bound_to=what_runs(tool))
         return await review(daemon.inquiries, context, handle, shown, mode)
 

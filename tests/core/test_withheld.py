@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy, Exit, ToolError
-from haftd.core.sealed import Ending, Sealed, Word, dropped, unsealed
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
+from haftd.core.withheld import Ending, ReviewDecision, WithheldResult
 
 EXIT = EndedBy("exit")
 PRINTED = Ending(by=EXIT, raw=True, exit=Exit(code=0))
@@ -20,8 +20,8 @@ PASSED = Ending(by=EndedBy("limit"), raw=True, limit="wall_s", exit=Exit(signal=
 ALL = (PRINTED, FAILED, SAID, BROKE, PASSED)
 
 
-def sealed(ending: Ending, printed: bytes = b"printed") -> Sealed:
-    one = Sealed(Spool(1 << 20, 0, None, Budget(0)))
+def withheld(ending: Ending, printed: bytes = b"printed") -> WithheldResult:
+    one = WithheldResult(Spool(1 << 20, 0, None, Budget(0)))
     one.emit(printed)
     one.ending = ending
     return one
@@ -44,14 +44,14 @@ def content(spool: Spool | None) -> bytes:
 def test_what_is_shown_is_what_it_came_to(
     ending: Ending, text: str, failed: bool, failure: str | None
 ) -> None:
-    shown = sealed(ending).show(STRIPPED, 100)
+    shown = withheld(ending).show(STRIPPED, 100)
     assert (shown.text, shown.failed, shown.failure) == (text, failed, failure)
     assert (shown.bytes, shown.omitted) == (len(text), 0)
 
 
 @given(st.text(max_size=300), st.integers(1, 80), st.sampled_from([PRINTED, SAID]))
 def test_what_is_left_out_is_counted(text: str, most: int, ending: Ending) -> None:
-    one = sealed(ending, text.encode())
+    one = withheld(ending, text.encode())
     if ending is SAID:
         one.ending = Ending(by=EXIT, result=text)
     shown = one.show(STRIPPED, most)
@@ -61,26 +61,28 @@ def test_what_is_left_out_is_counted(text: str, most: int, ending: Ending) -> No
 
 def test_what_is_allowed_is_what_was_shown() -> None:
     for ending in ALL:
-        told, spool = unsealed(sealed(ending), Word("allow"))
+        told, spool = withheld(ending).release(ReviewDecision("allow"))
         assert told == ending
         assert content(spool) == (b"printed" if ending.is_output else b"")
 
 
 def test_what_is_edited_is_what_was_written() -> None:
     for ending in ALL:
-        told, spool = unsealed(sealed(ending), Word("edit", text="other"))
+        told, spool = withheld(ending).release(ReviewDecision("edit", text="other"))
         assert told.by == ending.by and told.exit == ending.exit
         assert content(spool) == (b"other" if ending.is_output else b"")
-    assert unsealed(sealed(SAID), Word("edit", text="other"))[0].result == "other"
-    told, _ = unsealed(sealed(BROKE), Word("edit", text="other"))
+    assert withheld(SAID).release(ReviewDecision("edit", text="other"))[0].result == "other"
+    told, _ = withheld(BROKE).release(ReviewDecision("edit", text="other"))
     assert told.failure == ToolError("other", (), True)
 
 
 @pytest.mark.parametrize("decision", ["deny", "skip"])
 def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
     for ending in ALL:
-        one = sealed(ending)
-        told, spool = unsealed(one, Word("deny" if decision == "deny" else "skip", said="word"))
+        one = withheld(ending)
+        told, spool = one.release(
+            ReviewDecision("deny" if decision == "deny" else "skip", said="word")
+        )
         assert spool is None and one.spool.read(0, 100) == b"" and told.exit is None
         if decision == "deny":
             assert told.failure == ToolError("word") and told.result is None
@@ -92,21 +94,21 @@ def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
 
 
 def test_what_is_given_up_is_dropped_and_says_by_whom() -> None:
-    one = sealed(SAID)
-    told = dropped(one, EndedBy("abort", "vim"))
+    one = withheld(SAID)
+    told = one.discard(EndedBy("abort", "vim"))
     assert told.by == EndedBy("abort", "vim") and told.result is None and told.exit is None
     assert told.failure is not None and "given up" in told.failure.message
     assert one.spool.read(0, 100) == b""
 
 
 def test_what_is_given_up_still_says_what_could_not_be_ended() -> None:
-    one = sealed(Ending(by=EXIT, result="said", unconfirmed=(7,)))
-    assert dropped(one, EndedBy("abort")).unconfirmed == (7,)
+    one = withheld(Ending(by=EXIT, result="said", unconfirmed=(7,)))
+    assert one.discard(EndedBy("abort")).unconfirmed == (7,)
 
 
 def test_what_comes_late_is_seen_by_nobody() -> None:
-    one = sealed(PRINTED)
-    _, spool = unsealed(one, Word("allow"))
+    one = withheld(PRINTED)
+    _, spool = one.release(ReviewDecision("allow"))
     one.emit(b"late")
     assert content(spool) == b"printed"
     one.drop()

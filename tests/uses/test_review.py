@@ -10,12 +10,12 @@ from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
-from haftd.core.sealed import Shown, Word
 from haftd.core.spool import Budget, Spool
+from haftd.core.withheld import ReviewDecision, Shown
 from haftd.inquiries.tool_question import InquiryCancelled
 from haftd.runtimes.base import Call, Ended, Port, StartFailed
 from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
-from haftd.uses.reviewing import Reviewing
+from haftd.uses.review import PendingReview
 from haftd.uses.supervisor import Supervisor
 from haftd.uses.use import Use
 
@@ -39,14 +39,14 @@ def question_of(handle: Handle) -> Question | None:
 class Desk:
     """Somebody who decides when told to."""
 
-    def __init__(self, word: Word | Exception | None = None) -> None:
+    def __init__(self, word: ReviewDecision | Exception | None = None) -> None:
         self.asked: list[Shown] = []
         self.word = word
         self.told = trio.Event()
         if word is not None:
             self.told.set()
 
-    async def review(self, handle: Handle, shown: Shown) -> Word:
+    async def review(self, handle: Handle, shown: Shown) -> ReviewDecision:
         self.asked.append(shown)
         await self.told.wait()
         if isinstance(self.word, Exception):
@@ -69,9 +69,9 @@ class Bench:
         )
 
     def start(self, runtime: object, *script: object) -> Use:
-        reviewing = Reviewing(self.handle, spool(), self.desk.review)
+        review = PendingReview(self.handle, spool(), self.desk.review)
         call = Call("t", (), "/", {}, "m", script=script)
-        return self.supervisor.start(self.handle, runtime, call, reviewing=reviewing)  # type: ignore[arg-type]
+        return self.supervisor.start(self.handle, runtime, call, review=review)  # type: ignore[arg-type]
 
 
 class Playing:
@@ -103,7 +103,7 @@ async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockC
         assert bench.handle.state.value == "running" and standing(bench.handle) == "waits"
         assert bench.handle.spool.end == 0 and not use.done.is_set()
         assert bench.supervisor.use_of(bench.handle) is use
-        bench.desk.word = Word("allow")
+        bench.desk.word = ReviewDecision("allow")
         bench.desk.told.set()
         await use.done.wait()
         assert bench.handle.stopped and standing(bench.handle) == "allowed"
@@ -113,7 +113,7 @@ async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockC
 
 async def test_nobody_is_asked_before_all_of_the_output_is_there(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
-        bench = Bench(nursery, Desk(Word("allow")))
+        bench = Bench(nursery, Desk(ReviewDecision("allow")))
         use = bench.start(Playing(Ended(code=0, output_complete=False), None))
         await use.done.wait()
         assert [one.text for one in bench.desk.asked] == ["printed"]
@@ -124,7 +124,7 @@ async def test_output_that_is_never_complete_is_reviewed_when_nothing_is_left(
     autojump_clock: MockClock,
 ) -> None:
     async with trio.open_nursery() as nursery:
-        bench = Bench(nursery, Desk(Word("allow")))
+        bench = Bench(nursery, Desk(ReviewDecision("allow")))
         use = bench.start(Playing(Ended(code=0, output_complete=False)))
         await use.done.wait()
         assert standing(bench.handle) == "allowed"
