@@ -368,14 +368,30 @@ def test_no_model_is_offered_what_may_act_for_a_person(rig: Rig) -> None:
         ("handle_send", {"id": "p", "signal": "INT"}),
         ("handle_read", {"id": "p"}),
         ("handle_stop", {"ids": ["p"]}),
+        ("handle_wait", {"ids": ["p"], "wait_s": 0}),
+        ("await", {"all": ["p"], "timeout_secs": 0}),
     ],
 )
 def test_a_model_uses_no_handle_that_acts_for_a_person(
     rig: Rig, verb: str, arguments: dict[str, Any]
 ) -> None:
     rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
+    more = {} if verb == "await" else {"surface": "verbs"}
     with pytest.raises(Refused) as caught:
-        rig.person.call("tools/call", tool=verb, arguments=arguments, surface="verbs")
+        rig.person.call("tools/call", tool=verb, arguments=arguments, **more)
+    assert caught.value.code == NOT_AUTHORIZED
+    assert rig.person.call("fetch", id="p")["state"] == "running"
+
+
+def test_a_handle_acts_for_a_person_to_its_end_whatever_its_definition_says_by_then(
+    rig: Rig,
+) -> None:
+    rig.person.call("spawn", tool="free", id="p", args={"code": "input()"}, wait="none")
+    rig.daemon.tools(TOOLS.replace('may = ["handles", "approvals", "questions"]', ""))
+    rig.person.call("daemon/reload")
+    typed = {"action": "apply", "id": "p", "input": {"line": "x"}}
+    with pytest.raises(Refused) as caught:
+        rig.person.call("tools/call", tool="free", arguments=typed)
     assert caught.value.code == NOT_AUTHORIZED
     assert rig.person.call("fetch", id="p")["state"] == "running"
 

@@ -42,10 +42,10 @@ from .spawn import start, vars_of
 from .waiting import until
 
 __all__ = [
+    "handle_of",
     "input_of",
     "params_of",
     "refuse_for_a_person",
-    "refuse_what_acts_for_a_person",
     "run_to_end",
     "tool_of",
 ]
@@ -59,11 +59,19 @@ _SIZE_THRESHOLD = 256 * 1024
 def tool_of(daemon: Daemon, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
     tool = daemon.catalogue.known(params.tool, root)
-    refuse_what_acts_for_a_person(tool.name, tool.may)
+    _refuse_what_acts_for_a_person(tool.name, tool.may)
     return tool
 
 
-def refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
+def handle_of(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
+    """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
+    handle = daemon.find(caller, params, id)
+    # Its definition may say otherwise by now.
+    _refuse_what_acts_for_a_person(handle.tool, handle.may)
+    return handle
+
+
+def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
     """Raise `RpcError` (not_authorized) if the tool's definition grants rights of a person."""
     if may:
         raise not_authorized(

@@ -42,7 +42,7 @@ from .apply import apply, is_beside
 from .await_ import NO_IDS, await_
 from .base import Later, result_of
 from .fetch import fetch
-from .modelcall import input_of, params_of, refuse_for_a_person, run_to_end, tool_of
+from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
 from .modeltext import called_text
 from .spawn import spawn
 from .verbcall import verb_call
@@ -62,7 +62,10 @@ def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> objec
         params = msgspec.structs.replace(params, call_id=call_id)
         return told(verb_call(daemon, caller, params, session, call_id))
     if params.tool == AWAIT.name:
-        return told(await_(daemon, caller, _await_of(params)))
+        wanted = _await_of(params)
+        for id in (*wanted.any, *wanted.all):
+            handle_of(daemon, caller, params, id)
+        return told(await_(daemon, caller, wanted))
     tool = tool_of(daemon, params)
     reply: object
     if _is_stateful(tool, params):
@@ -120,7 +123,7 @@ def _serve(
     """The verb of a call on a handle."""
     if call.action == "spawn":
         return spawn(daemon, caller, _spawn_of(params, call), params.context)
-    handle = daemon.find(caller, params, call.id)
+    handle = handle_of(daemon, caller, params, call.id)
     if handle.tool != tool.name:
         whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
         raise invalid_arguments(params.tool, [{"path": "id", "message": whose}])

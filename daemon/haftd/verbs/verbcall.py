@@ -41,10 +41,10 @@ from .base import Later, result_of
 from .fetch import fetch
 from .handles_list import handles_list
 from .modelcall import (
+    handle_of,
     input_of,
     params_of,
     refuse_for_a_person,
-    refuse_what_acts_for_a_person,
     run_to_end,
     tool_of,
 )
@@ -155,13 +155,6 @@ def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _find(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
-    """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
-    handle = daemon.find(caller, params, id)
-    refuse_what_acts_for_a_person(handle.tool, handle.may)
-    return handle
-
-
 def _send(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
@@ -170,7 +163,7 @@ def _send(
         has = f"it has {' and '.join(given)}" if given else "it has none"
         why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
         raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
-    handle = _find(daemon, caller, params, arguments["id"])
+    handle = handle_of(daemon, caller, params, arguments["id"])
     value: Any = arguments[given[0]]
     if given[0] == "answer":
         value = _answer(daemon, handle, value)
@@ -196,7 +189,7 @@ def _answer(daemon: Daemon, handle: Handle, value: Any) -> Any:
 def _read(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    _find(daemon, caller, params, arguments["id"])
+    handle_of(daemon, caller, params, arguments["id"])
     reading = dict(arguments)
     is_whole = arguments.get("view", "new") != "new" or "from" in arguments
     if is_whole and not {"until", "pattern"} & arguments.keys():
@@ -214,7 +207,7 @@ def _read(
 def _wait(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    ids = tuple(arguments["ids"])
+    ids = tuple(handle_of(daemon, caller, params, id).id for id in arguments["ids"])
     bound = float(arguments.get("wait_s", WAIT_S))
     any_of = ids if arguments.get("any") else ()
     wanted = AwaitParams(
@@ -226,7 +219,7 @@ def _wait(
 def _stop(
     daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handles = [_find(daemon, caller, params, id) for id in dict.fromkeys(arguments["ids"])]
+    handles = [handle_of(daemon, caller, params, id) for id in dict.fromkeys(arguments["ids"])]
     ends = [_end(daemon, caller, params, handle) for handle in handles]
 
     async def ended() -> AwaitResult:
