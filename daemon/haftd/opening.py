@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 EXIT_HELD = 75
-_MOST = 1 << 20
+_MAX_DESCRIPTORS = 1 << 20
 """Descriptors that are asked for."""
 _FEWEST = 64
 """With fewer, what an idle daemon has and what connections may not take leave none for a client."""
@@ -259,14 +259,14 @@ def check_descriptors() -> None:
 def descriptors() -> int:
     """How many descriptors this process may have."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST if soft == resource.RLIM_INFINITY else soft
+    return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_descriptor_limit() -> int:
     """Use all the descriptors the system lets us have; returns the soft limit that we were given,
     which is what tools get."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+    most = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

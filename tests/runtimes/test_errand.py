@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call
-from haftd.runtimes.errand import MOST_SAID, Failed, run_errand
+from haftd.runtimes.errand import MAX_OUTPUT_BYTES, Failed, run_errand
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -44,7 +44,7 @@ def script(text: str, wall_s: float = 20, **fields: Any) -> Call:
     [
         ("echo this; echo that >&2", b"this\n"),
         (f"{LEAVES} echo this", b"this\n"),
-        (f"head -c {MOST_SAID} /dev/zero", bytes(MOST_SAID)),
+        (f"head -c {MAX_OUTPUT_BYTES} /dev/zero", bytes(MAX_OUTPUT_BYTES)),
         ("cat; echo end", b"end\n"),
         ("true", b""),
     ],
@@ -62,7 +62,7 @@ async def test_it_is_given_its_input_and_the_end_of_it() -> None:
     [
         ("echo said; echo noise >&2; exit 3", "exit", "ended with exit code 3"),
         ("kill -9 $$", "exit", "ended by SIGKILL"),
-        (f"{LEAVES} yes", "output", f"printed more than {MOST_SAID} bytes"),
+        (f"{LEAVES} yes", "output", f"printed more than {MAX_OUTPUT_BYTES} bytes"),
         (f"{LEAVES} trap '' TERM; echo said; sleep 1000", "time", "did not end within 0.3 s"),
     ],
 )

@@ -225,7 +225,7 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
 
 
 async def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("haftd.runtimes.events._LONGEST_LINE", 100_000)
+    monkeypatch.setattr("haftd.runtimes.events._MAX_LINE_LENGTH", 100_000)
     script = """
 sys.stdout.write('{' + 'x' * 300_000 + '\\n'); sys.stdout.flush()
 say({'type': 'stopped', 'result': 'after'})

@@ -180,7 +180,7 @@ async def test_a_refused_question_fails_the_tool() -> None:
 
 
 async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("haftd.runtimes.oneshot._MOST_RUNS", 3)
+    monkeypatch.setattr("haftd.runtimes.oneshot._MAX_RUNS", 3)
     counting = """
 import json, os
 answers = json.loads(os.environ["HAFT_CALL"])["tool"].get("answers", {})

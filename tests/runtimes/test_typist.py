@@ -92,7 +92,7 @@ async def test_behind_a_secret_whose_time_has_come_input_waits_in_line(desk: Des
 
 async def test_an_input_larger_than_all_that_may_wait_is_taken_by_itself(desk: Desk) -> None:
     desk.raw()
-    large = "x" * (typist._MOST_WAITING + 1)
+    large = "x" * (typist._MAX_WAITING + 1)
     desk.typist.type(text(large))
     with pytest.raises(InputRefused, match="does not read"):
         desk.typist.type(text("x" * 100_000))

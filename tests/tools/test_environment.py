@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.config.settings import DaemonSettings
-from haftd.tools.environment import LONGEST_CALL, build, call_value, path_of
+from haftd.tools.environment import MAX_CALL_BYTES, build, call_value, path_of
 
 from .making import called, environment, tool
 
@@ -170,7 +170,7 @@ def test_X12_no_folder_of_PATH_depends_on_where_a_tool_runs(
 
 
 def test_a_long_call_is_handed_over_in_a_file() -> None:
-    short, long = "x" * LONGEST_CALL, "x" * (LONGEST_CALL + 1)
+    short, long = "x" * MAX_CALL_BYTES, "x" * (MAX_CALL_BYTES + 1)
     written: list[bytes] = []
 
     def write(data: bytes) -> str:

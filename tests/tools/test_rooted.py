@@ -303,7 +303,7 @@ def test_what_was_there_is_known_still_for_its_handles(desk: Desk) -> None:
 
 
 def test_few_roots_are_remembered(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_module, "_MOST_ROOTS", 3)
+    monkeypatch.setattr(catalogue_module, "_MAX_ROOTS", 3)
     for number in range(6):
         desk.write("a.toml", X, str(number))
         desk.grant(str(number))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from haftd.tools import roots
 from haftd.tools.roots import (
     LARGEST,
-    MOST,
+    MAX_FILES,
     Folder,
     Found,
     Refused,
@@ -66,10 +66,10 @@ def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> N
     assert {one.name: one.data for one in look.look() if isinstance(one, Found)}[
         "git/deep/b.toml"
     ] == b"x = 2"
-    for number in range(MOST):
+    for number in range(MAX_FILES):
         (folder / "cargo" / f"{number}.toml").write_text("")
     (one,) = look.look()
-    assert isinstance(one, Refused) and str(MOST) in one.why
+    assert isinstance(one, Refused) and str(MAX_FILES) in one.why
 
 
 def test_the_project_of_a_folder_is_the_nearest_at_or_above_it_with_definitions(
@@ -183,7 +183,7 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
     began = time.process_time()
     (one,) = settled(tmp_path).look()
     assert time.process_time() - began < 0.5
-    assert isinstance(one, Refused) and str(MOST) in one.why
+    assert isinstance(one, Refused) and str(MAX_FILES) in one.why
 
 
 def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from .child import Child, Output
 from .interpreter import Plain
 from .pipes import PipeGrip
 
-__all__ = ["MOST_SAID", "Failed", "run_errand"]
+__all__ = ["MAX_OUTPUT_BYTES", "Failed", "run_errand"]
 
-MOST_SAID = 1 << 20
+MAX_OUTPUT_BYTES = 1 << 20
 """Bytes of its standard output; one that says more is ended."""
 
-_MOST_NOISE = 4096
+_MAX_STDERR_BYTES = 4096
 _GRACE_S = 0.5
 
 
@@ -99,7 +99,7 @@ async def run_errand(
 
 def _failed(call: Call, end: Ended, noise: bytes) -> Failed:
     if end.limit == "output":
-        return Failed("output", f"printed more than {MOST_SAID} bytes", noise)
+        return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", noise)
     if end.limit == "wall_s":
         return Failed("time", f"did not end within {call.limits['wall_s']:g} s", noise)
     if end.limit is not None:
@@ -113,13 +113,13 @@ async def _played(call: Call, port: _Port, given: bytes | None, noise: bytearray
     async with await Child.start(call, port, Bounds(call.limits)) as child:
 
         def take(data: bytes) -> None:
-            said.extend(data[: MOST_SAID + 1 - len(said)])
-            if len(said) > MOST_SAID:
+            said.extend(data[: MAX_OUTPUT_BYTES + 1 - len(said)])
+            if len(said) > MAX_OUTPUT_BYTES:
                 child.pass_limit("output")
 
         def hear(data: bytes) -> None:
             noise.extend(data)
-            del noise[:-_MOST_NOISE]
+            del noise[:-_MAX_STDERR_BYTES]
 
         grip = PipeGrip(call, port, child)
         if given is not None:

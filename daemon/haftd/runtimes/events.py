@@ -43,7 +43,7 @@ from .pipes import PipeGrip
 
 __all__ = ["Live"]
 
-_LONGEST_LINE = 8 << 20
+_MAX_LINE_LENGTH = 8 << 20
 
 
 def _notification(method: str, params: object) -> bytes:
@@ -118,7 +118,7 @@ class Live:
             else:
                 self._read(whole)
         self._line += rest
-        if len(self._line) > _LONGEST_LINE:
+        if len(self._line) > _MAX_LINE_LENGTH:
             self._too_long = True
             whole, self._line = bytes(self._line), bytearray()
             self._child.emit(whole)

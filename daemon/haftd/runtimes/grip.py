@@ -17,7 +17,7 @@ from .child import Child
 
 __all__ = ["ChildGrip"]
 
-_LONGEST_COMMAND = 200
+_MAX_COMMAND_LENGTH = 200
 
 
 class ChildGrip:
@@ -71,4 +71,4 @@ class ChildGrip:
 def _command_of(argv: Sequence[str]) -> str:
     """What runs, for a person to read."""
     text = shlex.join(argv)
-    return text if len(text) <= _LONGEST_COMMAND else text[: _LONGEST_COMMAND - 1] + "…"
+    return text if len(text) <= _MAX_COMMAND_LENGTH else text[: _MAX_COMMAND_LENGTH - 1] + "…"

@@ -3,7 +3,7 @@
 Rules:
 
 - A tool that asks has ended. It is run again with the answer added, as often as it asks, up to
-  `_MOST_RUNS`; nothing outside knows of that. What an asking run left behind is ended first.
+  `_MAX_RUNS`; nothing outside knows of that. What an asking run left behind is ended first.
 - One that asks what was answered before has not read its answers: it fails, and is no loop.
 - Standard output is held back while it may still become an outcome, and goes out as it comes from
   the moment it cannot: it begins otherwise, or is too long. What is no outcome is output.
@@ -40,8 +40,8 @@ from .pipes import PipeGrip
 
 __all__ = ["OneShot"]
 
-_MOST_RUNS = 100
-_MOST_HELD = 8 << 20
+_MAX_RUNS = 100
+_MAX_HELD = 8 << 20
 
 
 class OneShot:
@@ -57,7 +57,7 @@ class OneShot:
         """See it through all its runs. Raises `StartFailed` where the first cannot start."""
         answers: dict[str, Any] = {}
         said = await self._play(
-            await Child.start(self._call, self._port, self._bounds), may_ask=_MOST_RUNS > 1
+            await Child.start(self._call, self._port, self._bounds), may_ask=_MAX_RUNS > 1
         )
         runs = 1
         while said.question is not None:
@@ -69,7 +69,7 @@ class OneShot:
             answers[said.question.id] = await self._ask(said.question, said)
             runs += 1
             again = await self._start(self._resolve(answers))
-            said = await self._play(again, may_ask=runs < _MOST_RUNS)
+            said = await self._play(again, may_ask=runs < _MAX_RUNS)
         if said.said.failure is not None:
             raise said.said.failure
         return said.said.result
@@ -147,7 +147,7 @@ class _Outcome:
             return
         self._held += data
         begin = self._held[:64].lstrip()
-        if (begin and not begin.startswith(b"{")) or len(self._held) > _MOST_HELD:
+        if (begin and not begin.startswith(b"{")) or len(self._held) > _MAX_HELD:
             self._let_out()
 
     def _let_out(self) -> None:
@@ -171,7 +171,7 @@ class _Outcome:
                     return None
                 self.emit_content()
                 failure = ToolFailed(
-                    f"The tool has asked {_MOST_RUNS} times and was not run again; it last asked "
+                    f"The tool has asked {_MAX_RUNS} times and was not run again; it last asked "
                     f"{question.id!r}."
                 )
                 self.said = Said(failure=failure)

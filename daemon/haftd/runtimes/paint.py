@@ -10,9 +10,9 @@ Rules:
 - Synchronized output is not painted: nobody would see the picture before its end.
 - What moves the cursor when it is set is set before the cursor is placed.
 - Painting holds everybody up: what it does is bounded, whatever is on the screen. Rows are drawn
-  with their styles from the top, until `_MOST_STYLED` bytes are written; those below have their
-  text alone. On a screen of more than `_MOST_CELLS` neither the colour of what has no text, nor the
-  cursor's shape, nor the primary screen below is drawn; nor are more than `_MOST_COLOURS` colours
+  with their styles from the top, until `_MAX_STYLED` bytes are written; those below have their
+  text alone. On a screen of more than `_MAX_CELLS` neither the colour of what has no text, nor the
+  cursor's shape, nor the primary screen below is drawn; nor are more than `_MAX_COLOURS` colours
   of what has no text.
 """
 
@@ -29,15 +29,15 @@ __all__ = ["KEPT_UNFINISHED", "begun", "digest", "paint"]
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
 
-_MOST_STYLED = 400_000
+_MAX_STYLED = 400_000
 """Bytes; they take some two milliseconds, as does each of the next two."""
 
-_MOST_CELLS = 20_000
-_MOST_COLOURS = 800
+_MAX_CELLS = 20_000
+_MAX_COLOURS = 800
 _BAND = 4_000
 """Cells that are drawn in one go."""
 
-_MOST_AT_ONCE = 131_072
+_MAX_AT_ONCE = 131_072
 """Bytes that are written without asking how many there are, which takes as long as writing them."""
 
 _MODE = re.compile(rb"\x1b\[(\??\d+)([hl])")
@@ -65,7 +65,7 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
     if picture.is_alternate():
         # The flag of a mode says no more than how the program came here last.
         entered = next((mode for mode in _ALTERNATE if modes.get(mode) == b"h"), _ALTERNATE[0])
-        if picture.cells <= _MOST_CELLS:
+        if picture.cells <= _MAX_CELLS:
             parts.append(_below(core, handle, entered))
         parts.append(_set(entered, b"h") + b"\x1b[0m\x1b[H")
     if modes.get(_CLUSTERS) == b"h":
@@ -93,7 +93,7 @@ def paint(core: Any, handle: Any, title: str, *, unfinished: bool) -> bytes:
 def digest(core: Any, handle: Any) -> int | None:
     """Hash all cells of the active screen, with their colours and styles; None for one that is too large."""
     cells = _Cells(core, handle)
-    return cells.digest() if cells.cells <= _MOST_CELLS else None
+    return cells.digest() if cells.cells <= _MAX_CELLS else None
 
 
 def begun(core: Any, handle: Any) -> bytes:
@@ -144,7 +144,7 @@ def _below(core: Any, handle: Any, entered: bytes) -> bytes:
 
 def _written(core: Any, write: Any) -> bytes:
     """What a call of the library writes."""
-    room, size = _MOST_AT_ONCE, core.ffi.new("size_t*")
+    room, size = _MAX_AT_ONCE, core.ffi.new("size_t*")
     out = core.ffi.new("uint8_t[]", room)
     told = write(out, room, size)
     if told == core.lib.GHOSTTY_OUT_OF_SPACE:
@@ -214,7 +214,7 @@ class _Picture(_Cells):
         self._corner = self._format(0, 0, 0)
         self.text = self._bands()
         self.shape = self.colours = b""
-        if self.cells <= _MOST_CELLS:
+        if self.cells <= _MAX_CELLS:
             with self._rendered() as state:
                 self.shape, self.colours = self._shape(state), self._coloured(state)
 
@@ -225,7 +225,7 @@ class _Picture(_Cells):
             return self._format(0, self._height - 1, last)
         step, parts, size = max(1, _BAND // self._cols), list[bytes](), 0
         for top in range(0, self._height, step):
-            if size > _MOST_STYLED:
+            if size > _MAX_STYLED:
                 parts += self._plain(top)
                 break
             band = self._format(top, min(top + step, self._height) - 1, last)
@@ -288,7 +288,7 @@ class _Picture(_Cells):
         for number, row in enumerate(self._rows(state)):
             if not any(row) or not self._has_colours_only(row, colours):
                 continue
-            if len(colours) > _MOST_COLOURS:
+            if len(colours) > _MAX_COLOURS:
                 break
             parts.append(b"\x1b[%d;1H" % (number + 1))
             for cell, run in itertools.groupby(row):

@@ -13,7 +13,7 @@ from .variation import SelectorFilter, restore
 
 __all__ = ["Scratch"]
 
-_MOST_BLANK = 256
+_MAX_BLANK = 256
 """Blank lines in a row that are counted one by one."""
 
 
@@ -65,7 +65,7 @@ class Scratch:
         """The lines above a row that begins one; the library leaves out the blank ones at the end."""
         last = self._cols - 1
         blank = 0
-        while blank < min(row, _MOST_BLANK) and not self._span(
+        while blank < min(row, _MAX_BLANK) and not self._span(
             0, row - blank - 1, last, row - blank - 1
         ):
             blank += 1

@@ -3,7 +3,7 @@
 Rules:
 
 - The terminal library is loaded with the first screen that needs it; see `library`.
-- Fed lazily: text without an escape waits (up to `_MOST_WAITING`) until somebody looks. From the
+- Fed lazily: text without an escape waits (up to `_MAX_WAITING`) until somebody looks. From the
   first escape on, every byte is fed at once, because it may be a query and the program waits for
   the answer.
 - Drawing holds up the daemon, and a few bytes can ask for a lot of it: it is done in small pieces
@@ -45,8 +45,8 @@ from .work import PIECE, cut
 
 __all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
-_MOST_WAITING = 16_384
-_MOST_UNLOADED = 65_536
+_MAX_WAITING = 16_384
+_MAX_UNLOADED = 65_536
 """How much may wait for the library."""
 
 _TURN_S = 0.001
@@ -150,11 +150,11 @@ class Screen:
         """Whether more waits to be drawn than should when the next comes; see `draw`."""
         if is_loaded():
             return self._wants_feeding
-        return self._waiting_size >= _MOST_UNLOADED
+        return self._waiting_size >= _MAX_UNLOADED
 
     @property
     def _wants_feeding(self) -> bool:
-        return self._may_draw and (self._eager or self._waiting_size >= _MOST_WAITING)
+        return self._may_draw and (self._eager or self._waiting_size >= _MAX_WAITING)
 
     @property
     def _may_draw(self) -> bool:

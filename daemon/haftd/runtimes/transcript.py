@@ -37,16 +37,16 @@ __all__ = ["Transcript"]
 _CONTEXT = 16_384
 """How many bytes before a stretch are drawn first: a few screens."""
 
-_MOST_WORK = 10_000
+_MAX_WORK = 10_000
 """How much of what moves or erases whole screens is drawn in one go: about as many microseconds."""
 
-_MOST_ESCAPES = 8_192
+_MAX_ESCAPES = 8_192
 """No program has so many in what is read at once; looking at each takes its time, too."""
 
 _HISTORY = 256 << 20
 """Bytes of lines that a scratch terminal may hold: more than `WHOLE` can make."""
 
-_MOST_CELLS = 100_000
+_MAX_CELLS = 100_000
 """Cells of a terminal whose output is drawn."""
 
 # Every count in these is bounded, so that none of them goes back over more than a few bytes.
@@ -82,7 +82,7 @@ _PAD = re.compile(rb"(?<! )[ ]{8,}+\r[^\x00-\x20\x7f]{0,8}+([ ]{1,8}+)\r")
 the mark, in case the row was empty. The mark may be shown again in between."""
 
 _PAD_MARK = rb"%b{0,8}+(?:[\x21-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){1,%d}%b{0,8}+\Z"
-_LONGEST_PAD_MARK = 256
+_MAX_PAD_MARK_LENGTH = 256
 _MODES = re.compile(rb"\x1b\[\?([\d;]{1,64}+)[hl]")
 _ALTERNATE = {b"47", b"1047", b"1049"}
 
@@ -124,7 +124,7 @@ class Transcript:
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         """See `core.text.Rendering`."""
-        if data.count(b"\x1b") > _MOST_ESCAPES:
+        if data.count(b"\x1b") > _MAX_ESCAPES:
             return _written_last(data)
         text = _appended(data, at_line_start=is_at_line_start(spool, start))
         if text is not None:
@@ -133,8 +133,8 @@ class Transcript:
         if len(context) < start:
             context = context[context.find(b"\n") + 1 :]
         cells = self._rows * self._cols
-        heavy = len(data) > WHOLE or cells > _MOST_CELLS
-        if heavy or _work(context + data, cells) > _MOST_WORK:
+        heavy = len(data) > WHOLE or cells > _MAX_CELLS
+        if heavy or _work(context + data, cells) > _MAX_WORK:
             return _written_last(data)
         scratch = Scratch(self._rows, self._cols, history=_HISTORY)
         try:
@@ -146,7 +146,7 @@ class Transcript:
 def _long_text(data: bytes, *, at_line_start: bool) -> str:
     """The text of output that is too long to be drawn."""
     text = None
-    if data.count(b"\x1b") <= _MOST_ESCAPES:
+    if data.count(b"\x1b") <= _MAX_ESCAPES:
         text = _appended(data, at_line_start=at_line_start)
     return _written_last(data) if text is None else text
 
@@ -184,7 +184,7 @@ def _pads(data: bytes) -> Iterator[tuple[int, int]]:
     if b" \r" not in data:
         return
     for pad in _PAD.finditer(data):
-        first = max(0, pad.start() - _LONGEST_PAD_MARK)
+        first = max(0, pad.start() - _MAX_PAD_MARK_LENGTH)
         mark = re.compile(_PAD_MARK % (_STYLE, len(pad[1]), _STYLE))
         found = mark.search(data, first, pad.start())
         if found is not None:
@@ -196,7 +196,7 @@ def _without_pads(data: bytes) -> bytes:
     parts: list[bytes] = []
     at = 0
     for start, end in _pads(data):
-        before = escapes.decode(data[max(at, start - _LONGEST_PAD_MARK) : start]).rstrip("\r")
+        before = escapes.decode(data[max(at, start - _MAX_PAD_MARK_LENGTH) : start]).rstrip("\r")
         parts += [data[at:start], b"" if not before or before.endswith("\n") else b"\n"]
         at = end
     return b"".join([*parts, data[at:]]) if parts else data

@@ -44,8 +44,8 @@ __all__ = ["Typist"]
 _PATIENCE_S = 1.0
 _FIRST_LOOK_S = 0.002
 _LAST_LOOK_S = 0.25
-_MOST_WAITING = 1 << 20
-_MOST_ANSWERS = 64
+_MAX_WAITING = 1 << 20
+_MAX_ANSWERS = 64
 _LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
 """The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
 _BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
@@ -124,10 +124,10 @@ class Typist:
             )
         parts = self._check(item, modes)
         size = len(item.text.encode()) + 16 * len(item.keys)
-        if self._size + self._writer.waiting + size > _MOST_WAITING and self.waits:
+        if self._size + self._writer.waiting + size > _MAX_WAITING and self.waits:
             raise InputRefused(
                 "The program does not read its input: "
-                f"{self._size + self._writer.waiting:,} bytes wait, {_MOST_WAITING:,} at most."
+                f"{self._size + self._writer.waiting:,} bytes wait, {_MAX_WAITING:,} at most."
             )
         self._number += 1
         typed = _Typed(self._number, item, size)
@@ -147,7 +147,7 @@ class Typist:
         if modes.echo or self._answers:
             if not self._answers:
                 self._asker = self._foreground()
-            if len(self._answers) < _MOST_ANSWERS:
+            if len(self._answers) < _MAX_ANSWERS:
                 self._answers.append(data)
                 self._asked.set()
             return

@@ -18,7 +18,7 @@ __all__ = ["PIECE", "cut", "work"]
 PIECE = 128
 """Bytes that are drawn in one go, at most."""
 
-_MOST_WORK = 250.0
+_MAX_WORK = 250.0
 """Microseconds."""
 
 _HEAVY = re.compile(
@@ -50,6 +50,6 @@ def cut(data: bytes, at: int, most: int, rows: int, cols: int) -> int:
     spent = 0.0
     for heavy in _HEAVY.finditer(data, at, end):
         spent += work(heavy, rows, cols)
-        if spent > _MOST_WORK and heavy.start() > at:
+        if spent > _MAX_WORK and heavy.start() > at:
             return heavy.start()
     return end

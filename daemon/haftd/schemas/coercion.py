@@ -21,9 +21,9 @@ from .names import own_properties
 
 __all__ = ["Steps", "coerce"]
 
-_DEEPEST = 16
-_DEEPEST_VALUE = 64
-_MOST_STEPS = 20_000
+_MAX_DEPTH = 16
+_MAX_VALUE_DEPTH = 64
+_MAX_STEPS = 20_000
 _SHARE = 8_000
 """The most steps for one property of the whole value, so that the others are still fitted."""
 _CHOICES = ("anyOf", "oneOf")
@@ -48,7 +48,7 @@ class _Spent(Exception):
 class Steps:
     """How much work a fit may still do."""
 
-    def __init__(self, left: int = _MOST_STEPS) -> None:
+    def __init__(self, left: int = _MAX_STEPS) -> None:
         self.left = left
         self.taken = 0
 
@@ -132,7 +132,7 @@ class _Schemas:
         return found
 
     def _follow(self, schema: Any) -> _Schema:
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             if not isinstance(schema, Mapping):
                 return _NOTHING
             reference = schema.get("$ref")
@@ -155,7 +155,7 @@ class _Schemas:
         return self._typed[key]
 
     def _types(self, schema: _Schema, depth: int) -> frozenset[str] | None:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return None
         said = schema.get("type")
         if isinstance(said, str):
@@ -229,7 +229,7 @@ class _Coercion:
 
     def _inner(self, value: Any, schema: Any) -> Any:
         """A value inside of another. One right in the whole has its share of the steps."""
-        if self._level >= _DEEPEST_VALUE:
+        if self._level >= _MAX_VALUE_DEPTH:
             return value
         held = max(self._steps.left - _SHARE, 0) if self._level == 0 else 0
         self._steps.left -= held
@@ -257,7 +257,7 @@ class _Coercion:
         led here."""
         self._steps.take()
         schema = self._schemas.resolved(schema)
-        if depth > _DEEPEST or (id(schema), fill) in applied:
+        if depth > _MAX_DEPTH or (id(schema), fill) in applied:
             return value
         applied.add((id(schema), fill))
         value = self._as_wanted(value, schema)

@@ -27,12 +27,12 @@ __all__ = [
     "with_notes",
 ]
 
-_LONGEST_VALUE = 200
-_LONGEST_PHRASE = 400
-_LONGEST_PART = 120
-_DEEPEST_PHRASE = 5
-_MOST_SHOWN = 20
-_MOST_PARTS = 10
+_MAX_VALUE_LENGTH = 200
+_MAX_PHRASE_LENGTH = 400
+_MAX_PART_LENGTH = 120
+_MAX_PHRASE_DEPTH = 5
+_MAX_SHOWN = 20
+_MAX_PARTS = 10
 _JOINED = ("with ", "perhaps ", "of ", "either ")
 """How details begin that follow a type without a comma."""
 _ENDS = (".", "!", "?", ":", "…", ")", "`")
@@ -43,7 +43,7 @@ _PAIRS = {
 }
 
 
-def compact(value: object, longest: int = _LONGEST_VALUE) -> str:
+def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
     """A value as JSON on one line, cut when it is long."""
     try:
         text = msgspec.json.encode(value).decode()
@@ -55,8 +55,8 @@ def compact(value: object, longest: int = _LONGEST_VALUE) -> str:
 def names(found: Iterable[str], last: str = "and") -> str:
     """Names in backticks, as a list in a sentence."""
     quoted = [f"`{name}`" for name in found]
-    if len(quoted) > _MOST_SHOWN:
-        quoted = [*quoted[:_MOST_SHOWN], f"{len(quoted) - _MOST_SHOWN} more"]
+    if len(quoted) > _MAX_SHOWN:
+        quoted = [*quoted[:_MAX_SHOWN], f"{len(quoted) - _MAX_SHOWN} more"]
     if len(quoted) < 2:
         return "".join(quoted)
     return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
@@ -66,8 +66,8 @@ def among(values: list[Any]) -> str:
     """The values of an `enum` that cannot stay one."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
-    shown = ", ".join(compact(value, 60) for value in values[:_MOST_SHOWN])
-    more = f", … ({len(values):,} in all)" if len(values) > _MOST_SHOWN else ""
+    shown = ", ".join(compact(value, 60) for value in values[:_MAX_SHOWN])
+    more = f", … ({len(values):,} in all)" if len(values) > _MAX_SHOWN else ""
     return f"One of {shown}{more}."
 
 
@@ -181,7 +181,7 @@ def _form(node: Node) -> str:
     if types and set(node) <= {"type", "description"}:
         word = " or ".join(types)
         return f"{word} ({text})" if text and len(text) <= 60 else word
-    return phrase(node, _LONGEST_PART)
+    return phrase(node, _MAX_PART_LENGTH)
 
 
 def _further(value: Node) -> str:
@@ -194,7 +194,7 @@ def _says_nothing(node: Node) -> bool:
     return all(key in ANNOTATIONS or key == CUT for key in node)
 
 
-def phrase(node: Node, longest: int = _LONGEST_PHRASE) -> str:
+def phrase(node: Node, longest: int = _MAX_PHRASE_LENGTH) -> str:
     """What a schema takes, as a phrase: `object with a (integer), perhaps b`."""
     return _shortened(_phrase(node, 0), longest)
 
@@ -213,7 +213,7 @@ def _phrase(node: Node, depth: int) -> str:
         return "nothing"
     if CUT in node:
         return f"{compact(node[CUT], 80)} again"
-    if depth > _DEEPEST_PHRASE:
+    if depth > _MAX_PHRASE_DEPTH:
         return "…"
     if "enum" in node:
         head = among(node["enum"]).rstrip(".")
@@ -251,9 +251,9 @@ def _properties(node: Node, depth: int) -> str:
     parts = []
     for given, word in ((True, "with "), (False, "perhaps ")):
         listed = required if given else [name for name in properties if name not in required]
-        shown = [_property(name, properties.get(name, {}), depth) for name in listed[:_MOST_PARTS]]
-        if len(listed) > _MOST_PARTS:
-            shown.append(f"{len(listed) - _MOST_PARTS} more")
+        shown = [_property(name, properties.get(name, {}), depth) for name in listed[:_MAX_PARTS]]
+        if len(listed) > _MAX_PARTS:
+            shown.append(f"{len(listed) - _MAX_PARTS} more")
         if shown:
             parts.append(word + ", ".join(shown))
     return ", ".join(parts)
@@ -266,8 +266,8 @@ def _property(name: str, node: Node, depth: int) -> str:
 
 
 def _parts(nodes: list[Node], depth: int = 0, between: str = "; ") -> str:
-    shown = [_phrase(node, depth + 1) for node in nodes[:_MOST_PARTS]]
-    return between.join([*shown, *(["…"] if len(nodes) > _MOST_PARTS else [])])
+    shown = [_phrase(node, depth + 1) for node in nodes[:_MAX_PARTS]]
+    return between.join([*shown, *(["…"] if len(nodes) > _MAX_PARTS else [])])
 
 
 def _lowered(sentence: str) -> str:

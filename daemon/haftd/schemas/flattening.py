@@ -26,9 +26,9 @@ _GONE = (
     "dependentRequired",
     "dependentSchemas",
 )
-_DEEPEST = 12
-_LONGEST_FORM = 300
-_MOST_FORMS = 12
+_MAX_DEPTH = 12
+_MAX_FORM_LENGTH = 300
+_MAX_FORMS = 12
 
 
 def flatten(node: Node) -> tuple[Node, list[str]]:
@@ -44,7 +44,7 @@ def flatten(node: Node) -> tuple[Node, list[str]]:
 def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
     found = {key: value for key, value in node.items() if key not in _GONE}
     notes: list[str] = []
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return found, sentences(node, [key for key in _GONE if key in node])
     for choice in _CHOICES:
         if choice in node:
@@ -147,8 +147,8 @@ def _told(branches: list[Node], how: str) -> str:
         forms = [names(needs) or "nothing more" for needs in sets]
     else:
         forms = [_form(branch) for branch in branches]
-    shown = "; or ".join(form[:_LONGEST_FORM] for form in forms[:_MOST_FORMS])
-    return f"Give {how} one of these: {shown}{'; …' if len(forms) > _MOST_FORMS else ''}."
+    shown = "; or ".join(form[:_MAX_FORM_LENGTH] for form in forms[:_MAX_FORMS])
+    return f"Give {how} one of these: {shown}{'; …' if len(forms) > _MAX_FORMS else ''}."
 
 
 def _form(branch: Node) -> str:

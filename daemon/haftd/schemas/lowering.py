@@ -30,7 +30,7 @@ _ANY_OF: list[Node] = [
     _NULL,
 ]
 _MAP: Node = {"type": ["object"], "properties": {}}
-_MOST_COPIES = 20_000
+_MAX_COPIES = 20_000
 _HARD_PATTERN = re.compile(r"\(\?[^:]|\\[1-9pPkgZ]")
 
 
@@ -40,7 +40,7 @@ class Lowering:
     def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
         self._dialect = dialect
         self._most_values = enum_values
-        self._copies = _MOST_COPIES
+        self._copies = _MAX_COPIES
         self.lossless = True
 
     def root(self, node: Node) -> Node:

@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from .dialects import PROVIDERS, Dialect
 
-__all__ = ["LONGEST", "exposed", "exposed_properties", "fits", "own_properties"]
+__all__ = ["MAX_LENGTH", "exposed", "exposed_properties", "fits", "own_properties"]
 
-LONGEST = 64
+MAX_LENGTH = 64
 _FITS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _EVERYWHERE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _MARK = 8
@@ -37,7 +37,7 @@ def _mark(name: str, length: int) -> str:
 def _marked(name: str, plain: str, taken: Set[str]) -> str:
     """The plain form with a mark of the name, longer when it would be one that is taken."""
     for length in range(_MARK, 64, 4):
-        found = f"{plain[: LONGEST - length - 1]}_{_mark(name, length)}"[-LONGEST:]
+        found = f"{plain[: MAX_LENGTH - length - 1]}_{_mark(name, length)}"[-MAX_LENGTH:]
         if found not in taken:
             return found
     raise AssertionError("a whole hash is taken by another name")
@@ -71,12 +71,12 @@ def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]
     if not dialect.property_rest:
         return {name: name for name in known}
     first, rest = dialect.property_first, dialect.property_rest
-    right = re.compile(f"[{first}][{rest}]{{0,{LONGEST - 1}}}")
+    right = re.compile(f"[{first}][{rest}]{{0,{MAX_LENGTH - 1}}}")
     found = {name: name for name in known if right.fullmatch(name)}
     taken = set(known)
     for name in sorted(taken - found.keys()):
         shown = _plain(name, first, rest)
-        if len(shown) > LONGEST or shown in taken:
+        if len(shown) > MAX_LENGTH or shown in taken:
             shown = _marked(name, shown, taken)
         found[name] = shown
         taken.add(shown)

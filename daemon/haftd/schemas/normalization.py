@@ -17,8 +17,8 @@ CUT = "\0cut"
 """The key of a node that stands for one further up: the name of what it repeats."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_MOST_NODES = 1_000
-_DEEPEST = 40
+_MAX_NODES = 1_000
+_MAX_DEPTH = 40
 _ONE = (
     "items",
     "not",
@@ -61,7 +61,7 @@ class _Reader:
 
     def __init__(self, whole: object) -> None:
         self._whole = whole
-        self._left = _MOST_NODES
+        self._left = _MAX_NODES
         self._stack: list[str] = []
         self._anchors: dict[str, Any] | None = None
 
@@ -70,7 +70,7 @@ class _Reader:
             return dict(NEVER)
         if not isinstance(form, dict) or not form:
             return {}
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             return {CUT: "a value that is nested deeper"}
         self._left -= 1
         reference = form.get("$ref", form.get("$dynamicRef", form.get("$recursiveRef")))

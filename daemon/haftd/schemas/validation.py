@@ -20,14 +20,14 @@ from .violations import Names, Path, explain
 
 __all__ = ["check", "path_text", "problems"]
 
-_MOST_PROBLEMS = 50
-_MOST_EXPLAINED = 500
+_MAX_PROBLEMS = 50
+_MAX_EXPLAINED = 500
 """The most values and names of a value whose problems are all looked for."""
-_MOST_READ = 5_000
+_MAX_READ = 5_000
 """The most of a part that is wrong as a whole only."""
 _LARGE_SCHEMA = 20_000
-_LONGEST_NAME = 120
-_MOST_TRIALS = 64
+_MAX_NAME_LENGTH = 120
+_MAX_TRIALS = 64
 """Defaults that are tried one by one where not all of them fit."""
 
 _Found = tuple[Path, str]
@@ -66,7 +66,7 @@ def _with_defaults_that_fit(
     given: dict[str, Any], filled: Mapping[str, Any], validator: jsonschema_rs.Validator
 ) -> dict[str, Any]:
     """Arguments that fit as they were given, with those of their defaults with which they still do."""
-    left = _MOST_TRIALS if not is_larger(given, _MOST_EXPLAINED) else 0
+    left = _MAX_TRIALS if not is_larger(given, _MAX_EXPLAINED) else 0
     for name, item in filled.items():
         if left > 0 and (name not in given or given[name] != item):
             left -= 1
@@ -90,7 +90,7 @@ def path_text(parts: Sequence[str | int]) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            part = part if len(part) <= _LONGEST_NAME else f"{part[: _LONGEST_NAME - 1]}…"
+            part = part if len(part) <= _MAX_NAME_LENGTH else f"{part[: _MAX_NAME_LENGTH - 1]}…"
             text += f".{part}" if text else part
     return text
 
@@ -110,14 +110,14 @@ def _wrong(
     validator: jsonschema_rs.Validator, value: Any, schema: Mapping[str, Any]
 ) -> list[dict[str, str]]:
     # Each finding holds what its part of the schema says: of a long `enum` all values.
-    most, few = (8, 4) if is_larger(schema, _LARGE_SCHEMA) else (_MOST_EXPLAINED, 64)
+    most, few = (8, 4) if is_larger(schema, _LARGE_SCHEMA) else (_MAX_EXPLAINED, 64)
     if not is_larger(value, most):
         return _listed(_explained(validator, Part(value), schema)[0])
     doubtful: list[_Found] = []
     end: Path = ()
     for part in parts(value, lambda one: not validator.is_valid(one), names_in(schema), few):
         end = part.end
-        if is_larger(part.value, _MOST_READ):
+        if is_larger(part.value, _MAX_READ):
             break
         found, doubtful = _explained(validator, part, schema)
         if found:
@@ -129,8 +129,8 @@ def _wrong(
 def _listed(found: Iterable[_Found]) -> list[dict[str, str]]:
     distinct = dict.fromkeys((path_text(path) or "arguments", message) for path, message in found)
     listed = [{"path": path, "message": message} for path, message in distinct]
-    if len(listed) > _MOST_PROBLEMS:
-        listed[_MOST_PROBLEMS:] = [{"path": "", "message": "and more"}]
+    if len(listed) > _MAX_PROBLEMS:
+        listed[_MAX_PROBLEMS:] = [{"path": "", "message": "and more"}]
     return listed
 
 
@@ -148,6 +148,6 @@ def _explained(
         is_sure = is_sure or (kind in _BY_NAME and place not in part.bare)
         for path, message in explain(error, part.path, schema, names):
             (sure if is_sure else doubtful)[path, message] = None
-        if len(sure) > _MOST_PROBLEMS:
+        if len(sure) > _MAX_PROBLEMS:
             break
     return list(sure), list(doubtful)

@@ -20,14 +20,14 @@ __all__ = ["Names", "Path", "explain"]
 Path = tuple[str | int, ...]
 _Finding = tuple[Path, str]
 
-_MOST_UNEXPECTED = 51
-_MOST_SUGGESTED = 5
-_MOST_COMPARED = 100
-_LONGEST_NAME = 120
-_LONGEST_LIST = 400
-_MOST_VALUES = 500
-_LONGEST_VALUE = 80
-_DEEPEST_CHOICE = 4
+_MAX_UNEXPECTED = 51
+_MAX_SUGGESTED = 5
+_MAX_COMPARED = 100
+_MAX_NAME_LENGTH = 120
+_MAX_LIST_LENGTH = 400
+_MAX_VALUES = 500
+_MAX_VALUE_LENGTH = 80
+_MAX_CHOICE_DEPTH = 4
 _UNCHECKED = (
     jsonschema_rs.ValidationErrorKind.BacktrackLimitExceeded,
     jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
@@ -40,7 +40,7 @@ class Names:
     """Words about names that are not known; a near one is looked for a few times only."""
 
     def __init__(self) -> None:
-        self._left = _MOST_SUGGESTED
+        self._left = _MAX_SUGGESTED
 
     def unknown(self, name: str, known: Sequence[str]) -> str:
         """What to say about a name where others are known."""
@@ -50,10 +50,10 @@ class Names:
 
     def near(self, name: str, known: Sequence[str]) -> str | None:
         """The one of the known names that is most like this one, if any is."""
-        if self._left <= 0 or len(name) > _LONGEST_NAME:
+        if self._left <= 0 or len(name) > _MAX_NAME_LENGTH:
             return None
         self._left -= 1
-        near = difflib.get_close_matches(name, known[:_MOST_COMPARED], n=1)
+        near = difflib.get_close_matches(name, known[:_MAX_COMPARED], n=1)
         return near[0] if near else None
 
 
@@ -72,7 +72,7 @@ def explain(
         return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
     if kind in ("additionalProperties", "unevaluatedProperties"):
         known = list(_holder(schema, error).get("properties", {}))
-        unexpected = error.kind.as_dict()["unexpected"][:_MOST_UNEXPECTED]
+        unexpected = error.kind.as_dict()["unexpected"][:_MAX_UNEXPECTED]
         return [((*path, name), names.unknown(name, known)) for name in unexpected]
     if kind in ("oneOf", "anyOf"):
         if either := ", ".join(f"`{name}`" for name in _needed(_holder(schema, error).get(kind))):
@@ -81,7 +81,7 @@ def explain(
         branches = error.kind.as_dict().get("context") or []
         if not all(branches):
             return [(path, "it fits more than one of the forms of which it must fit one")]
-        if depth < _DEEPEST_CHOICE and (meant := _meant(error, branches)):
+        if depth < _MAX_CHOICE_DEPTH and (meant := _meant(error, branches)):
             return [
                 finding
                 for inner in meant
@@ -143,7 +143,7 @@ def _offer(
                 said["enum"]["options"] if "enum" in said else [said["const"]["expected_value"]]
             )
             count += len(listed)
-            values |= {_json(value): value for value in listed[: _MOST_VALUES - len(values)]}
+            values |= {_json(value): value for value in listed[: _MAX_VALUES - len(values)]}
         else:
             types |= dict.fromkeys(said["type"]["types"])
     parts = list(types)
@@ -157,15 +157,15 @@ def _values(given: Any, values: Mapping[str, Any], count: int, names: Names) -> 
     if len(values) == 1:
         return next(iter(values))
     listed = ", ".join(values)
-    if len(listed) <= _LONGEST_LIST and len(values) < _MOST_VALUES:
+    if len(listed) <= _MAX_LIST_LENGTH and len(values) < _MAX_VALUES:
         return f"one of {listed}"
     texts = [value for value in values.values() if isinstance(value, str)]
     near = names.near(given, texts) if isinstance(given, str) else None
     first = dict.fromkeys([*([] if near is None else [_json(near)]), *values])
     kept: list[str] = []
-    left = _LONGEST_LIST
+    left = _MAX_LIST_LENGTH
     for text in first:
-        text = text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+        text = text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 1]}…"
         left -= len(text) + 2
         if left < 0:
             break

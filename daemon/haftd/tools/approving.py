@@ -25,7 +25,7 @@ PARAMETERS = ("json", "function_call", "off")
 Run = RunMode | Mapping[str, RunMode] | None
 """What a definition may say in `run`."""
 
-_LONGEST = 16_384
+_MAX_TEXT_LENGTH = 16_384
 _STARTS = {"spawn": "call", "call": "spawn"}
 _FREEST_FIRST: tuple[RunMode, ...] = ("unattended", "ask", "edit", "skip")
 _ON_HANDLES: tuple[PolicedAction, ...] = ("fetch", "apply", "abort")
@@ -82,7 +82,7 @@ def _json(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def seen(text: str, most: int = _LONGEST) -> str:
+def seen(text: str, most: int = _MAX_TEXT_LENGTH) -> str:
     """Nothing is left that is not seen or changes the order of what is; past `most` characters it is
     cut."""
     left = len(text) - most

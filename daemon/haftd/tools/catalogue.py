@@ -53,7 +53,7 @@ def _nobody() -> None:
 _FEW = 20
 """Tools that are listed in a few milliseconds."""
 
-_MOST_ROOTS = 32
+_MAX_ROOTS = 32
 """Roots that are remembered; one that was not asked about for long is read again."""
 
 
@@ -266,7 +266,7 @@ class Catalogue:
         # Taken out and put back: the one that was asked about longest ago is the first.
         rooted = self._roots.pop(path, None) or Rooted(path)
         self._roots[path] = rooted
-        if len(self._roots) > _MOST_ROOTS:
+        if len(self._roots) > _MAX_ROOTS:
             del self._roots[next(iter(self._roots))]
         rooted.look(self.own, self._trust.files(path))
         return rooted

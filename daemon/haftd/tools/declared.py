@@ -33,7 +33,7 @@ _SUBSCRIPT = re.compile(r"""\btool\.(arguments|options)\[\s*(?:'([^'\\]*)'|"([^"
 _COMBINED = frozenset(
     ["anyOf", "oneOf", "allOf", "$ref", "then", "else", "dependentSchemas", "patternProperties"]
 )
-_MOST_NAMED = 12
+_MAX_NAMED = 12
 _NAMES = minijinja.Environment()
 
 
@@ -127,5 +127,5 @@ def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
 def _not_of(field: str, name: str, known: Mapping[str, Any]) -> str:
     if near := get_close_matches(name[:64], known, n=1):
         return f"which `{field}` does not declare; did you mean `{near[0]}`?"
-    names = ", ".join(f"`{one}`" for one in list(known)[:_MOST_NAMED])
+    names = ", ".join(f"`{one}`" for one in list(known)[:_MAX_NAMED])
     return f"which `{field}` does not declare" + (f"; it has {names}" if names else "")

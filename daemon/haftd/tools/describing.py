@@ -21,8 +21,8 @@ from .listing import AWAIT
 
 __all__ = ["describe", "describe_await"]
 
-_DEEPEST = 5
-_MOST = 256
+_MAX_DEPTH = 5
+_MAX_PARAMETERS = 256
 _TOLD_ELSEWHERE = frozenset(
     ["type", "description", "title", "default", "properties", "required", "items", "enum", "anyOf"]
 )
@@ -35,8 +35,8 @@ def describe(tool: Tool) -> ToolDescription:
     try:
         own, notes = flatten(normalize(tool.parameters))
         for one in _parameters(own, "", 0, tool.details):
-            if len(parameters) == _MOST:
-                notes.append(f"Only the first {_MOST} parameters are described here.")
+            if len(parameters) == _MAX_PARAMETERS:
+                notes.append(f"Only the first {_MAX_PARAMETERS} parameters are described here.")
                 break
             parameters.append(one)
     except UnsupportedSchema as error:
@@ -82,7 +82,7 @@ def _parameters(
             description=joined(*texts),
             default=schema.get("default", UNSET),
         )
-        if depth < _DEEPEST:
+        if depth < _MAX_DEPTH:
             yield from _inside(schema, path, depth + 1, details)
 
 

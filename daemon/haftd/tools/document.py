@@ -28,11 +28,11 @@ __all__ = ["LARGEST_FILE", "Document", "Unreadable", "definition_files", "proble
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
 
-_DEEPEST = 64
+_MAX_DEPTH = 64
 """Tables and lists in each other: what goes on with them goes as deep as they do."""
 
-_MOST_DOTS = 64
-_MOST_FOLDERS = 1_000
+_MAX_DOTS = 64
+_MAX_FOLDERS = 1_000
 _NOT_REGULAR = "it is no regular file"
 _TOO_LONG = f"it is larger than {LARGEST_FILE} bytes"
 _TOO_DEEP = "it is nested too deeply"
@@ -82,8 +82,8 @@ def definition_files(folder: Path) -> list[Path]:
             folders.clear()
             continue
         seen.add((facts.st_dev, facts.st_ino))
-        if len(seen) > _MOST_FOLDERS:
-            raise Unreadable(f"it has more than {_MOST_FOLDERS} folders in it")
+        if len(seen) > _MAX_FOLDERS:
+            raise Unreadable(f"it has more than {_MAX_FOLDERS} folders in it")
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [Path(path, name) for name in names if name.endswith(".toml")]
     return sorted(found, key=lambda one: one.relative_to(folder).parts)
@@ -165,7 +165,7 @@ def parse(text: str, file: str) -> Document:
     except ValueError:
         raise Unreadable(_TOO_LARGE) from None
     for one, depth in _values(data):
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise Unreadable(_TOO_DEEP)
         if type(one) is int and one.bit_length() > 63:
             raise Unreadable(_TOO_LARGE)
@@ -185,7 +185,7 @@ def _values(data: object) -> Iterator[tuple[object, int]]:
 
 def _path_of(text: str) -> tuple[str, ...] | None:
     """The key path that a table header or the left side of an assignment names."""
-    if text.count(".") > _MOST_DOTS:
+    if text.count(".") > _MAX_DOTS:
         return None  # it may be no key at all, and reading one takes the square of its length
     try:
         tree: Any = tomllib.loads(text)

@@ -17,12 +17,12 @@ from haft_protocol.errors import invalid_params, limit_exceeded, shown
 
 from .template import MAX_ARGUMENT
 
-__all__ = ["LONGEST_CALL", "build", "call_value", "path_of", "secret_pattern"]
+__all__ = ["MAX_CALL_BYTES", "build", "call_value", "path_of", "secret_pattern"]
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
 """Name and value together, in bytes: what the kernel takes less `=` and NUL."""
 
-LONGEST_CALL = 64 * 1024
+MAX_CALL_BYTES = 64 * 1024
 """A call's JSON above this is handed over in a file."""
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -96,7 +96,7 @@ def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = N
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
     """HAFT_CALL's value: the JSON, or the path of the file that `write` put a long one into."""
     data = call_json.encode()
-    if len(data) <= LONGEST_CALL or write is None:
+    if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
     return write(data)
 

@@ -36,7 +36,7 @@ _BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
 # Inside single quotes every login shell hands this to sh as it is, and sh prints what was exported.
 _ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
 _NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
-_MOST = 256 * 1024
+_MAX_BYTES = 256 * 1024
 
 
 def is_bare(path: str | None) -> bool:
@@ -98,7 +98,7 @@ def _read(fd: int, deadline: float) -> str:
     """What comes up to the end mark, the end, or the deadline. A process that start-up files left
     running may hold the pipe for ever."""
     data = bytearray()
-    while (left := deadline - time.monotonic()) > 0 and len(data) < _MOST:
+    while (left := deadline - time.monotonic()) > 0 and len(data) < _MAX_BYTES:
         if not select.select([fd], [], [], left)[0]:
             break
         chunk = os.read(fd, 65536)

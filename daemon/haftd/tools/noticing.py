@@ -22,8 +22,8 @@ LEVELS: tuple[Level, ...] = ("info", "warning", "error", "critical")
 
 _SWITCHES = ("on_success", "on_failure", "on_waiting", "on_content")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_MOST_PATTERNS = 16
-_LONGEST = 1_024
+_MAX_PATTERNS = 16
+_MAX_PATTERN_LENGTH = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ def read_notify(value: object) -> Notify:
 def _read_patterns(value: object) -> tuple[NotifyPattern, ...]:
     if not isinstance(value, dict):
         raise Wrong(("patterns",), 'it must be a table of expressions by name: name = "expression"')
-    if len(value) > _MOST_PATTERNS:
-        raise Wrong(("patterns",), f"it has {len(value)} patterns; {_MOST_PATTERNS} are allowed")
+    if len(value) > _MAX_PATTERNS:
+        raise Wrong(("patterns",), f"it has {len(value)} patterns; {_MAX_PATTERNS} are allowed")
     return tuple(_read_pattern(name, one) for name, one in value.items())
 
 
@@ -89,8 +89,8 @@ def _read_pattern(name: str, value: object) -> NotifyPattern:
             )
         value = value["match"]
         path = (*path, "match")
-    if not isinstance(value, str) or not value or len(value) > _LONGEST:
-        raise Wrong(path, f"it must be an expression of at most {_LONGEST} characters")
+    if not isinstance(value, str) or not value or len(value) > _MAX_PATTERN_LENGTH:
+        raise Wrong(path, f"it must be an expression of at most {_MAX_PATTERN_LENGTH} characters")
     try:
         compile_expression(value, within_lines=True)
     except BadExpression as bad:

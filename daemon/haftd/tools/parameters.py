@@ -78,7 +78,7 @@ _CHOICES = ("anyOf", "oneOf", "allOf")
 _CONDITIONS = ("not", "if", "then", "else")
 _ONE = ("items", "contains", "additionalProperties", "propertyNames")
 _NAMED = ("$defs", "definitions", "patternProperties")
-_DEEPEST = 32
+_MAX_DEPTH = 32
 
 
 class Wrong(ValueError):
@@ -150,8 +150,8 @@ def _schema(
 ) -> dict[str, Any]:
     if not isinstance(form, dict):
         raise Wrong(path, "it must be a table")
-    if depth > _DEEPEST:
-        raise Wrong(path, f"it is nested deeper than {_DEEPEST}")
+    if depth > _MAX_DEPTH:
+        raise Wrong(path, f"it is nested deeper than {_MAX_DEPTH}")
     schema: dict[str, Any] = {}
     for key, value in form.items():
         if key not in _WORDS and not key.startswith("x-"):

@@ -28,9 +28,9 @@ from .trust import TrustedFile
 
 __all__ = ["Own", "Rooted", "Understood", "own_of", "state_of", "understand"]
 
-_MOST_DOTS = 64
-_MOST_TOOLS = 128
-_MOST_FORMER = 256
+_MAX_DOTS = 64
+_MAX_TOOLS = 128
+_MAX_FORMER = 256
 _NAME = "A-Za-z0-9_-"
 _TOKEN = re.compile(
     r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5})?
@@ -93,12 +93,12 @@ def _document(found: Found) -> Document:
         elif token["dot"]:
             dots += 1
             # What reads TOML takes the square of such a key's length.
-            if dots > _MOST_DOTS:
+            if dots > _MAX_DOTS:
                 line = text.count("\n", 0, token.start()) + 1
-                raise Unreadable(f"it has a key of more than {_MOST_DOTS} parts", line)
+                raise Unreadable(f"it has a key of more than {_MAX_DOTS} parts", line)
     document = parse(text, found.path)
-    if sum(len(one) for one in tables(document)) > _MOST_TOOLS:
-        raise Unreadable(f"it defines more than {_MOST_TOOLS} tools")
+    if sum(len(one) for one in tables(document)) > _MAX_TOOLS:
+        raise Unreadable(f"it defines more than {_MAX_TOOLS} tools")
     return document
 
 
@@ -154,7 +154,7 @@ class Rooted:
         if all(map(_same, made_of, self._made_of)) and self._made_of:
             return
         self._made_of = made_of
-        self._former = dict([*self._former.items(), *self.offer.tools.items()][-_MOST_FORMER:])
+        self._former = dict([*self._former.items(), *self.offer.tools.items()][-_MAX_FORMER:])
         self._untrusted = tuple(
             (one, state)
             for one in found

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 __all__ = [
     "FOLDER",
     "LARGEST",
-    "MOST",
+    "MAX_FILES",
     "Folder",
     "Found",
     "Refused",
@@ -35,11 +35,11 @@ FOLDER = ".haft/tools"
 LARGEST = 64 * 1024
 """Bytes of one file."""
 
-MOST = 64
+MAX_FILES = 64
 """Files of one root."""
 
-_MOST_BYTES = 1024 * 1024
-_MOST_ENTRIES = 4096
+_MAX_BYTES = 1024 * 1024
+_MAX_ENTRIES = 4096
 _STILL_NS = 50_000_000
 """A file that was changed less than this ago may change again without its times showing it."""
 
@@ -129,8 +129,8 @@ class Folder:
         if seen == self._seen:
             return self._found
         read = tuple(self._read(name, found) for name, found in entries)
-        if sum(len(one.data) for one in read if isinstance(one, Found)) > _MOST_BYTES:
-            read = (Refused("", self._folder, f"its files are larger than {_MOST_BYTES} bytes"),)
+        if sum(len(one.data) for one in read if isinstance(one, Found)) > _MAX_BYTES:
+            read = (Refused("", self._folder, f"its files are larger than {_MAX_BYTES} bytes"),)
         newest = max((max(s.st_mtime_ns, s.st_ctime_ns) for _, s in entries if s), default=0)
         return self._keep(read, seen if now - newest > _STILL_NS else None)
 
@@ -163,7 +163,7 @@ class Folder:
                         waiting += [name] if not entry.name.startswith(".") else []
                     elif entry.name.endswith(".toml") or _leads_to_folder(entry):
                         found.append((name, _facts(entry)))
-                    if count > _MOST_ENTRIES or len(found) > MOST:
+                    if count > _MAX_ENTRIES or len(found) > MAX_FILES:
                         return None
         return sorted(found, key=lambda one: one[0].split("/"))
 
@@ -212,7 +212,7 @@ class Folder:
         return ""
 
 
-_TOO_MANY = f"there are more than {MOST} definition files, or than {_MOST_ENTRIES} files"
+_TOO_MANY = f"there are more than {MAX_FILES} definition files, or than {_MAX_ENTRIES} files"
 
 
 def _facts(entry: os.DirEntry[str]) -> os.stat_result | None:

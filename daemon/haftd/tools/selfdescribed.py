@@ -28,7 +28,7 @@ from .parameters import Wrong, read_details, read_parameters
 
 __all__ = ["Descriptions", "Undescribed", "is_described_later", "marked", "read_description"]
 
-_MOST_ROOTS = 32
+_MAX_ROOTS = 32
 """In so many roots it is remembered that a program gave no answer."""
 
 _ANYWHERE = ""
@@ -253,7 +253,7 @@ class Descriptions:
             self._mute.pop(tool, None)
             return
         mute = self._mute.setdefault(tool, {})
-        while len(mute) >= _MOST_ROOTS:
+        while len(mute) >= _MAX_ROOTS:
             del mute[next(iter(mute))]
         mute[_ANYWHERE if anywhere else tool.root or root] = said
 

@@ -70,11 +70,11 @@ _KNOWN = frozenset(
 )
 
 
-_LONGEST_SPAN = 2_000
-_MOST_STATEMENTS = 500
+_MAX_SPAN_LENGTH = 2_000
+_MAX_STATEMENTS = 500
 _RAW = re.compile(r"\{%[-+]?\s*raw\b")
 
-_MOST_GROWTH = 64
+_MAX_GROWTH = 64
 """How often what a template sets may be in what it sets next, all in all."""
 
 _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
@@ -287,10 +287,10 @@ def _refuse_too_deep(source: str) -> None:
     """What parses templates goes as deep as an expression, or a row of `elif`, is long: a second of
     work at 15,000 steps, and the end of the process at some more."""
     spans = _spans(source) or [source]
-    if any(len(span) > _LONGEST_SPAN and span[:2] != "{#" for span in spans):
-        raise BadTemplate(f"one of its expressions is longer than {_LONGEST_SPAN} characters")
-    if sum(span[:2] == "{%" for span in spans) > _MOST_STATEMENTS:
-        raise BadTemplate(f"it has more than {_MOST_STATEMENTS} statements")
+    if any(len(span) > _MAX_SPAN_LENGTH and span[:2] != "{#" for span in spans):
+        raise BadTemplate(f"one of its expressions is longer than {_MAX_SPAN_LENGTH} characters")
+    if sum(span[:2] == "{%" for span in spans) > _MAX_STATEMENTS:
+        raise BadTemplate(f"it has more than {_MAX_STATEMENTS} statements")
 
 
 def _refuse_growth(source: str) -> None:
@@ -322,9 +322,9 @@ def _refuse_growth(source: str) -> None:
         names = sum(name not in _NO_NAMES for name in _NAME.findall(made))
         # Of what one `with` makes, the next part of it may be made.
         growth *= 2**names if kind == "with" else max(1, names)
-        if growth > _MOST_GROWTH:
+        if growth > _MAX_GROWTH:
             raise BadTemplate(
-                f"what it sets can be in what it sets next more than {_MOST_GROWTH} times; "
+                f"what it sets can be in what it sets next more than {_MAX_GROWTH} times; "
                 "name fewer values in its `set`, `with` and `for`"
             )
 

@@ -32,14 +32,14 @@ __all__ = ["Describing"]
 log = structlog.get_logger("haftd.uses.describing")
 
 _TIMEOUT_S = 10.0
-_MOST_WORDS = 4
+_MAX_WORDS = 4
 """Of a command that may name a file of the program's: an interpreter's script comes early."""
-_LONGEST_NOISE = 200
+_MAX_STDERR_LENGTH = 200
 
 _Marks = dict[str, tuple[int, int, int] | None]
 """The files of a program, also those that are not there, and what changes with each of them."""
 
-_MOST_ROOTS = 32
+_MAX_ROOTS = 32
 """In so many roots the files of a program are watched."""
 
 _ANSWERED = ""
@@ -122,7 +122,7 @@ class Describing:
             asking.over.set()
         self.descriptions.learn(tool, root, said, anywhere=hangs)
         places = self._marks.setdefault(tool, {})
-        while len(places) >= _MOST_ROOTS:
+        while len(places) >= _MAX_ROOTS:
             del places[next(iter(places))]
         places[_ANSWERED if hangs or isinstance(said, Tool) else root] = marks
         if not isinstance(said, Tool):
@@ -137,7 +137,7 @@ class Describing:
             )
         except RpcError:
             return {}
-        files = [os.path.join(ready.cwd, word) for word in ready.argv[:_MOST_WORDS]]  # noqa: PTH118
+        files = [os.path.join(ready.cwd, word) for word in ready.argv[:_MAX_WORDS]]  # noqa: PTH118
         if ready.argv and "/" not in ready.argv[0]:
             files[:1] = _up_to_the_first(ready.argv[0], path)
         return {file: _mark(file) for file in files}
@@ -155,7 +155,7 @@ def _read(tool: Tool, said: bytes | Failed) -> Tool | str:
         if said.kind == "start":
             return f"could not be started: {said.why.rstrip('.')}"
         last = said.noise.decode(errors="replace").strip().rpartition("\n")[2]
-        last = "".join(c if c.isprintable() else " " for c in last)[:_LONGEST_NOISE]
+        last = "".join(c if c.isprintable() else " " for c in last)[:_MAX_STDERR_LENGTH]
         return f"{said.why} (it said: {last})" if last else said.why
     try:
         return read_description(tool, said)

@@ -24,7 +24,7 @@ from .calls import Calls
 
 __all__ = ["Errands", "Failed"]
 
-_MOST_AT_ONCE = 32
+_MAX_AT_ONCE = 32
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Errands:
     """Runs tools' programs for what they print, a few at once; the others wait for their turn."""
 
     calls: Calls
-    _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MOST_AT_ONCE))
+    _turns: trio.Semaphore = field(default_factory=lambda: trio.Semaphore(_MAX_AT_ONCE))
 
     async def run(
         self,
@@ -56,7 +56,7 @@ class Errands:
         With `command` that one is run in place of the tool's own, filled in and treated the same.
         The program is on pipes whatever the tool's runtime is, with an empty standard input and its
         standard error apart; it gets the environment and HAFT_CALL of a call, and all limits of the
-        definition, besides `timeout_s` (from its start) and `runtimes.errand.MOST_SAID` bytes.
+        definition, besides `timeout_s` (from its start) and `runtimes.errand.MAX_OUTPUT_BYTES` bytes.
 
         Never raises for what the program or the definition does. `Failed.why` is a clause to follow
         "the program" or the tool's name ("ended with exit code 3", "did not end within 10 s"); of

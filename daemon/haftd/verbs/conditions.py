@@ -31,7 +31,7 @@ _MANY_PRINTED_S = 0.001
 """And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
 _REDRAWN_S = 0.02
 """A program that draws what is there already is back in its wait within this."""
-_LONGEST_PAUSE_S = 0.25
+_MAX_PAUSE_S = 0.25
 _START_S = 0.001
 """No program comes to read sooner than this after its start."""
 
@@ -98,7 +98,7 @@ class _InputCondition(Condition):
 
     use: Use | None
     _shortest_pause_s: ClassVar[float] = _PRINTED_S
-    _longest_pause_s: ClassVar[float] = _LONGEST_PAUSE_S
+    _longest_pause_s: ClassVar[float] = _MAX_PAUSE_S
     _pause: float = _PRINTED_S
     _due: float = 0.0
     _activity: float = -1.0

@@ -18,7 +18,7 @@ SHORTEST_PERIOD_MS = 500
 
 _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
-_LONGEST_STILL_S = 1.5
+_MAX_STILL_S = 1.5
 """And for so long at most: a longer wait is one for input by itself (runtimes/wanting.py)."""
 _KNOWN_STILL_S = 0.03
 """And for so long where it is known from earlier prompts that nothing comes of such waits."""
@@ -64,7 +64,7 @@ class Stillness:
 
     def enough_at(self) -> float:
         """From when on it is believed, if nothing else is seen."""
-        return min(max(self.until, self.since + self._still_s), self.since + _LONGEST_STILL_S)
+        return min(max(self.until, self.since + self._still_s), self.since + _MAX_STILL_S)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from haftd.uses.errands import Failed
 
 __all__ = ["renderer"]
 
-LONGEST_S = 3.0
+MAX_RENDER_S = 3.0
 """For so long a person is kept waiting for a program that only shows."""
 
 
@@ -33,7 +33,7 @@ def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | 
 
     async def rendered() -> str:
         said: bytes | Failed = Failed("time", "has not had its turn in time")
-        with trio.move_on_after(2 * LONGEST_S):
+        with trio.move_on_after(2 * MAX_RENDER_S):
             said = await daemon.errands.run(
                 tool,
                 "format_arguments",
@@ -44,7 +44,7 @@ def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | 
                 client=ready.client,
                 vars=ready.context.vars,
                 command=command,
-                timeout_s=LONGEST_S,
+                timeout_s=MAX_RENDER_S,
             )
         text = _read(said)
         if isinstance(text, str):

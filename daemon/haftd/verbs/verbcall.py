@@ -58,7 +58,7 @@ _WAITS = {"now": "none"}
 _VIEWS = {"new": "answer"}
 _INPUTS = ("line", "keys", "text", "answer", "signal")
 _LISTS = ("ids", "keys")
-_LONGEST_NAME = 48
+_MAX_NAME_LENGTH = 48
 
 
 def verb_call(
@@ -124,7 +124,7 @@ def _start(
 def _new_id(daemon: Daemon, session: str, tool: str) -> str:
     """Return an id that no handle of the session has, live or stopped."""
     taken = {handle.id for handle in daemon.handles(session)}
-    stem = tool.lstrip("_.-")[:_LONGEST_NAME] or "handle"
+    stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
     number = 1
     while f"{stem}-{number}" in taken:
         number += 1

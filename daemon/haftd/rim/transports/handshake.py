@@ -16,7 +16,7 @@ __all__ = ["Gatekeeper", "Refusal"]
 
 PROTOCOL = "haft.v1"
 _TOKEN = "haft.token."
-_LONGEST_TOKEN = 256
+_MAX_TOKEN_LENGTH = 256
 _FREE_FAILURES = 10
 _FORGIVEN_AFTER = 60.0
 _LATE = 1.0
@@ -98,7 +98,7 @@ class Gatekeeper:
             if scheme.lower() == b"bearer":
                 shown.append(token.strip())
         shown += [one.removeprefix(_TOKEN).encode() for one in protocols if one.startswith(_TOKEN)]
-        if len(shown) != 1 or len(shown[0]) > _LONGEST_TOKEN:
+        if len(shown) != 1 or len(shown[0]) > _MAX_TOKEN_LENGTH:
             return False
         return hmac.compare_digest(shown[0], self._token)
 

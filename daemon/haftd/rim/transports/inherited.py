@@ -17,7 +17,7 @@ from haftd.config.loopback import is_loopback
 __all__ = ["Inherited", "take"]
 
 _FIRST = 3
-_MOST = 64
+_MAX_SOCKETS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> Inheri
     count = env.pop("LISTEN_FDS", "")
     names = env.pop("LISTEN_FDNAMES", "")
     env.pop("LISTEN_PIDFDID", None)
-    if meant != str(pid) or not count.isdecimal() or len(count) > 9 or int(count) > _MOST:
+    if meant != str(pid) or not count.isdecimal() or len(count) > 9 or int(count) > _MAX_SOCKETS:
         return Inherited()
     listed = names.split(":") if names else []
     rpc: list[socket.socket] = []
