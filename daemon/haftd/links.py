@@ -21,7 +21,7 @@ from haft_protocol.encoding import encode_request
 from haft_protocol.rpc import Incoming, read_reply
 from haftd.caller import Caller
 
-__all__ = ["MOST_ASKS", "CandidateOrder", "Link", "Links", "Unreachable", "WayOut"]
+__all__ = ["MOST_ASKS", "Link", "Links", "Unreachable", "WayOut"]
 
 MOST_ASKS = 64
 """Requests that one peer may leave unanswered; who wants more of it asks somebody else."""
@@ -128,11 +128,9 @@ class Link:
 
 
 class Links:
-    """The links there are. `refused` counts replies that nobody waited for, `arrivals` those who
-    could be asked from some moment on."""
+    """The links there are. `refused` counts replies that no request waits for."""
 
     def __init__(self) -> None:
-        self.arrivals = 0
         self.refused: Counter[str] = Counter()
         self._links: dict[Caller, Link] = {}
         self._arrived = trio.lowlevel.ParkingLot()
@@ -164,48 +162,8 @@ class Links:
 
     def arrive(self) -> None:
         """Say that somebody can be asked now who could not be before."""
-        self.arrivals += 1
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:
         """Wait until that is so."""
         await self._arrived.park()
-
-
-class CandidateOrder:
-    """Those of a session who can be asked one thing, each once: first the caller that it is about,
-    then the others in order, then who comes later. `members` names the callers of the session; one that
-    `admits` refuses is not asked."""
-
-    __slots__ = ("_admits", "_arrivals", "_first", "_links", "_members", "_tried", "_what")
-
-    def __init__(
-        self,
-        links: Links,
-        members: Callable[[], Iterable[Caller]],
-        first: Caller,
-        what: Literal["inquiry", "approval"],
-        admits: Callable[[Caller], bool] = lambda caller: True,
-    ) -> None:
-        self._links = links
-        self._admits = admits
-        self._members = members
-        self._first = first
-        self._what: Literal["inquiry", "approval"] = what
-        self._tried: set[Link] = set()
-        self._arrivals = 0
-
-    def next(self) -> Link | None:
-        """Who is to be asked now; None where all there are have been."""
-        self._arrivals = self._links.arrivals
-        others = (one for one in self._members() if one is not self._first)
-        for link in self._links.able((self._first, *others), self._what):
-            if link not in self._tried and self._admits(link.caller):
-                self._tried.add(link)
-                return link
-        return None
-
-    async def more(self) -> None:
-        """Wait until somebody can be asked who could not be when `next` gave nobody."""
-        while self._links.arrivals == self._arrivals:
-            await self._links.arrival()

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from haft_protocol.errors import CODES, RpcError
 from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
-from haftd.links import CandidateOrder, Link, Links, Unreachable
+from haftd.links import Link, Links, Unreachable
 
 from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
@@ -35,31 +35,29 @@ class ClientBackend(Backend):
     def __init__(self, links: Links, members: Callable[[str], Iterable[Caller]]) -> None:
         self._links = links
         self._members = members
-        self._orders: WeakKeyDictionary[PendingInquiry, CandidateOrder] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[PendingInquiry, set[Link]] = WeakKeyDictionary()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
         """See `backend.Backend`."""
-        order = self._order(pending)
-        while (link := order.next()) is not None:
+        while (link := self._next(pending)) is not None:
+            self._asked.setdefault(pending, set()).add(link)
             source = {"by": "client", "client": link.caller.identity}
             yield Candidate(partial(_ask, link, pending), source, link.caller)
 
     async def change(self, pending: PendingInquiry) -> None:
         """See `backend.Backend`."""
-        await self._order(pending).more()
+        while self._next(pending) is None:
+            await self._links.arrival()
 
-    def _order(self, pending: PendingInquiry) -> CandidateOrder:
-        order = self._orders.get(pending)
-        if order is None:
-            kind = pending.kind
-            order = self._orders[pending] = CandidateOrder(
-                self._links,
-                partial(self._members, kind.session),
-                kind.context.caller,
-                kind.capability,
-                kind.admits,
-            )
-        return order
+    def _next(self, pending: PendingInquiry) -> Link | None:
+        """Return the client that is to be asked now; None where all there are have been."""
+        kind, asked = pending.kind, self._asked.get(pending, ())
+        first = kind.context.caller
+        others = (caller for caller in self._members(kind.session) if caller is not first)
+        for link in self._links.able((first, *others), kind.capability):
+            if link not in asked and kind.admits(link.caller):
+                return link
+        return None
 
 
 async def _ask(link: Link, pending: PendingInquiry, message: Message) -> object:
