@@ -10,8 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller
+from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
-from haftd.links import Link
 from haftd.subscriptions import Subscriptions
 from tests.core.disks import make
 
@@ -25,7 +25,7 @@ class Peer:
         self.stuffed = False
         self._lot = trio.lowlevel.ParkingLot()
         self.caller = Caller("unix", 1)
-        self.link = Link(self.caller, self, self._send, 64)
+        self.link = ClientRequests(self.caller, self, self._send, 64)
 
     def _send(self, message: bytes) -> None:
         self.told.append(json.loads(message))

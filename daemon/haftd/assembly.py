@@ -24,6 +24,7 @@ from haftd import __version__
 from haftd.aside import aside
 from haftd.audit import Audit, typed
 from haftd.caller import Caller
+from haftd.client_requests import Clients
 from haftd.config.options import ConfigError, Paths
 from haftd.config.settings import InquirySettings, Settings, load_settings
 from haftd.core.handles import Handle
@@ -48,7 +49,6 @@ from haftd.inquiries.llm.keys import NoKey, read_key
 from haftd.inquiries.memory import AnswerCache
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.static import StaticBackend
-from haftd.links import Links
 from haftd.manual import manual
 from haftd.rim.connection import Rim
 from haftd.rim.dispatch import Dispatcher
@@ -127,7 +127,7 @@ def assemble(
     turns = Turns()
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
-    links = Links()
+    clients = Clients()
     audit = Audit(parts.paths.audit)
 
     def news(handle: Handle) -> None:
@@ -166,11 +166,11 @@ def assemble(
     )
 
     def backends(inquiry: InquirySettings) -> list[Backend]:
-        return _backends(inquiry, parts, links, sessions, calls)
+        return _backends(inquiry, parts, clients, sessions, calls)
 
     inquiries = InquiryRouter(
         backends(parts.settings.inquiry),
-        ClientBackend(links, lambda name: _members(sessions, name)),
+        ClientBackend(clients, lambda name: _members(sessions, name)),
         record=decided,
         cache=AnswerCache(turns.is_begun),
         timeouts=Timeouts(own.question_timeout_s, own.approval_timeout_s),
@@ -227,7 +227,7 @@ def assemble(
         settings=parts.settings,
         registry=registry,
         sessions=sessions,
-        links=links,
+        clients=clients,
         inquiries=inquiries,
         nursery=handles,
         supervisor=supervisor,
@@ -254,7 +254,7 @@ def _members(sessions: Sessions, name: str) -> list[Caller]:
 
 
 def _backends(
-    inquiry: InquirySettings, parts: Parts, links: Links, sessions: Sessions, calls: Calls
+    inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
 ) -> list[Backend]:
     """Who answers questions, in the configured order."""
 
@@ -274,7 +274,7 @@ def _backends(
         return LlmBackend(inquiry.llm, parts.environ)
 
     made: dict[str, Callable[[], Backend]] = {
-        "client": lambda: ClientBackend(links, lambda name: _members(sessions, name)),
+        "client": lambda: ClientBackend(clients, lambda name: _members(sessions, name)),
         "command": command,
         "llm": model,
         "static": lambda: StaticBackend(inquiry.static),
@@ -335,20 +335,20 @@ def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
 def rim_of(daemon: Daemon) -> Rim:
     """What all connections share."""
     limits = daemon.settings.limits
-    links = daemon.links
+    clients = daemon.clients
     dispatcher = Dispatcher(
         table(daemon),
         daemon.reserve,
         limits,
         log,
         spawning(daemon),
-        links.hear,
+        clients.on_reply,
         unready(daemon),
         daemon.registry.get,
     )
-    rim = Rim(dispatcher, limits, log, daemon.leave, links=links, confine=daemon.confine)
+    rim = Rim(dispatcher, limits, log, daemon.leave, clients=clients, confine=daemon.confine)
     daemon.facts.connections = lambda: len(rim.connections)
-    daemon.facts.refused = lambda: dict(rim.connections.refused + links.refused)
+    daemon.facts.refused = lambda: dict(rim.connections.refused + clients.refused)
     return rim
 
 

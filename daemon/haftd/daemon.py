@@ -24,6 +24,7 @@ from haft_protocol.methods import (
 from haft_protocol.states import EndedBy
 from haftd.audit import Audit
 from haftd.caller import Caller, Confinement
+from haftd.client_requests import Clients
 from haftd.config.settings import Settings
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
@@ -34,7 +35,6 @@ from haftd.core.spool import Budget
 from haftd.core.turns import Turns
 from haftd.host.connected import Connected
 from haftd.inquiries.router import InquiryRouter
-from haftd.links import Links
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 from haftd.uses.describing import Describing
@@ -79,7 +79,7 @@ class Daemon:
     settings: Settings
     registry: Registry
     sessions: Sessions
-    links: Links
+    clients: Clients
     inquiries: InquiryRouter
     supervisor: Supervisor
     catalogue: Catalogue
@@ -117,7 +117,7 @@ class Daemon:
         if name != "*":
             is_new = self.sessions.join(name, caller)
             if is_new and (caller.inquiry or caller.approval):
-                self.links.arrive()
+                self.clients.arrive()
         return name
 
     def confine(self, peer: Connected) -> Confinement | None:

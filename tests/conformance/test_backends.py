@@ -16,6 +16,7 @@ import trio
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.rpc import Incoming
 from haftd.caller import Caller
+from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.backend import Backend, Candidate, Declined
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.command import CommandBackend
@@ -24,7 +25,6 @@ from haftd.inquiries.kind import Message
 from haftd.inquiries.llm.backend import LlmBackend
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.static import StaticBackend
-from haftd.links import Link, Links
 from haftd.runtimes.base import Call
 from tests.inquiries.llm.judging import judge
 from tests.inquiries.llm.recording import recorded
@@ -90,7 +90,7 @@ class ClientBench:
 
     @asynccontextmanager
     async def _serve(self, replies: list[object]) -> AsyncIterator[Backend]:
-        links, caller = Links(), Caller("unix", 1, "host", inquiry=True)
+        clients, caller = Clients(), Caller("unix", 1, "host", inquiry=True)
         bench = self
 
         class Out:
@@ -119,13 +119,13 @@ class ClientBench:
                 nursery.start_soon(hear, Incoming(id_, json.dumps(reply).encode()))
 
         async def hear(reply: Incoming) -> None:
-            links.hear(caller, reply)
+            clients.on_reply(caller, reply)
 
-        links.open(Link(caller, Out(), send, 64))
+        clients.open(ClientRequests(caller, Out(), send, 64))
         async with trio.open_nursery() as nursery:
-            yield ClientBackend(links, lambda session: [caller])
+            yield ClientBackend(clients, lambda session: [caller])
             nursery.cancel_scope.cancel()
-        assert not links.refused
+        assert not clients.refused
 
     def left(self) -> Sequence[object]:
         return list(self._open)

@@ -12,13 +12,13 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
+from haftd.client_requests import Clients
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered, InquiryContext, Timeouts
 from haftd.inquiries.router import InquiryRouter
-from haftd.links import Links
 
 PERSON = Caller("unix")
 
@@ -29,7 +29,7 @@ class Office:
     def __init__(self, *, timeout_s: float = 60.0) -> None:
         self.records: list[str] = []
         self.outcomes: list[object] = []
-        clients = ClientBackend(Links(), lambda session: ())
+        clients = ClientBackend(Clients(), lambda session: ())
         timeouts = Timeouts(approval_s=timeout_s)
         self.router = InquiryRouter((), clients, record=self._record, timeouts=timeouts)
 

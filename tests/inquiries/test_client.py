@@ -12,12 +12,12 @@ from msgspec import UNSET
 from haft_protocol.inquiries import Target
 from haft_protocol.rpc import Incoming
 from haftd.caller import Caller, Confinement
+from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.router import ask_backend
 from haftd.inquiries.tool_question import ToolQuestion
-from haftd.links import Link, Links
 from tests.inquiries.asking import pending
 
 PERSON = Caller("unix", 1, "person", inquiry=True)
@@ -43,24 +43,24 @@ async def asked(
     question: PendingInquiry, *callers: Caller
 ) -> tuple[Answered | None, list[str | None]]:
     """The answer where each client says yes for the session, and who was asked."""
-    links = Links()
+    clients = Clients()
     names: list[str | None] = []
     async with trio.open_nursery() as nursery:
 
         def connect(caller: Caller) -> None:
             async def say(reply: Incoming) -> None:
-                links.hear(caller, reply)
+                clients.on_reply(caller, reply)
 
             def send(message: bytes) -> None:
                 names.append(caller.name)
                 number = json.dumps(json.loads(message)["id"]).encode()
                 nursery.start_soon(say, Incoming(number, b'{"answer":true,"remember":"session"}'))
 
-            links.open(Link(caller, _Out(), send, 64))
+            clients.open(ClientRequests(caller, _Out(), send, 64))
 
         for caller in callers:
             connect(caller)
-        outcome = await ask_backend(ClientBackend(links, lambda session: callers), question)
+        outcome = await ask_backend(ClientBackend(clients, lambda session: callers), question)
     return outcome, names
 
 

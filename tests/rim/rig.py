@@ -105,7 +105,7 @@ class Rig:
             self._gone,
             pace=self.pace,
         )
-        self.rim.dispatcher.hear = self.rim.links.hear
+        self.rim.dispatcher.on_reply = self.rim.clients.on_reply
         self.gate = Gatekeeper(
             TOKEN, hosts=["127.0.0.1", "localhost"], origins=[], clock=trio.current_time
         )

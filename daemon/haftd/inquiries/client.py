@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from haft_protocol.errors import CODES, RpcError
 from haft_protocol.rpc import BadReply
 from haftd.caller import Caller
-from haftd.links import Link, Links, Unreachable
+from haftd.client_requests import ClientRequests, Clients, Unreachable
 
 from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
@@ -32,40 +32,40 @@ class ClientBackend(Backend):
     name = "client"
     takes_secrets = True
 
-    def __init__(self, links: Links, members: Callable[[str], Iterable[Caller]]) -> None:
-        self._links = links
+    def __init__(self, clients: Clients, members: Callable[[str], Iterable[Caller]]) -> None:
+        self._clients = clients
         self._members = members
-        self._asked: WeakKeyDictionary[PendingInquiry, set[Link]] = WeakKeyDictionary()
+        self._asked: WeakKeyDictionary[PendingInquiry, set[ClientRequests]] = WeakKeyDictionary()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
         """See `backend.Backend`."""
-        while (link := self._next(pending)) is not None:
-            self._asked.setdefault(pending, set()).add(link)
-            source = {"by": "client", "client": link.caller.identity}
-            yield Candidate(partial(_ask, link, pending), source, link.caller)
+        while (client := self._next(pending)) is not None:
+            self._asked.setdefault(pending, set()).add(client)
+            source = {"by": "client", "client": client.caller.identity}
+            yield Candidate(partial(_ask, client, pending), source, client.caller)
 
     async def change(self, pending: PendingInquiry) -> None:
         """See `backend.Backend`."""
         while self._next(pending) is None:
-            await self._links.arrival()
+            await self._clients.arrival()
 
-    def _next(self, pending: PendingInquiry) -> Link | None:
+    def _next(self, pending: PendingInquiry) -> ClientRequests | None:
         """Return the client that is to be asked now; None where all there are have been."""
         kind, asked = pending.kind, self._asked.get(pending, ())
         first = kind.context.caller
         others = (caller for caller in self._members(kind.session) if caller is not first)
-        for link in self._links.able((first, *others), kind.capability):
-            if link not in asked and kind.admits(link.caller):
-                return link
+        for client in self._clients.able((first, *others), kind.capability):
+            if client not in asked and kind.admits(client.caller):
+                return client
         return None
 
 
-async def _ask(link: Link, pending: PendingInquiry, message: Message) -> object:
+async def _ask(client: ClientRequests, pending: PendingInquiry, message: Message) -> object:
     try:
-        return await link.ask(pending.kind.method, message)
+        return await client.ask(pending.kind.method, message)
     except (Unreachable, BadReply):
         raise Declined("it is gone, or gave no reply that can be read") from None
     except RpcError as error:
         if error.code in _DECLINES or pending.kind.clients_only:
-            raise Declined(f"{link.caller.label} answered with the code {error.code}") from None
-        raise InquiryFailed(f"{link.caller.label} answered: {error.message}") from None
+            raise Declined(f"{client.caller.label} answered with the code {error.code}") from None
+        raise InquiryFailed(f"{client.caller.label} answered: {error.message}") from None

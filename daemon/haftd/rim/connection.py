@@ -22,8 +22,8 @@ from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
 from haft_protocol.weighing import Scale
 from haftd.caller import Caller, Confinement
+from haftd.client_requests import ClientRequests, Clients
 from haftd.host.connected import Connected
-from haftd.links import Link, Links
 from haftd.logs import Log
 
 from .dispatch import Dispatcher
@@ -100,7 +100,7 @@ class Rim:
     log: Log
     on_close: Callable[[Caller], None]
     connections: Connections = field(default_factory=Connections)
-    links: Links = field(default_factory=Links)
+    clients: Clients = field(default_factory=Clients)
     pace: Pace = field(default_factory=Pace)
     confine: Callable[[Connected], Confinement | None] = _unconfined
 
@@ -185,17 +185,17 @@ class Connection:
 
     async def _listen(self) -> None:
         """Read, and be asked meanwhile: who is not read any more cannot answer."""
-        wire, outbox, links = self._wire, self._outbox, self._rim.links
+        wire, outbox, clients = self._wire, self._outbox, self._rim.clients
 
         def send(message: bytes) -> None:
             outbox.send(wire.frame(message))
 
-        links.open(Link(self._caller, outbox, send, self._rim.limits.max_nesting))
+        clients.open(ClientRequests(self._caller, outbox, send, self._rim.limits.max_nesting))
         try:
             with self._reading:
                 await self._read()
         finally:
-            links.close(self._caller)
+            clients.close(self._caller)
 
     async def _read(self) -> None:
         wire, outbox, dispatcher = self._wire, self._outbox, self._rim.dispatcher

@@ -157,7 +157,7 @@ def _nobody_asked(caller: Caller, reply: Incoming) -> None:
 class Dispatcher:
     """Answer messages with `verbs`. `reserve` says in steps of each spawn of a batch whether it clashes, and keeps
     the ids where none does;
-    `spawning` names the methods that may be one, and says which, or None. `hear` takes the replies to
+    `spawning` names the methods that may be one, and says which, or None. `on_reply` takes the replies to
     requests of ours. `unready` says what is to be awaited before a method with these params can be
     decided; a verb sees to that itself, but a batch's spawns are decided together. `find` gives the handle of a result that has to be cut."""
 
@@ -168,7 +168,7 @@ class Dispatcher:
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
         default_factory=lambda: {"spawn": lambda caller, params: params}
     )
-    hear: Callable[[Caller, Incoming], None] = _nobody_asked
+    on_reply: Callable[[Caller, Incoming], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
     find: Find = _nothing_found
     _methods: _Methods = field(init=False)
@@ -319,7 +319,7 @@ class Dispatcher:
         """The answer to what is no request; a reply to one of ours gets none."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)
-        self.hear(caller, item)
+        self.on_reply(caller, item)
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:

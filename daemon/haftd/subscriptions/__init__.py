@@ -22,8 +22,8 @@ import trio
 from haft_protocol.pushes import PushEvent
 from haft_protocol.states import Notice
 from haftd.caller import Caller
+from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
-from haftd.links import Link
 from haftd.uses.use import Use
 
 from .reader import Reader
@@ -67,7 +67,7 @@ class Subscriptions:
 
     def open(
         self,
-        link: Link,
+        client: ClientRequests,
         session: str,
         handles: Iterable[Handle],
         events: Iterable[PushEvent],
@@ -79,13 +79,13 @@ class Subscriptions:
         else of all that are started in the session. `offsets` says by id from where on output is
         sent. Returns the subscription's name."""
         known = tuple(handles)
-        told = self._told.get(link.caller)
+        told = self._told.get(client.caller)
         if told is None:
-            told = self._told[link.caller] = _Told(Reader(link))
-            self._nursery.start_soon(self._serve, link.caller, told)
+            told = self._told[client.caller] = _Told(Reader(client))
+            self._nursery.start_soon(self._serve, client.caller, told)
         subscription = Subscription(
             f"sub.{next(self._numbers)}",
-            link.caller,
+            client.caller,
             told.reader,
             session,
             frozenset(one.id for one in known) if only else None,

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import trio
 
-from haftd.links import Link
+from haftd.client_requests import ClientRequests
 
 __all__ = ["Reader", "Sender"]
 
@@ -29,8 +29,8 @@ class Sender(Protocol):
 class Reader:
     """One connection that is told of something: what is due to it, in turns."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, client: ClientRequests) -> None:
+        self._client = client
         self.scope = trio.CancelScope()
         self._due: deque[Sender] = deque()
         self._later: dict[Sender, float] = {}
@@ -56,14 +56,14 @@ class Reader:
 
     def say(self, method: str, params: object) -> bool:
         """Send a message now; whether it was."""
-        return self._link.notify(method, params)
+        return self._client.notify(method, params)
 
     async def run(self) -> None:
         """Send what is due, until cancelled or the peer is read no more."""
         with self.scope:
             while True:
                 while self._due:
-                    if not await self._link.idle():
+                    if not await self._client.idle():
                         return
                     if self._due:  # what was due may have been forgotten meanwhile
                         self._send_one()

@@ -37,7 +37,7 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     caller.initialized = True
     caller.session = daemon.session_of(caller, params)
     if caller.inquiry or caller.approval:
-        daemon.links.arrive()
+        daemon.clients.arrive()
     prove = daemon.facts.prove
     return InitializeResult(
         server=ServerInfo("haftd", daemon.facts.version),

@@ -23,9 +23,9 @@ def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> Subscr
     """Tell the caller's connection of these handles, or of all that live in the session and that
     are started in it from now on. Raises `handle_not_found`, `limit_exceeded`."""
     session = daemon.session_of(caller, params)
-    link = daemon.links.of(caller)
-    if link is None:
-        raise AssertionError("who is read has a link")
+    client = daemon.clients.of(caller)
+    if client is None:
+        raise AssertionError("a caller that is read is among the clients")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
     found = {id: daemon.find(caller, params, id) for id in named}
@@ -40,7 +40,7 @@ def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> Subscr
         )
     return SubscribeResult(
         daemon.subscriptions.open(
-            link, session, found.values(), params.events, only=only, offsets=params.from_
+            client, session, found.values(), params.events, only=only, offsets=params.from_
         )
     )
 

@@ -1,10 +1,9 @@
-"""What the daemon asks and tells its clients: a link for each connection that is being served.
+"""The daemon's own requests and notifications to its clients, over the connection of each.
 
-Rules: a link lives as long as its connection reads; what is asked over it then fails. Requests have
-ids of our own, given once; a reply is matched by its id, the first one counts, and one that nobody
-waits for is counted and never answered. Who no longer wants an answer says so to the peer
-(`$/cancelRequest`). What waits for one peer is bounded: `MOST_ASKS` requests, and room in its
-outbox. Nothing here knows what is asked.
+Rules: they end with the connection; a request that is open then fails. Request ids are given once; a reply is
+matched by its id, the first one counts, and one that no request waits for is counted and never answered. A request
+that is cancelled here is cancelled at the peer (`$/cancelRequest`). A peer has a bounded number of open requests,
+`MAX_REQUESTS`, and bounded room in its outbox. Methods and params are not known here.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from haft_protocol.encoding import encode_request
 from haft_protocol.rpc import Incoming, read_reply
 from haftd.caller import Caller
 
-__all__ = ["MOST_ASKS", "Link", "Links", "Unreachable", "WayOut"]
+__all__ = ["MAX_REQUESTS", "ClientRequests", "Clients", "OutboundQueue", "Unreachable"]
 
-MOST_ASKS = 64
-"""Requests that one peer may leave unanswered; who wants more of it asks somebody else."""
+MAX_REQUESTS = 64
+"""Requests that one peer may leave unanswered; another client is asked then."""
 
 
 class Unreachable(Exception):
     """The peer is gone, or leaves too much unanswered; the argument says which."""
 
 
-class WayOut(Protocol):
-    """The end of a connection that leads to its peer; see `outbox`."""
+class OutboundQueue(Protocol):
+    """The bytes on their way to the peer of a connection; see `outbox`."""
 
     @property
     def has_room(self) -> bool:
@@ -45,7 +44,7 @@ class WayOut(Protocol):
         """Wait until nothing is on its way any more."""
 
 
-class _Asked:
+class _PendingRequest:
     __slots__ = ("reply", "scope")
 
     def __init__(self) -> None:
@@ -53,13 +52,13 @@ class _Asked:
         self.reply: Incoming | None = None
 
 
-class Link:
-    """The way to the peer of one connection, for requests and notifications of ours."""
+class ClientRequests:
+    """Requests and notifications to the peer of one connection."""
 
     __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
 
     def __init__(
-        self, caller: Caller, out: WayOut, send: Callable[[bytes], None], max_nesting: int
+        self, caller: Caller, out: OutboundQueue, send: Callable[[bytes], None], max_nesting: int
     ) -> None:
         """`send` frames a message and queues it."""
         self.caller = caller
@@ -67,18 +66,18 @@ class Link:
         self._send = send
         self._max_nesting = max_nesting
         self._numbers = itertools.count(1)
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _PendingRequest] = {}
         self._open = True
 
     async def ask(self, method: str, params: object) -> Any:
-        """Ask the peer and return its result, as plain values. Raises the `RpcError` that it
+        """Send a request and return its result, as plain values. Raises the `RpcError` that it
         answers, `BadReply` for a reply that is none, `Unreachable`."""
         if not self._open:
             raise Unreachable("it is gone")
-        if len(self._asked) >= MOST_ASKS:
-            raise Unreachable(f"it leaves {MOST_ASKS} requests unanswered")
+        if len(self._asked) >= MAX_REQUESTS:
+            raise Unreachable(f"it leaves {MAX_REQUESTS} requests unanswered")
         number = f"haft.{next(self._numbers)}"
-        asked = self._asked[number] = _Asked()
+        asked = self._asked[number] = _PendingRequest()
         sent = False
         try:
             with asked.scope:
@@ -94,7 +93,7 @@ class Link:
         return read_reply(asked.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Tell the peer something, unless it is behind with reading; whether it was told."""
+        """Send a notification, unless the peer is behind with reading; return whether it was sent."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
@@ -106,8 +105,8 @@ class Link:
             await self._out.idle()
         return self._open
 
-    def hear(self, reply: Incoming) -> bool:
-        """Take a reply; whether somebody waited for it."""
+    def on_reply(self, reply: Incoming) -> bool:
+        """Take a reply; return whether a request waited for it."""
         try:
             number = msgspec.json.decode(reply.id)
         except msgspec.DecodeError:
@@ -120,50 +119,55 @@ class Link:
         return True
 
     def close(self) -> None:
-        """Nothing comes from this peer any more."""
+        """Fail all open requests: the peer is not read any more."""
         self._open = False
         asked, self._asked = self._asked, {}
         for one in asked.values():
             one.scope.cancel()
 
 
-class Links:
-    """The links there are. `refused` counts replies that no request waits for."""
+class Clients:
+    """The clients that are being served. `refused` counts replies that no request waits for."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
-        self._links: dict[Caller, Link] = {}
+        self._clients: dict[Caller, ClientRequests] = {}
         self._arrived = trio.lowlevel.ParkingLot()
 
-    def open(self, link: Link) -> None:
-        """A connection is being served."""
-        self._links[link.caller] = link
+    def open(self, client: ClientRequests) -> None:
+        """Add a client whose connection is being served."""
+        self._clients[client.caller] = client
 
     def close(self, caller: Caller) -> None:
-        """Nothing comes from it any more."""
-        link = self._links.pop(caller, None)
-        if link is not None:
-            link.close()
+        """Remove a client that is not read any more."""
+        client = self._clients.pop(caller, None)
+        if client is not None:
+            client.close()
 
-    def hear(self, caller: Caller, reply: Incoming) -> None:
+    def on_reply(self, caller: Caller, reply: Incoming) -> None:
         """Take a reply of a client."""
-        link = self._links.get(caller)
-        if link is None or not link.hear(reply):
+        client = self._clients.get(caller)
+        if client is None or not client.on_reply(reply):
             self.refused["reply"] += 1
 
-    def of(self, caller: Caller) -> Link | None:
-        """The link of a caller, for as long as it is read."""
-        return self._links.get(caller)
+    def of(self, caller: Caller) -> ClientRequests | None:
+        """Return the client of a caller, for as long as it is read."""
+        return self._clients.get(caller)
 
-    def able(self, callers: Iterable[Caller], what: Literal["inquiry", "approval"]) -> list[Link]:
-        """The links of those callers that can be asked what a tool wants to know, or to approve what
-        it is to do, in that order."""
-        return [self._links[one] for one in callers if getattr(one, what) and one in self._links]
+    def able(
+        self, callers: Iterable[Caller], capability: Literal["inquiry", "approval"]
+    ) -> list[ClientRequests]:
+        """Return the clients of those callers that have this capability, in the order of the callers."""
+        return [
+            self._clients[one]
+            for one in callers
+            if getattr(one, capability) and one in self._clients
+        ]
 
     def arrive(self) -> None:
-        """Say that somebody can be asked now who could not be before."""
+        """Wake `arrival`: a client can be asked that could not be before."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:
-        """Wait until that is so."""
+        """Wait until there may be another client to ask."""
         await self._arrived.park()

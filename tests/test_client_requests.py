@@ -14,7 +14,7 @@ import trio.testing
 
 from haft_protocol.errors import RpcError
 from haft_protocol.rpc import BadReply
-from haftd.links import MOST_ASKS, Link, Unreachable
+from haftd.client_requests import MAX_REQUESTS, ClientRequests, Unreachable
 from tests.patience import PATIENCE_S
 from tests.rim.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
 
@@ -25,7 +25,7 @@ class Talk:
 
     served: Served
     client: Client
-    link: Link
+    link: ClientRequests
     outcomes: list[object] = field(default_factory=list)
 
     async def said(self) -> Any:
@@ -50,7 +50,7 @@ class Talk:
 
     @property
     def refused(self) -> int:
-        return self.served.rig.rim.links.refused["reply"]
+        return self.served.rig.rim.clients.refused["reply"]
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def talking(kind: Kind = "lines") -> AsyncIterator[Talk]:
     async with serving(rig, websocket=kind == "websocket") as served:
         client = await served.connect(kind)
         ok(await ask(client, "ping"))
-        (link,) = rig.rim.links._links.values()
+        (link,) = rig.rim.clients._clients.values()
         yield Talk(served, client, link)
 
 
@@ -171,9 +171,9 @@ async def test_a_peer_that_has_stopped_sending_cannot_answer() -> None:
 
 async def test_what_one_peer_leaves_open_is_bounded() -> None:
     async with talking() as talk, trio.open_nursery() as nursery:
-        for _ in range(MOST_ASKS):
+        for _ in range(MAX_REQUESTS):
             nursery.start_soon(talk.note)
-        asked = [await talk.said() for _ in range(MOST_ASKS)]
+        asked = [await talk.said() for _ in range(MAX_REQUESTS)]
         with pytest.raises(Unreachable, match="64"):
             await talk.link.ask("question", {})
         await talk.say(id=asked[0]["id"], result=1)
@@ -181,7 +181,7 @@ async def test_what_one_peer_leaves_open_is_bounded() -> None:
         nursery.start_soon(talk.note)
         assert (await talk.said())["method"] == "question"
         await talk.client.aclose()
-        await talk.until(MOST_ASKS + 1)
+        await talk.until(MAX_REQUESTS + 1)
 
 
 async def test_a_peer_that_does_not_read_is_told_nothing_more_and_holds_nobody_up() -> None:
