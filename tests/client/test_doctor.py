@@ -174,6 +174,15 @@ def test_reload_shows_what_is_wrong_and_fails(serve: Serve, capsys: Capture) -> 
     ]
 
 
+@pytest.mark.parametrize(("problems", "status"), [([PROBLEM], 1), ([], 0)])
+def test_reload_as_a_document_has_the_same_status(
+    serve: Serve, capsys: Capture, problems: list[object], status: int
+) -> None:
+    serve(lambda request, peer: {"tools": 4, "problems": problems})
+    assert main(["--json", "reload"]) == status
+    assert json.loads(capsys.readouterr().out) == {"tools": 4, "problems": problems}
+
+
 def test_stop_returns_when_the_process_has_ended(
     short_tmp: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
