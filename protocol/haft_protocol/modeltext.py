@@ -32,7 +32,7 @@ __all__ = ["await_text", "has_failed", "list_text", "notices_text", "state_text"
 
 MAX_COMMAND = 60
 MAX_NOTICE = 300
-_LEFT_OUT = re.compile(r"^… (\d+) bytes left out …$", re.MULTILINE)
+_LEFT_OUT = re.compile(r"^… \d+ bytes left out …(?:\n|$)", re.MULTILINE)
 _READS = {"line": "reads a line", "key": "reads keys", "secret": "reads a secret"}
 _ENDS = {
     "abort": "ended by handle_stop",
