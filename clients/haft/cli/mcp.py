@@ -56,6 +56,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("host", nargs="?", metavar="HOST", help="the host that is configured")
     parser.add_argument("--print", metavar="HOST", dest="printed", help="show the entry for a host")
     parser.add_argument(
+        "--http",
+        metavar="PORT",
+        type=int,
+        nargs="?",
+        const=0,
+        help="serve streamable HTTP on this port of 127.0.0.1, or on any free one",
+    )
+    parser.add_argument(
         "--surface",
         choices=["verbs", "actions"],
         help="one tool for each verb on a handle (verbs, the default), or an `action` of each tool",
@@ -69,12 +77,14 @@ def run(options: argparse.Namespace) -> int:
         return _configure_host(options, printed)
     if options.json:
         raise UsageError("mcp has no --json: it speaks JSON-RPC all the time")
-    if sys.stdin is None or sys.stdout is None:
+    if getattr(options, "http", None) is None and (sys.stdin is None or sys.stdout is None):
         raise UsageError("mcp is started by a host, with its standard input and output open")
+    port: int | None = getattr(options, "http", None)
     from ..mcp.bridge import Bridge
-    from ..mcp.edge import Edge
+    from ..mcp.edge import DaemonLink, Edge
     from ..mcp.resources import CAPABILITIES, Resources
     from ..mcp.tools import Options, Tools
+    from ..mcp.work import Host
 
     chosen = chosen_socket(options)
     tools = Tools(
@@ -86,17 +96,32 @@ def run(options: argparse.Namespace) -> int:
         os.environ,
         _cwd(),
     )
-    edge = Edge(sys.stdin.fileno(), sys.stdout.fileno(), lambda: _connect(chosen))
     resources = Resources(tools)
-    bridge = Bridge(
-        edge.connect,
-        {"tools/list": tools.list, "tools/call": tools.call, **resources.methods},
-        capabilities=CAPABILITIES,
-        instructions=INSTRUCTIONS,
-        legacy_stream=resources.legacy_stream,
-    )
-    edge.hear = bridge.hear
-    edge.serve(bridge)
+    methods = {"tools/list": tools.list, "tools/call": tools.call, **resources.methods}
+
+    def bridge_of(link: DaemonLink, legacy: Host | None = None, name: str = "haft") -> Bridge:
+        bridge = Bridge(
+            link.connect,
+            methods,
+            capabilities=CAPABILITIES,
+            instructions=INSTRUCTIONS,
+            legacy_stream=None if port is not None else resources.legacy_stream,
+            legacy=legacy,
+            name=name,
+        )
+        link.hear = bridge.hear
+        return bridge
+
+    def new_link() -> DaemonLink:
+        return DaemonLink(lambda: _connect(chosen))
+
+    if port is not None:
+        # Loaded only where it is asked for: it brings an HTTP server.
+        from ..mcp.http import serve_http
+
+        return serve_http(port, new_link, bridge_of)
+    link = new_link()
+    Edge(sys.stdin.fileno(), sys.stdout.fileno(), link).serve(bridge_of(link))
     return Status.DONE
 
 

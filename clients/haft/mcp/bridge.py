@@ -48,6 +48,9 @@ _STREAM = "haft.changes"
 """The id of the request that a legacy host never made: what tells it of changes."""
 MAX_PROGRESS_TEXT = 200
 
+_LEGACY_ONLY = frozenset({"resources/subscribe", "resources/unsubscribe"})
+_MODERN_ONLY = frozenset({"subscriptions/listen"})
+
 _SERVER = {"name": "haft", "version": __version__}
 _META = {"io.modelcontextprotocol/serverInfo": _SERVER}
 _LIST = msgspec.json.Decoder(ListParams)
@@ -73,7 +76,8 @@ class _Request:
 class Bridge:
     """One host, one daemon. `connect` returns a conversation with a daemon, started if need be; it raises
     `HaftError`. `methods` are served beside those of the protocol itself; `legacy_stream` is what tells a legacy
-    host of changes, from its first look at the tools on. `to_host` is what goes out."""
+    host of changes, from its first look at the tools on. `legacy` is a host whose `initialize` came another way;
+    requests to it have ids that begin with `name`. `to_host` is what goes out."""
 
     def __init__(
         self,
@@ -83,6 +87,8 @@ class Bridge:
         capabilities: dict[str, Any],
         instructions: str,
         legacy_stream: Callable[[Host], Work] | None = None,
+        legacy: Host | None = None,
+        name: str = "haft",
     ) -> None:
         self._connect = connect
         self._methods = methods
@@ -94,11 +100,22 @@ class Bridge:
         self._hearing: dict[_Request, deque[Raw]] = {}
         """Requests that hear the daemon's notifications, with what they have not taken yet."""
         self._last_asked = 0
-        self._legacy: Host | None = None
+        self._legacy = legacy
+        self._name = name
         self._legacy_stream = legacy_stream
         self._daemon: Conversation | None = None
         self._ready: deque[tuple[_Request, Answer | HaftError]] = deque()
         self.to_host = bytearray()
+
+    @property
+    def legacy(self) -> Host | None:
+        """The legacy host, once it has said `initialize`."""
+        return self._legacy
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return bool(self._requests)
 
     # ── from the host ───────────────────────────────────────────────────────────────────────
 
@@ -177,7 +194,9 @@ class Bridge:
             if host.is_modern
             else {"initialize": self._initialize, "ping": _ping}
         )
-        serve = own.get(method) or self._methods.get(method)
+        serve = own.get(method)
+        if serve is None and method not in (_LEGACY_ONLY if host.is_modern else _MODERN_ONLY):
+            serve = self._methods.get(method)
         if serve is None:
             raise Fault(METHOD_NOT_FOUND, f"There is no method {method}.")
         return serve
@@ -341,7 +360,7 @@ class Bridge:
             return
         if isinstance(wanted, AskHost):
             self._last_asked += 1
-            number = request.host_number = f"haft.{self._last_asked}"
+            number = request.host_number = f"{self._name}.{self._last_asked}"
             self._asked[number] = request
             self.to_host += encode(
                 {"jsonrpc": "2.0", "id": number, "method": wanted.method, "params": wanted.params}

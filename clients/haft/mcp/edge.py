@@ -10,7 +10,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Raw
 
@@ -21,7 +21,7 @@ from ..errors import ConnectionLost, HaftError
 from ..wire import Conversation
 from .bridge import Bridge
 
-__all__ = ["Edge"]
+__all__ = ["DaemonLink", "Edge"]
 
 MAX_LINE = 16 << 20
 """Bytes of one message of the host's."""
@@ -31,16 +31,14 @@ MAX_UNREAD = 4 << 20
 _CHUNK = 1 << 16
 
 
-class Edge:
-    """One host on two descriptors. `open_daemon` returns a connected socket, and starts a daemon if need be."""
+class DaemonLink:
+    """The connection to the daemon, made when it is first needed. `open_daemon` returns a connected socket, and
+    starts a daemon if need be."""
 
-    def __init__(self, source: int, sink: int, open_daemon: Callable[[], socket.socket]) -> None:
-        self._source = source
-        self._sink = sink
+    def __init__(self, open_daemon: Callable[[], socket.socket]) -> None:
         self._open = open_daemon
         self._socket: socket.socket | None = None
         self._daemon: Conversation | None = None
-        self._partial = bytearray()
         self.hear: Callable[[str, Raw], None] | None = None
         """Called with the daemon's notifications."""
 
@@ -54,25 +52,81 @@ class Edge:
         self._daemon.greet({"client": client, "protocol": PROTOCOL})
         return self._daemon
 
+    def close(self) -> None:
+        """Close the connection; handles live on."""
+        if self._socket is not None:
+            self._socket.close()
+
+    def register(self, poll: select.poll) -> None:
+        """Wait for the daemon as well."""
+        if self._socket is not None and self._daemon is not None:
+            sending = select.POLLOUT if self._daemon.to_send else 0
+            poll.register(self._socket, select.POLLIN | sending)
+
+    def turn(self, ready: Mapping[int, int], bridge: Bridge) -> None:
+        """Send and receive what goes without waiting."""
+        if self._socket is not None and ready.get(self._socket.fileno()):
+            self._receive(bridge)
+
+    def send(self) -> None:
+        """Send what goes without waiting."""
+        if self._socket is None or self._daemon is None or not self._daemon.to_send:
+            return
+        try:
+            del self._daemon.to_send[: self._socket.send(self._daemon.to_send)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._daemon.to_send.clear()  # What came before the end is still to be read.
+
+    def _receive(self, bridge: Bridge) -> None:
+        if self._socket is None or self._daemon is None:
+            raise AssertionError("what is ready is connected")
+        self.send()
+        try:
+            data = self._socket.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        fault: HaftError | None = None
+        try:
+            if data:
+                bridge.arrived(self._daemon.feed(data))
+                return
+        except HaftError as broken:
+            fault = broken
+        self._socket.close()
+        self._socket = self._daemon = None
+        bridge.lost(fault or ConnectionLost("haftd ended while this call was under way"))
+
+
+class Edge:
+    """One host on two descriptors."""
+
+    def __init__(self, source: int, sink: int, link: DaemonLink) -> None:
+        self._source = source
+        self._sink = sink
+        self._link = link
+        self._partial = bytearray()
+
     def serve(self, bridge: Bridge) -> None:
         """Serve until the host closes its side. Raises `BrokenPipeError` where the host reads no more."""
         try:
             while self._turn(bridge):
                 pass
         finally:
-            if self._socket is not None:
-                self._socket.close()
+            self._link.close()
 
     def _turn(self, bridge: Bridge) -> bool:
         ready = self._wait(bridge)
         if ready.get(self._sink, 0) & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
             raise BrokenPipeError
-        if self._socket is not None and ready.get(self._socket.fileno()):
-            self._receive(bridge)
+        self._link.turn(ready, bridge)
         if ready.get(self._source) and not self._read(bridge):
             return False
         bridge.tick(time.monotonic())
-        self._send(bridge)
+        self._link.send()
         if ready.get(self._sink) or bridge.to_host:
             self._write(bridge)
         return True
@@ -81,9 +135,7 @@ class Edge:
         poll = select.poll()
         if len(bridge.to_host) < MAX_UNREAD:
             poll.register(self._source, select.POLLIN)
-        if self._socket is not None and self._daemon is not None:
-            sending = select.POLLOUT if self._daemon.to_send else 0
-            poll.register(self._socket, select.POLLIN | sending)
+        self._link.register(poll)
         poll.register(self._sink, select.POLLOUT if bridge.to_host else 0)
         due = bridge.next_due()
         left = None if due is None else max(0.0, due - time.monotonic()) * 1000
@@ -121,33 +173,3 @@ class Edge:
             except BlockingIOError:
                 return
             del bridge.to_host[:written]
-
-    def _send(self, bridge: Bridge) -> None:
-        if self._socket is None or self._daemon is None or not self._daemon.to_send:
-            return
-        try:
-            del self._daemon.to_send[: self._socket.send(self._daemon.to_send)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._daemon.to_send.clear()  # What came before the end is still to be read.
-
-    def _receive(self, bridge: Bridge) -> None:
-        assert self._socket is not None and self._daemon is not None
-        self._send(bridge)
-        try:
-            data = self._socket.recv(_CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        fault: HaftError | None = None
-        try:
-            if data:
-                bridge.arrived(self._daemon.feed(data))
-                return
-        except HaftError as broken:
-            fault = broken
-        self._socket.close()
-        self._socket = self._daemon = None
-        bridge.lost(fault or ConnectionLost("haftd ended while this call was under way"))

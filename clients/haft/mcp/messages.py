@@ -159,7 +159,7 @@ class ListenParams(msgspec.Struct, frozen=True):
 class InitializeParams(msgspec.Struct, frozen=True, rename="camel"):
     """The params of a legacy `initialize`."""
 
-    protocol_version: str
+    protocol_version: str = ""
     capabilities: Capabilities = Capabilities()
 
 

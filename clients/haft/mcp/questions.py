@@ -53,11 +53,15 @@ def answer_of(question: Question, content: object) -> Any:
             return {
                 name: _chosen(choice, content.get(name), name) for name, choice in fields.items()
             }
-        case Select(options=options):
-            return _chosen(Choice(options), content.get(question.id), question.id)
-    if question.id not in content:
-        raise Unanswered(f"the form came back without {question.id!r}")
-    return content[question.id]
+        case _:
+            # Of a form with one property some hosts give the value under a name of their own.
+            values = list(content.values())
+            if question.id not in content and len(values) != 1:
+                raise Unanswered(f"the form came back without {question.id!r}")
+            value = content.get(question.id, values[0])
+    if isinstance(question.answer_type, Select):
+        return _chosen(Choice(question.answer_type.options), value, question.id)
+    return value
 
 
 def _properties(question: Question) -> dict[str, dict[str, Any]]:

@@ -74,6 +74,8 @@ def open_state(key: bytes, text: str, bound_to: object) -> State:
     """Return the state; raises `Broken`."""
     try:
         sealed = urlsafe_b64decode(text.encode())
+        if urlsafe_b64encode(sealed).decode() != text:
+            raise Broken("what is behind its end is passed over in decoding")
         mac, body = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
         if not hmac.compare_digest(mac, _mac(key, body, bound_to)):
             raise Broken("the state is not one that this server gave for this call")

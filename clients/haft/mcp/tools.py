@@ -161,6 +161,8 @@ class Tools:
         host.subject = f"{given.name}:"
         call_id = f"mcp_{os.urandom(8).hex()}"
         answers = 0
+        # Some hosts bring an answer along before they are asked.
+        early = {} if isinstance(given.responses, UnsetType) else dict(given.responses)
         if isinstance(given.state, UnsetType):
             reply = yield from self._tools_call(place, given.name, given.arguments, call_id)
         else:
@@ -176,6 +178,10 @@ class Tools:
             inquiry = msgspec.json.decode(reply.inquiry, type=Inquiry)
             if not is_elicited(inquiry) or isinstance(inquiry.handle, UnsetType):
                 break
+            known = early.pop(inquiry.question.id, None)
+            if known is not None and known.action == "accept" and given.state is UNSET:
+                reply = yield from self._answered(place, given, inquiry, known)
+                continue
             form = form_of(inquiry, has_mode=host.version >= _FIRST_WITH_MODE)
             if host.is_modern:
                 return self._input_required(place, given, inquiry, form)

@@ -47,6 +47,11 @@ def called_text(
         states = (*reply.completed, *reply.waiting, *reply.pending)
         asked = {state.id: _inquiry_of(daemon, session, state) for state in reply.waiting}
         text = await_text(reply, {id: one for id, one in asked.items() if one is not None})
+        if len(states) == 1:
+            # A wait for one handle says as much as a read of it.
+            failed = has_failed(states[0])
+            open_inquiry = asked.get(states[0].id)
+            inquiry = UNSET if open_inquiry is None else open_inquiry
     else:
         state = _bounded(reply, MAX_TEXT)
         states = (state,)

@@ -1,0 +1,430 @@
+"""`haft mcp --http`: streamable HTTP of both eras, on 127.0.0.1 alone.
+
+Rules: one thread and one bridge a request, each with its own connection to the daemon: a request of the modern era
+has no other state, and of a legacy session only what `initialize` said is kept. The token is in the path of the
+URL, or in `Authorization`; `Host` and `Origin` name this machine, so no page of another site reaches it. Closing the
+response ends the wait of a modern request, and no handle.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import queue
+import secrets
+import select
+import socket
+import sys
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType, field
+
+from .bridge import Bridge
+from .edge import MAX_LINE, DaemonLink
+from .messages import (
+    CANCELLED,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    CancelledParams,
+)
+from .work import Host
+
+__all__ = ["BridgeOf", "serve_http"]
+
+MAX_SESSIONS = 256
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
+_BAD = frozenset(
+    {
+        PARSE_ERROR,
+        INVALID_REQUEST,
+        INVALID_PARAMS,
+        HEADER_MISMATCH,
+        MISSING_CAPABILITY,
+        UNSUPPORTED_VERSION,
+    }
+)
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+class BridgeOf(Protocol):
+    """Makes the bridge of one request."""
+
+    def __call__(self, link: DaemonLink, legacy: Host | None = None, name: str = "haft") -> Bridge:
+        """Return a bridge over the link, for a legacy host that has said `initialize` before."""
+
+
+class _Params(msgspec.Struct):
+    name: str | UnsetType = UNSET
+    uri: str | UnsetType = UNSET
+    meta: dict[str, Any] | UnsetType = field(default=UNSET, name="_meta")
+
+
+class _Posted(msgspec.Struct):
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw = Raw(b"{}")
+
+
+class _Sent(msgspec.Struct):
+    """The part of a message to the host that decides how it is sent."""
+
+    id: int | str | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    error: dict[str, Any] | UnsetType = UNSET
+
+
+class _Running:
+    """A request under way: lines for its bridge come from other requests of the session."""
+
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self.bell, self._rope = os.pipe()
+
+    def give(self, line: bytes) -> None:
+        self.lines.put(line)
+        os.write(self._rope, b"x")
+
+    def close(self) -> None:
+        os.close(self.bell)
+        os.close(self._rope)
+
+
+class _Session:
+    """What `initialize` of a legacy host said, and its requests under way."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.running: dict[int | str, _Running] = {}
+        self.asked: dict[str, _Running] = {}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(
+        self, port: int, token: str, new_link: Callable[[], DaemonLink], bridge_of: BridgeOf
+    ) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.token = token
+        self.new_link = new_link
+        self.bridge_of = bridge_of
+        self.sessions: dict[str, _Session] = {}
+        self.lock = threading.Lock()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away is no fault of ours; whatever else is told on stderr."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+def serve_http(port: int, new_link: Callable[[], DaemonLink], bridge_of: BridgeOf) -> int:
+    """Serve until interrupted; the first line on stdout is the URL, which has the token in it."""
+    token = os.environ.get("HAFT_MCP_TOKEN") or secrets.token_urlsafe(32)
+    with _Server(port, token, new_link, bridge_of) as server:
+        print(f"http://127.0.0.1:{server.server_port}/{token}/mcp", flush=True)
+        server.serve_forever()
+    return 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of a client."""
+
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing is logged: the path has the token in it."""
+
+    def do_GET(self) -> None:
+        """There is no stream beside those of requests."""
+        if self._is_allowed():
+            self._refuse_method()
+
+    def do_DELETE(self) -> None:
+        """End a legacy session; its handles go on."""
+        if not self._is_allowed():
+            return
+        with self.server.lock:
+            ended = self.server.sessions.pop(self.headers.get("Mcp-Session-Id", ""), None)
+        if ended is None:
+            self._refuse_method()
+        else:
+            self._answer(200, b"")
+
+    def do_POST(self) -> None:
+        """Serve one message."""
+        if not self._is_allowed():
+            return
+        if self.headers.get_content_type() != "application/json":
+            self.close_connection = True
+            self._answer(415, b"")
+            return
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_LINE:
+            self.close_connection = True
+            self._answer(413 if length.isdigit() else 411, b"")
+            return
+        body = self.rfile.read(int(length)).replace(b"\r", b" ").replace(b"\n", b" ")
+        try:
+            posted = msgspec.json.decode(body, type=_Posted)
+            params = _params_of(posted.params)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # The bridge says what is wrong with it.
+            posted, params = _Posted(id=0, method=""), _Params()
+        meta = {} if isinstance(params.meta, UnsetType) else params.meta
+        if "io.modelcontextprotocol/protocolVersion" in meta:
+            self._serve_modern(body, posted, params, meta)
+        else:
+            self._serve_legacy(body, posted)
+
+    # ── who may ─────────────────────────────────────────────────────────────────────────────
+
+    def _is_allowed(self) -> bool:
+        """Answer a client that may not; its body is not read, so the connection ends with the answer."""
+        if self._is_admitted():
+            return True
+        self.close_connection = True
+        return False
+
+    def _is_admitted(self) -> bool:
+        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        origin = self.headers.get("Origin")
+        if host not in _LOOPBACK or (
+            origin is not None and urlsplit(origin).hostname not in _LOOPBACK
+        ):
+            self._answer(403, b"")
+            return False
+        given = self.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        path = self.path.partition("?")[0]
+        if path.endswith("/mcp") and path != "/mcp":
+            given = path.removesuffix("/mcp").removeprefix("/")
+        elif path != "/mcp":
+            self._answer(404, b"")
+            return False
+        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            self._answer(401, b"", ("WWW-Authenticate", "Bearer"))
+            return False
+        return True
+
+    # ── the eras ────────────────────────────────────────────────────────────────────────────
+
+    def _serve_modern(
+        self, body: bytes, posted: _Posted, params: _Params, meta: dict[str, Any]
+    ) -> None:
+        if isinstance(posted.id, UnsetType) or isinstance(posted.method, UnsetType):
+            self._answer(202, b"")
+            return
+        if (wrong := self._mismatch(posted.method, params, meta)) is not None:
+            self._fault(posted.id, HEADER_MISMATCH, wrong)
+            return
+        link = self.server.new_link()
+        running = _Running()
+        try:
+            self._exchange(body, posted.id, self.server.bridge_of(link), link, running, None)
+        finally:
+            running.close()
+
+    def _serve_legacy(self, body: bytes, posted: _Posted) -> None:
+        name = self.headers.get("Mcp-Session-Id")
+        with self.server.lock:
+            session = None if name is None else self.server.sessions.get(name)
+        if name is None and posted.method not in ("initialize", "ping", ""):
+            self._fault(posted.id, INVALID_PARAMS, _NO_ERA)
+            return
+        if name is not None and session is None:
+            self._answer(404, b"")
+            return
+        if isinstance(posted.method, UnsetType) or isinstance(posted.id, UnsetType):
+            self._pass_on(body, posted, session)
+            self._answer(202, b"")
+            return
+        link = self.server.new_link()
+        running = _Running()
+        legacy = None if session is None else session.host
+        bridge = self.server.bridge_of(link, legacy, f"haft.{secrets.token_hex(4)}")
+        if session is not None and posted.id is not None:
+            session.running[posted.id] = running
+        try:
+            self._exchange(body, posted.id, bridge, link, running, session)
+        finally:
+            if session is not None and posted.id is not None:
+                session.running.pop(posted.id, None)
+            running.close()
+
+    def _pass_on(self, body: bytes, posted: _Posted, session: _Session | None) -> None:
+        """Give a reply, or a cancellation, to the request that it is for."""
+        if session is None:
+            return
+        running: _Running | None = None
+        if isinstance(posted.method, UnsetType):
+            running = session.asked.pop(str(posted.id), None)
+        elif posted.method == CANCELLED:
+            wanted = msgspec.json.decode(posted.params, type=CancelledParams).request_id
+            running = None if isinstance(wanted, UnsetType) else session.running.get(wanted)
+        if running is not None:
+            running.give(body)
+
+    def _mismatch(self, method: str, params: _Params, meta: dict[str, Any]) -> str | None:
+        """Return what a header says otherwise than the body."""
+        wanted: dict[str, Any] = {
+            "MCP-Protocol-Version": meta.get("io.modelcontextprotocol/protocolVersion"),
+            "Mcp-Method": method,
+        }
+        if method in _NAMED:
+            wanted["Mcp-Name"] = getattr(params, _NAMED[method])
+        for header, value in wanted.items():
+            given = self.headers.get(header)
+            if given is None:
+                return f"The header {header} is missing."
+            if _plain(given.strip()) != value:
+                return f"The header {header} says otherwise than the body."
+        return None
+
+    # ── one request ─────────────────────────────────────────────────────────────────────────
+
+    def _exchange(
+        self,
+        body: bytes,
+        id: int | str | None,
+        bridge: Bridge,
+        link: DaemonLink,
+        running: _Running,
+        session: _Session | None,
+    ) -> None:
+        """Serve the request until its reply is out, or its client has gone."""
+        is_stream = False
+        try:
+            bridge.receive(body, time.monotonic())
+            while True:
+                for line in _lines(bridge):
+                    sent = msgspec.json.decode(line, type=_Sent)
+                    is_last = isinstance(sent.method, UnsetType)
+                    if session is not None and not is_last and isinstance(sent.id, str):
+                        session.asked[sent.id] = running
+                    if is_last and not is_stream:
+                        self._reply(line, sent, bridge, session)
+                        return
+                    if not is_stream:
+                        is_stream = True
+                        self._begin_stream()
+                    self.wfile.write(b"event: message\ndata: " + line + b"\n\n")
+                    if is_last:
+                        return
+                if not self._wait(bridge, link, running):
+                    return
+        finally:
+            link.close()
+
+    def _wait(self, bridge: Bridge, link: DaemonLink, running: _Running) -> bool:
+        """Wait for the daemon, for what other requests bring, or for time; false where nobody waits any more."""
+        link.send()
+        poll = select.poll()
+        link.register(poll)
+        poll.register(running.bell, select.POLLIN)
+        poll.register(self.connection, select.POLLIN)
+        due = bridge.next_due()
+        left = None if due is None else max(0.0, due - time.monotonic()) * 1000
+        ready = dict(poll.poll(left))
+        if ready.get(self.connection.fileno()) and self._has_gone():
+            return False
+        if ready.get(running.bell):
+            os.read(running.bell, 1)
+            bridge.receive(running.lines.get(), time.monotonic())
+            if not bridge.is_busy:
+                self.close_connection = True
+                return False
+        link.turn(ready, bridge)
+        bridge.tick(time.monotonic())
+        return True
+
+    def _has_gone(self) -> bool:
+        self.close_connection = True
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _reply(self, line: bytes, sent: _Sent, bridge: Bridge, session: _Session | None) -> None:
+        status = 200
+        if not isinstance(sent.error, UnsetType):
+            code = sent.error["code"]
+            status = 404 if code == METHOD_NOT_FOUND else 400 if code in _BAD else 200
+        more: tuple[tuple[str, str], ...] = ()
+        if session is None and bridge.legacy is not None and status == 200:
+            name = secrets.token_urlsafe(24)
+            with self.server.lock:
+                if len(self.server.sessions) >= MAX_SESSIONS:
+                    self.server.sessions.pop(next(iter(self.server.sessions)))
+                self.server.sessions[name] = _Session(bridge.legacy)
+            more = (("Mcp-Session-Id", name),)
+        elif session is not None:
+            status = 200
+        self._answer(status, line, *more)
+
+    def _begin_stream(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Connection", "close")
+        self.end_headers()
+
+    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        if body:
+            self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _refuse_method(self) -> None:
+        self._answer(405, b"", ("Allow", "POST"))
+
+    def _fault(self, id: int | str | UnsetType | None, code: int, message: str) -> None:
+        known = None if isinstance(id, UnsetType) else id
+        error = {"code": code, "message": message}
+        self._answer(400, msgspec.json.encode({"jsonrpc": "2.0", "id": known, "error": error}))
+
+
+_NO_ERA = "`_meta` has no `io.modelcontextprotocol/protocolVersion`, and there is no `Mcp-Session-Id` of an `initialize`."
+
+
+def _params_of(params: Raw) -> _Params:
+    try:
+        return msgspec.json.decode(params, type=_Params)
+    except msgspec.ValidationError:
+        return _Params()
+
+
+def _lines(bridge: Bridge) -> list[bytes]:
+    lines = bytes(bridge.to_host).splitlines()
+    bridge.to_host.clear()
+    return lines
+
+
+def _plain(value: str) -> str:
+    """Return a header's value, which may be in base64."""
+    if value.startswith("=?base64?") and value.endswith("?="):
+        try:
+            return b64decode(value[9:-2], validate=True).decode()
+        except ValueError:
+            return ""
+    return value

@@ -1,0 +1,1 @@
+"""The conformance suite of MCP against `haft mcp --http`: `make conformance`."""

