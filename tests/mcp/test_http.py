@@ -1,0 +1,180 @@
+"""`haft mcp --http`: who may, what the headers have to say, and a question in both eras."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.mcp.host import MODERN
+from tests.running import RunningDaemon
+
+PREFIX = "io.modelcontextprotocol/"
+
+
+class Web:
+    """A client of one server, by the standard library alone."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.port = parts.port or 0
+        self.path = parts.path
+        self._number = 0
+
+    def post(self, message: Any, **headers: str) -> tuple[int, dict[str, str], Any]:
+        """Post one message; returns status, headers and the messages of the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        path = named.pop("path", self.path)
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        connection.request("POST", path, body, {"Content-Type": "application/json", **named})
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        if found.get("content-type") == "text/event-stream":
+            lines = data.decode().splitlines()
+            messages = [json.loads(one[6:]) for one in lines if one.startswith("data: ")]
+            return response.status, found, messages
+        return response.status, found, [json.loads(data)] if data else []
+
+    def modern(self, method: str, **params: Any) -> dict[str, Any]:
+        self._number += 1
+        meta = {PREFIX + "protocolVersion": MODERN}
+        meta[PREFIX + "clientCapabilities"] = {"elicitation": {}}  # type: ignore[assignment]
+        request = {"id": self._number, "method": method, "params": {**params, "_meta": meta}}
+        headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": method}
+        if name := params.get("name") or params.get("uri"):
+            headers["Mcp_Name"] = name
+        status, _, messages = self.post({"jsonrpc": "2.0", **request}, **headers)
+        assert status == 200, messages
+        result = messages[-1]["result"]
+        assert isinstance(result, dict)
+        return result
+
+
+@pytest.fixture(scope="module")
+def web(shared_daemon: RunningDaemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    root = tmp_path_factory.mktemp("web")
+    server = subprocess.Popen(
+        [sys.executable, "-m", "haft", "mcp", "--http", "--root", str(root)],
+        env=shared_daemon.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    yield Web(server.stdout.readline().strip())
+    server.kill()
+    server.wait()
+    server.stdout.close()
+
+
+DISCOVER = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "server/discover",
+    "params": {"_meta": {PREFIX + "protocolVersion": MODERN, PREFIX + "clientCapabilities": {}}},
+}
+NAMED = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "server/discover"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:1"}, 200),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"path": "/wrong/mcp"}, 401),
+        ({"path": "/mcp"}, 401),
+        ({"path": "/other"}, 404),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Mcp_Method": "tools/list"}, 400),
+        ({"MCP_Protocol_Version": "2025-11-25"}, 400),
+    ],
+)
+def test_only_this_machine_with_the_token_and_the_right_headers_is_served(
+    web: Web, headers: dict[str, str], status: int
+) -> None:
+    assert web.post(DISCOVER, **{**NAMED, **headers})[0] == status
+
+
+def test_the_token_may_stand_in_a_header(web: Web) -> None:
+    token = web.path.split("/")[1]
+    more = {**NAMED, "path": "/mcp", "Authorization": f"Bearer {token}"}
+    assert web.post(DISCOVER, **more)[0] == 200
+
+
+def test_a_modern_question_is_answered_by_a_second_request(web: Web) -> None:
+    question = {"question": "Sure?", "type": "boolean"}
+    asked = web.modern("tools/call", name="ask_user", arguments=question)
+    assert asked["resultType"] == "input_required"
+    answer = {"answer": {"action": "accept", "content": {"answer": True}}}
+    more = {"inputResponses": answer, "requestState": asked["requestState"]}
+    done = web.modern("tools/call", name="ask_user", arguments=question, **more)
+    assert done["content"][0]["text"].endswith("\ntrue")
+
+
+def test_a_state_that_was_changed_is_refused(web: Web) -> None:
+    question = {"question": "Sure?", "type": "boolean"}
+    asked = web.modern("tools/call", name="ask_user", arguments=question)
+    for state in (asked["requestState"] + "-TAMPERED", "x" + asked["requestState"][1:], ""):
+        with pytest.raises(AssertionError, match="requestState"):
+            web.modern("tools/call", name="ask_user", arguments=question, requestState=state)
+
+
+def test_a_legacy_question_is_asked_on_the_stream_and_answered_by_another_post(web: Web) -> None:
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    status, headers, _ = web.post(
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    )
+    session = {"Mcp_Session_Id": headers["mcp-session-id"]}
+    assert status == 200
+    assert web.post({"jsonrpc": "2.0", "method": "notifications/initialized"}, **session)[0] == 202
+    call = {"name": "ask_user", "arguments": {"question": "Sure?", "type": "boolean"}}
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+    body = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})
+    more = {"Content-Type": "application/json", "Mcp-Session-Id": headers["mcp-session-id"]}
+    connection.request("POST", web.path, body, more)
+    response = connection.getresponse()
+    lines = iter(response.readline, b"")
+    request = json.loads(next(line for line in lines if line.startswith(b"data: "))[6:])
+    assert request["method"] == "elicitation/create"
+    result = {"action": "accept", "content": {"answer": False}}
+    reply = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    assert web.post(reply, **session)[0] == 202
+    last = json.loads(next(line for line in lines if line.startswith(b"data: "))[6:])
+    assert last["id"] == 2 and last["result"]["content"][0]["text"].endswith("\nfalse")
+    connection.close()
+    unknown = web.post({"jsonrpc": "2.0", "id": 3, "method": "ping"}, Mcp_Session_Id="nope")
+    assert unknown[0] == 404
+
+
+def test_closing_the_response_ends_the_wait_and_no_handle(web: Web) -> None:
+    web.modern("tools/call", name="run", arguments={"id": "cat", "command": "cat"})
+    wait = {"name": "handle_wait", "arguments": {"ids": ["cat"], "wait_s": 50}}
+    connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=30)
+    meta = {PREFIX + "protocolVersion": MODERN, PREFIX + "clientCapabilities": {}}
+    request = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {**wait, "_meta": meta}}
+    more = {
+        "Content-Type": "application/json",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "handle_wait",
+    }
+    connection.request("POST", web.path, json.dumps(request), more)
+    connection.close()
+    listed = web.modern("tools/call", name="handle_list", arguments={})
+    assert "cat: running" in listed["content"][0]["text"]
