@@ -1,7 +1,8 @@
 """Keep the files by which clients and the next daemon find this one, for as long as it serves.
 
-Rules: what an age cleaner would take is kept from it. What is gone is made again, in the order of a start:
-folders, locks, the record of handles, the socket. A path that leads to another's file is left alone, unless
+Rules: what an age cleaner would take is kept from it. What is gone is made again: first what clients find the
+daemon by (the runtime folder, `daemon.lock`, the socket), then what the next daemon finds, which may fail: it is
+tried again with the next loss. A path that leads to another's file is left alone, unless
 the file is a socket without a server, as in a runtime folder that was put back from elsewhere. A
 handle is ended for none of this while anybody can still reach it.
 """
@@ -169,8 +170,9 @@ class Upkeep:
         except (OSError, folder.FolderRefused, Held) as error:
             # A full disk, a home that the network lost: no reason to end anything.
             self._given_up = True
-            log.warning("what was removed cannot be made again", reason=str(error))
-        log.warning("what was removed is made again", paths=gone)
+            log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))
+        else:
+            log.warning("what was removed is made again", paths=gone)
         return True
 
     def _record(self) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -76,6 +78,24 @@ def test_what_is_removed_is_made_again_and_no_handle_ends(
     daemon.start()
     with daemon.connect() as fresh:
         assert fresh.call("fetch", id="sh")["ended_by"]["by"] == "lost"
+
+
+def test_a_state_folder_that_cannot_be_made_again_ends_nothing_and_is_made_with_the_next_loss(
+    daemon: RunningDaemon, wire: Wire
+) -> None:
+    os.kill(daemon.pid, signal.SIGSTOP)
+    daemon.state.rename(daemon.base / "away")
+    daemon.state.touch()
+    os.kill(daemon.pid, signal.SIGCONT)
+    until(lambda: "cannot all be made again" in daemon.log_text(), "the log says so")
+    assert answers(daemon)
+    daemon.state.unlink()
+    assert daemon.log_text().count("made again") == 1
+    daemon.socket.unlink()
+    until(lambda: "is made again" in daemon.log_text(), "it is made again")
+    assert answers(daemon)
+    second = [sys.executable, "-m", "haftd"]
+    assert subprocess.run(second, env=daemon.env, capture_output=True, check=False).returncode == 75
 
 
 def test_what_is_removed_again_and_again_costs_no_descriptors(
