@@ -459,6 +459,17 @@ def test_who_did_it_names_the_handle_it_was_done_from(rig: Rig) -> None:
     assert (theirs[0]["client"]["handle"], theirs[0]["client"]["session"]) == ("within", "mine")
 
 
+def test_a_greeting_that_is_refused_changes_nothing(rig: Rig) -> None:
+    hello = {"client": {"name": "sly", "version": "0"}, "protocol": 1, "session": "other"}
+    refused, spawned = rig.inside(
+        ("initialize", hello), ("spawn", {"tool": "run", "id": "d", "args": {"argv": ["true"]}})
+    )
+    assert refused["error"]["code"] == NOT_AUTHORIZED and spawned["result"]["session"] == "mine"
+    path = rig.daemon.state / "haft" / "audit.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert ["name" in one["client"] for one in records if one.get("handle") == "d"] == [False]
+
+
 def test_a_person_beside_haftd_decides(rig: Rig) -> None:
     haft = [sys.executable, "-m", "haft", "--socket", str(rig.daemon.socket), "--json"]
     done = subprocess.run([*haft, "ps", "-a"], capture_output=True, env=rig.daemon.env, check=True)

@@ -16,7 +16,8 @@ __all__ = ["initialize", "ping"]
 
 
 def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> InitializeResult:
-    """Take the client's name, its capabilities and the session of its later calls.
+    """Take the client's name, its capabilities and the session of its later calls. Raises `not_authorized`, and
+    then nothing of it counts.
 
     Raises `invalid_params` for another version of the protocol, with what a client of that version needs
     to tell its user: both versions, and the process to end.
@@ -31,11 +32,12 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
             version=version,
             pid=os.getpid(),
         )
+    session = daemon.session_of(caller, params)
     caller.name = params.client.name
     caller.inquiry = params.capabilities.inquiry
     caller.approval = params.capabilities.approval and caller.may("approvals")
     caller.initialized = True
-    caller.session = daemon.session_of(caller, params)
+    caller.session = session
     if caller.inquiry or caller.approval:
         daemon.clients.arrive()
     prove = daemon.facts.prove
