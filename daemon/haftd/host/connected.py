@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import trio
 
+from haftd.host import sockdiag
 from haftd.host.family import lineage, lister
 from haftd.host.identity import Identity, Stat, every_pid, of_child, open_pidfd, send
 
@@ -31,10 +32,6 @@ __all__ = ["Connected", "identify", "identify_tcp"]
 
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")
-_NETLINK_SOCK_DIAG = 4
-_BY_FAMILY = 20
-_REQUEST = 1
-_HEAD = struct.Struct("=IHHII")
 _ASK = struct.Struct("=BBBBI")
 _SOCKET = struct.Struct("!HH16s16s")
 _ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
@@ -119,15 +116,10 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
     ours, theirs = sock.getsockname(), sock.getpeername()
     addresses = [socket.inet_pton(sock.family, one[0].partition("%")[0]) for one in (theirs, ours)]
     named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
-    ask = _ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named
-    head = _HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST, 1, 0)
-    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
-        asked.sendto(head + ask, (0, 0))
-        told = asked.recv(4096)
-    if len(told) < _HEAD.size + _ANSWER.size or _HEAD.unpack_from(told)[1] != _BY_FAMILY:
+    told = sockdiag.ask(_ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named)
+    if told is None or len(told) < _ANSWER.size:
         return None
-    *_, uid, inode = _ANSWER.unpack_from(told, _HEAD.size)
+    *_, uid, inode = _ANSWER.unpack_from(told)
     return (inode, uid) if inode else None
 
 

@@ -16,17 +16,15 @@ import stat
 import struct
 from collections.abc import Callable
 
+from haftd.host import sockdiag
+
 __all__ = ["has_both_ends", "is_readable", "listens", "peer_of", "terminal_of", "writes_to"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
-_NETLINK_SOCK_DIAG = 4
-_BY_FAMILY = 20
-_REQUEST = 1
 _SHOW_PEER = 4
 _PEER = 2
 _ANY = 0xFFFF_FFFF
-_HEAD = struct.Struct("=IHHII")
 _ASK = struct.Struct("=BBHIIIII")
 _TOLD = struct.Struct("=BBBBIII")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -127,23 +125,17 @@ def _told(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 def peer_of(inode: int) -> int | None:
     """The inode of the socket to which a Unix socket is connected."""
-    ask = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
-    head = _HEAD.pack(_HEAD.size + len(ask), _BY_FAMILY, _REQUEST, 1, 0)
-    kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+    request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
-        with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
-            asked.sendto(head + ask, (0, 0))
-            told = asked.recv(4096)
+        told = sockdiag.ask(request)
     except OSError:
         return None
-    return _attribute(told)
+    return None if told is None else _attribute(told)
 
 
 def _attribute(told: bytes) -> int | None:
     """The peer that an answer names."""
-    if len(told) < _HEAD.size + _TOLD.size or _HEAD.unpack_from(told)[1] != _BY_FAMILY:
-        return None
-    at = _HEAD.size + _TOLD.size
+    at = _TOLD.size
     while at + _ATTRIBUTE.size <= len(told):
         size, name = _ATTRIBUTE.unpack_from(told, at)
         if name == _PEER and size >= _ATTRIBUTE.size + _INT.size:
