@@ -30,8 +30,8 @@ def test_the_ids_of_a_batch_are_given_up_in_the_session_that_they_were_kept_in()
             next(steps)
     except StopIteration as done:
         kept = done.value
-    assert registry.is_promised("default", "a") and registry.is_promised("default", "b")
+    assert registry.is_reserved("default", "a") and registry.is_reserved("default", "b")
     caller.session = "other"
     for give_up in kept:
         give_up()
-    assert not registry.is_promised("default", "a") and not registry.is_promised("default", "b")
+    assert not registry.is_reserved("default", "a") and not registry.is_reserved("default", "b")

@@ -13,7 +13,7 @@ from haft_protocol.errors import RpcError, handle_stopped
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from haftd.rim import dispatch
 from haftd.rim.replies import Waiting
 from haftd.runtimes.base import Call, Input, Runtime
@@ -66,7 +66,7 @@ async def use_it(held: Supervisor, runtime: Runtime, call: Call) -> None:
     use.write(Input("line", "one"))
     use.screen()
     await use.done.wait()
-    show(handle, trio.current_time())
+    handle_state(handle, trio.current_time())
 
 
 @pytest.mark.usefixtures("no_collector")
@@ -100,7 +100,7 @@ async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
 
     def refuse(caller: object, params: object) -> object:
         worked_on = handle_of("h")
-        raise handle_stopped(worked_on.id, show(worked_on, 0.0))
+        raise handle_stopped(worked_on.id, handle_state(worked_on, 0.0))
 
     before = living()
     dispatcher = Rig().rim.dispatcher

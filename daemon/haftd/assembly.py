@@ -28,8 +28,8 @@ from haftd.client_requests import Clients
 from haftd.config.options import ConfigError, Paths
 from haftd.config.settings import InquirySettings, Settings, load_settings
 from haftd.core.handles import Handle
-from haftd.core.matches import Matches
-from haftd.core.notices import Notices
+from haftd.core.matches import PatternMatches
+from haftd.core.notices import NoticeQueues
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
@@ -123,7 +123,7 @@ def assemble(
         builtin=(*BUILTIN, USER_SHELL),
         trust=Trust(parts.paths.trust),
     )
-    notices = Notices()
+    notices = NoticeQueues()
     turns = Turns()
     subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
     sessions = Sessions()
@@ -131,15 +131,15 @@ def assemble(
     audit = Audit(parts.paths.audit)
 
     def news(handle: Handle) -> None:
-        notice = notices.changed(handle, time.time())
+        notice = notices.add_state_change(handle, time.time())
         if notice is not None:
             subscriptions.announce(handle.session, notice)
 
-    def printed(handle: Handle, matches: Collection[Matches]) -> None:
+    def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
         now = time.time()
-        told = [notices.found(handle, one, now) for one in matches]
+        told = [notices.add_matches(handle, one, now) for one in matches]
         if handle.notify.on_content:
-            told.append(notices.printed(handle, now))
+            told.append(notices.add_output(handle, now))
         for notice in told:
             if notice is not None:
                 subscriptions.announce(handle.session, notice)
@@ -162,7 +162,7 @@ def assemble(
         ),
         secret_env=own.secret_env,
         journal=parts.journal,
-        make_room=registry.make_room,
+        make_room=registry.close_files,
     )
 
     def backends(inquiry: InquirySettings) -> list[Backend]:
@@ -207,7 +207,7 @@ def assemble(
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(builtins),
         },
-        make_spool=_spools(parts.paths, parts.settings, budget, registry.make_room),
+        make_spool=_spools(parts.paths, parts.settings, budget, registry.close_files),
     )
     catalogue.on_changed = subscriptions.tools_changed
     facts = Facts(

@@ -28,7 +28,7 @@ from haftd.client_requests import Clients
 from haftd.config.settings import Settings
 from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
-from haftd.core.notices import Notices
+from haftd.core.notices import NoticeQueues
 from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
@@ -88,7 +88,7 @@ class Daemon:
     describing: Describing
     facts: Facts
     audit: Audit
-    notices: Notices
+    notices: NoticeQueues
     subscriptions: Subscriptions
     watching: Watching
     turns: Turns
@@ -190,7 +190,7 @@ class Daemon:
         errors = admit_batch(keys, self.registry)
         if any(errors):
             return errors
-        return [self.registry.promise(key.session, key.id) for key in keys]
+        return [self.registry.reserve(key.session, key.id) for key in keys]
 
 
 def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
@@ -203,10 +203,10 @@ def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
             "`spool` in the state folder"
         )
         yield Problem(file="(spool)", key="", message=message)
-    if not registry.shrunk:
+    if not registry.truncated_handles:
         return
     message = (
-        f"of {registry.shrunk} stopped handles, {registry.shrunk_unread} of them unread, only the "
+        f"of {registry.truncated_handles} stopped handles, {registry.truncated_unread} of them unread, only the "
         "beginning and the end of the output was kept: there are too few file descriptors for more; "
         "raise `ulimit -n`, with systemd `LimitNOFILE=`"
     )

@@ -47,7 +47,7 @@ def test_a_repeated_call_is_no_clash() -> None:
 
 def test_an_id_that_is_kept_for_a_batch_is_nobody_elses() -> None:
     registry = Registry()
-    give_up = registry.promise("s", "a")
+    give_up = registry.reserve("s", "a")
     [clash] = admit_batch([SpawnKey("s", "a")], registry)
     assert clash is not None and clash.kind == "handle_exists"
     assert admit_batch([SpawnKey("t", "a")], registry) == [None]

@@ -28,7 +28,7 @@ from haftd.core.escapes import decode
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import IllegalTransition, State
 from haftd.core.text import left_out
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from tests.core.disks import make
 
 QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
@@ -88,7 +88,7 @@ OTHERS: dict[str, Callable[[Handle], object]] = {
     "emit": lambda handle: handle.emit(b"x", 105.0),
     "touch": lambda handle: handle.touch(106.0),
     "complete": lambda handle: handle.complete(107.0),
-    "view": lambda handle: show(handle, 108.0),
+    "view": lambda handle: handle_state(handle, 108.0),
 }
 
 
@@ -140,61 +140,61 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
         handle.emit(chunk, 101.0)
         match reads[at] if at < len(reads) else "":
             case "one" | "other":
-                parts.append(text_of(show(handle, 101.0)))
+                parts.append(text_of(handle_state(handle, 101.0)))
             case "peek":
-                show(handle, 101.0, peek=True)
+                handle_state(handle, 101.0, peek=True)
             case "all" | "tail" as view:
-                show(handle, 101.0, view=view)
+                handle_state(handle, 101.0, view=view)
             case "cursor":
-                show(handle, 101.0, cursor=at)
+                handle_state(handle, 101.0, cursor=at)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    show(handle, 103.0)
+    handle_state(handle, 103.0)
     handle.emit(late, 103.0)
     handle.complete(104.0)
-    last = [show(handle, 105.0 + n) for n in range(3)]
+    last = [handle_state(handle, 105.0 + n) for n in range(3)]
     parts.append(text_of(last[0]))
     whole = b"".join(chunks) + late
     assert last_versions("".join(parts)) == last_versions(decode(whole))
     assert last[0] == last[1] == last[2]
     handle.emit(b"too late", 106.0)
-    assert show(handle, 107.0) == last[0]
+    assert handle_state(handle, 107.0) == last[0]
 
 
 def test_a_cut_delta_moves_the_mark_over_what_it_left_out() -> None:
     handle = running()
     handle.emit(b"0123456789" * 10, 101.0)
-    state = show(handle, 101.0, max_bytes=10)
+    state = handle_state(handle, 101.0, max_bytes=10)
     assert text_of(state) == "01234\n" + left_out(90) + "56789"
     assert (state.omitted, state.cursor, handle.mark) == (90, 100, 100)
-    assert text_of(show(handle, 101.0)) == ""
-    assert text_of(show(handle, 101.0, cursor=0)) == "0123456789" * 10
+    assert text_of(handle_state(handle, 101.0)) == ""
+    assert text_of(handle_state(handle, 101.0, cursor=0)) == "0123456789" * 10
 
 
 def test_what_was_unread_at_the_stop_stays_the_delta_for_every_reader() -> None:
     handle = running()
     handle.emit(b"read\n", 101.0)
-    show(handle, 101.0)
+    handle_state(handle, 101.0)
     handle.emit(b"unread\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
-    assert [stopped(show(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
-    assert stopped(show(handle, 103.0, view="all")).result == "read\nunread\n"
-    assert stopped(show(handle, 103.0, view="tail", max_bytes=3)).result == "ad\n"
-    assert stopped(show(handle, 103.0, cursor=2)).result == "ad\nunread\n"
-    assert stopped(show(handle, 103.0)).result == "unread\n"
+    assert [stopped(handle_state(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
+    assert stopped(handle_state(handle, 103.0, view="all")).result == "read\nunread\n"
+    assert stopped(handle_state(handle, 103.0, view="tail", max_bytes=3)).result == "ad\n"
+    assert stopped(handle_state(handle, 103.0, cursor=2)).result == "ad\nunread\n"
+    assert stopped(handle_state(handle, 103.0)).result == "unread\n"
 
 
 def test_each_state_carries_its_own_data() -> None:
     handle = handle_of()
-    pending = show(handle, 100.5)
+    pending = handle_state(handle, 100.5)
     assert isinstance(pending, Pending) and pending.elapsed_ms == 500
     handle.start(101.0, pid=7, command="cat", terminal=False)
-    assert isinstance(show(handle, 101.0, input_wanted=None, waited="output"), Running)
+    assert isinstance(handle_state(handle, 101.0, input_wanted=None, waited="output"), Running)
     handle.ask(QUESTION, 102.0)
-    waiting = show(handle, 102.0)
+    waiting = handle_state(handle, 102.0)
     assert isinstance(waiting, Waiting) and waiting.question == QUESTION
     handle.answer(103.0)
     handle.end(104.0, by=EXIT, complete=True, exit=Exit(code=0))
-    end = stopped(show(handle, 999.0, waited="stopped"))
+    end = stopped(handle_state(handle, 999.0, waited="stopped"))
     assert end.elapsed_ms == 4000 and end.generation == 3 and end.waited == "stopped"
     assert end.exit == Exit(code=0) and end.output_complete is True
 
@@ -210,7 +210,7 @@ def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message:
     handle = running()
     handle.emit(b"boom\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, raw=True, exit=exit_)
-    end = stopped(show(handle, 103.0))
+    end = stopped(handle_state(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.error.message == message
     assert (end.content, end.result, end.exit) == ("boom\n", UNSET, exit_)
 
@@ -221,7 +221,7 @@ def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
     handle.emit(b"line 1\n", 101.0)
     ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
     handle.end(102.0, by=ended_by, complete=True, exit=Exit(code=0), unconfirmed=(9,))
-    end = stopped(show(handle, 103.0))
+    end = stopped(handle_state(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.content == "line 1\n"
     assert by != "abort" or "by nvim" in end.error.message
     assert end.ended_by == ended_by and end.unconfirmed == (9,) and end.result is UNSET
@@ -234,9 +234,9 @@ def test_a_structured_tool_speaks_for_itself() -> None:
     good.end(102.0, by=EXIT, complete=True, result="fine", exit=Exit(code=1))
     failure = ToolError(message="no", trace=("a",), transient=True)
     bad.end(102.0, by=EXIT, complete=True, failure=failure, exit=Exit(code=0))
-    end = stopped(show(good, 103.0))
+    end = stopped(handle_state(good, 103.0))
     assert (end.result, end.error, end.content) == ("fine", UNSET, UNSET)
-    end = stopped(show(bad, 103.0))
+    end = stopped(handle_state(bad, 103.0))
     assert (end.result, end.error, end.content) == (UNSET, failure, UNSET)
     assert end.cursor == bad.spool.end
 
@@ -244,7 +244,7 @@ def test_a_structured_tool_speaks_for_itself() -> None:
 def test_a_long_result_says_what_was_cut() -> None:
     handle = running()
     handle.end(102.0, by=EXIT, complete=True, result="x" * 1000)
-    end = stopped(show(handle, 103.0, max_bytes=100))
+    end = stopped(handle_state(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET
     assert (end.truncated.bytes, end.truncated.kept, end.truncated.path) == (1000, 100, None)
 
@@ -253,7 +253,7 @@ def test_a_cut_raw_result_says_what_was_cut() -> None:
     handle = running()
     handle.emit(b"x" * 50_000, 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
-    end = stopped(show(handle, 103.0, max_bytes=100))
+    end = stopped(handle_state(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET and end.omitted == 49_900
     assert (end.truncated.bytes, end.truncated.kept) == (50_000, 100)
 
@@ -263,11 +263,11 @@ def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
     left = [LeftBehind(pid=9, command="sleep")]
     handle.hold(lambda: tuple(left))
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    end = stopped(show(handle, 103.0))
+    end = stopped(handle_state(handle, 103.0))
     assert end.output_complete is False and end.left_behind == (left[0],)
     handle.complete(104.0)
     left.clear()
-    end = stopped(show(handle, 105.0))
+    end = stopped(handle_state(handle, 105.0))
     assert end.output_complete is True and end.left_behind is UNSET
 
 
@@ -275,11 +275,11 @@ def test_a_character_that_comes_after_the_end_is_waited_for_and_shown_once() -> 
     handle = running()
     handle.emit(b"a\xe2", 101.0)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    assert text_of(show(handle, 103.0)) == "a"
+    assert text_of(handle_state(handle, 103.0)) == "a"
     handle.emit(b"\x89\xa4\xe2", 103.0)
-    assert text_of(show(handle, 103.0)) == "a≤"
+    assert text_of(handle_state(handle, 103.0)) == "a≤"
     handle.complete(104.0)
-    assert text_of(show(handle, 105.0)) == "a≤\ufffd"
+    assert text_of(handle_state(handle, 105.0)) == "a≤\ufffd"
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -291,29 +291,29 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
     assert handle.spool.on_disk == (100_000 if complete else 0)
     handle.complete(103.0)
     assert handle.spool.on_disk == 100_000
-    assert text_of(show(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
+    assert text_of(handle_state(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 
 def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
     handle = running()
     handle.emit(b"hello", 101.0)
     screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
-    state = show(handle, 101.0, view="screen", screen=screen)
+    state = handle_state(handle, 101.0, view="screen", screen=screen)
     assert text_of(state) == "" and state.screen == screen and state.cursor == 5
     assert handle.mark == 0
-    assert text_of(show(handle, 101.0)) == "hello"
+    assert text_of(handle_state(handle, 101.0)) == "hello"
 
 
 def test_a_peek_is_no_reading() -> None:
     handle = running()
     handle.emit(b"hello", 101.0)
-    show(handle, 101.0, peek=True)
+    handle_state(handle, 101.0, peek=True)
     assert handle.mark == 0
     handle.end(102.0, by=EXIT, complete=True)
-    show(handle, 103.0, peek=True)
+    handle_state(handle, 103.0, peek=True)
     assert handle.read_at is None
-    show(handle, 104.0)
-    show(handle, 105.0)
+    handle_state(handle, 104.0)
+    handle_state(handle, 105.0)
     assert handle.read_at == 104.0
 
 

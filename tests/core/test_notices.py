@@ -5,10 +5,10 @@ from __future__ import annotations
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
 from haftd.core.handles import Handle
-from haftd.core.matches import Found, Matches
-from haftd.core.notices import Notices
-from haftd.core.noticing import Switches, Watched
-from haftd.core.views import show
+from haftd.core.matches import MatchedLine, PatternMatches
+from haftd.core.notices import NoticeQueues
+from haftd.core.notify_settings import NotifyPattern, NotifySettings
+from haftd.core.views import handle_state
 from tests.core.disks import make
 
 
@@ -22,11 +22,11 @@ def stop(one: Handle, code: int = 0) -> None:
     one.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=code))
 
 
-def noted(*handles: Handle) -> Notices:
-    notices = Notices()
+def noted(*handles: Handle) -> NoticeQueues:
+    notices = NoticeQueues()
 
     def news(changed: Handle) -> None:
-        notices.changed(changed, 7.0)
+        notices.add_state_change(changed, 7.0)
 
     for one in handles:
         one.on_news = news
@@ -49,8 +49,8 @@ def test_what_was_read_before_is_not_told() -> None:
     notices = noted(one, other)
     stop(one)
     stop(other)
-    show(one, 2.0)
-    show(other, 2.0, peek=True)
+    handle_state(one, 2.0)
+    handle_state(other, 2.0, peek=True)
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
@@ -61,7 +61,7 @@ def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() 
     stop(one)
     stop(other)
     assert notices.drain("s", 2.0) == ()
-    show(one, 3.0)
+    handle_state(one, 3.0)
     one.awaited = other.awaited = 0
     assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
     assert notices.drain("s", 5.0) == ()
@@ -81,9 +81,9 @@ def test_a_question_is_told_unless_it_was_shown_or_answered() -> None:
     notices = noted(told, shown, answered, again)
     for one in (told, shown, answered, again):
         one.ask(question, 1.0)
-    show(shown, 2.0)
+    handle_state(shown, 2.0)
     answered.answer(2.0)
-    show(again, 2.0)
+    handle_state(again, 2.0)
     again.answer(3.0)
     again.ask(question, 4.0)
     assert sorted(str(n.id) for n in notices.drain("s", 5.0)) == ["again", "told"]
@@ -105,7 +105,7 @@ def test_what_was_seen_makes_room_before_anything_is_lost() -> None:
     notices = noted(*many)
     for one in many[:200]:
         stop(one)
-        show(one, 2.0)
+        handle_state(one, 2.0)
     for one in many[200:]:
         stop(one)
     assert [one.id for one in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
@@ -128,29 +128,29 @@ def test_who_looks_on_by_a_cursor_takes_no_news() -> None:
     stop(ended)
     asks.ask(question, 1.0)
     for one in (ended, asks):
-        show(one, 2.0, cursor=0)
-        show(one, 2.0, view="raw", cursor=0)
+        handle_state(one, 2.0, cursor=0)
+        handle_state(one, 2.0, view="raw", cursor=0)
     assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
 # ── of output ────────────────────────────────────────────────────────────────────────────────────
 
 OFF = {
-    "success": Switches(on_success=False),
-    "failure": Switches(on_failure=False),
-    "waiting": Switches(on_waiting=False),
+    "success": NotifySettings(on_success=False),
+    "failure": NotifySettings(on_failure=False),
+    "waiting": NotifySettings(on_waiting=False),
 }
-ERROR = Watched("error", "ERROR", "error")
-FATAL = Watched("fatal", "FATAL", "critical")
+ERROR = NotifyPattern("error", "ERROR", "error")
+FATAL = NotifyPattern("fatal", "FATAL", "critical")
 
 
-def lines(one: Handle, watched: Watched, *texts: str) -> Matches:
+def lines(one: Handle, watched: NotifyPattern, *texts: str) -> PatternMatches:
     """Print these, as what a pattern has found."""
     found = []
     for text in texts:
         one.emit(text.encode() + b"\n", 1.0)
-        found.append(Found(watched, text, one.spool.end))
-    return Matches(watched, found)
+        found.append(MatchedLine(watched, text, one.spool.end))
+    return PatternMatches(watched, found)
 
 
 def test_lines_that_were_read_are_not_counted_and_more_stays_more() -> None:
@@ -159,7 +159,7 @@ def test_lines_that_were_read_are_not_counted_and_more_stays_more() -> None:
     first_end = one.spool.end // 3
     notice = told.notice(one, first_end, 1.0)
     assert notice.lines == ("ERROR 2", "ERROR 3") and notice.count == 2
-    told = Matches(ERROR, [Found(ERROR, "ERROR 1", 8, True)])
+    told = PatternMatches(ERROR, [MatchedLine(ERROR, "ERROR 1", 8, True)])
     told.merge(lines(one, ERROR, "ERROR 4"))
     assert "at least 2 lines" in told.notice(one, 0, 1.0).message
 
@@ -185,12 +185,12 @@ def test_what_is_switched_off_is_not_told() -> None:
 
 
 def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> None:
-    one, notices = handle("h"), Notices()
-    told = notices.found(one, lines(one, ERROR, "ERROR 0"), 2.0)
+    one, notices = handle("h"), NoticeQueues()
+    told = notices.add_matches(one, lines(one, ERROR, "ERROR 0"), 2.0)
     assert told is not None and told.count == 1
     assert told.message == "`h` (t) has printed a line that matches `error`: ERROR 0"
     for n in range(1, 20):
-        notices.found(one, lines(one, ERROR, f"ERROR {n}"), 3.0)
+        notices.add_matches(one, lines(one, ERROR, f"ERROR {n}"), 3.0)
     (notice,) = notices.drain("s", 4.0)
     assert (notice.kind, notice.level, notice.pattern) == ("tool.content", "error", "error")
     assert (notice.count, notice.at) == (20, 3.0)
@@ -200,69 +200,69 @@ def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> 
 
 
 def test_a_line_that_was_read_is_not_told_and_those_behind_it_are() -> None:
-    one, notices = handle("h"), Notices()
-    notices.found(one, lines(one, ERROR, "ERROR 1"), 2.0)
-    show(one, 2.0)
+    one, notices = handle("h"), NoticeQueues()
+    notices.add_matches(one, lines(one, ERROR, "ERROR 1"), 2.0)
+    handle_state(one, 2.0)
     assert notices.drain("s", 3.0) == ()
     first = lines(one, ERROR, "ERROR 2")
-    notices.found(one, first, 4.0)
-    show(one, 4.0)
-    notices.found(one, lines(one, ERROR, "ERROR 3"), 5.0)
+    notices.add_matches(one, first, 4.0)
+    handle_state(one, 4.0)
+    notices.add_matches(one, lines(one, ERROR, "ERROR 3"), 5.0)
     (notice,) = notices.drain("s", 6.0)
     assert (notice.lines, notice.count) == (("ERROR 3",), 1)
     late = lines(one, ERROR, "ERROR 4")
-    show(one, 7.0)
-    assert notices.found(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
+    handle_state(one, 7.0)
+    assert notices.add_matches(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
 
 
 def test_who_was_shown_the_end_has_read_all() -> None:
-    one, notices = handle("h"), Notices()
-    notices.found(one, lines(one, ERROR, "ERROR"), 2.0)
+    one, notices = handle("h"), NoticeQueues()
+    notices.add_matches(one, lines(one, ERROR, "ERROR"), 2.0)
     stop(one)
-    show(one, 3.0, view="tail", max_bytes=0)
+    handle_state(one, 3.0, view="tail", max_bytes=0)
     assert notices.drain("s", 4.0) == ()
 
 
 def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken() -> None:
-    one, notices = handle("h"), Notices()
-    one.notify = Switches(on_content=True)
-    assert notices.printed(one, 1.0) is None
+    one, notices = handle("h"), NoticeQueues()
+    one.notify = NotifySettings(on_content=True)
+    assert notices.add_output(one, 1.0) is None
     one.emit(b"a\n", 1.0)
-    told = notices.printed(one, 1.0)
+    told = notices.add_output(one, 1.0)
     assert told is not None and told.lines == ("a",)
     one.emit(b"b\nlast", 1.0)
-    assert notices.printed(one, 2.0) is None
+    assert notices.add_output(one, 2.0) is None
     (notice,) = notices.drain("s", 3.0)
     assert notice.message == (
         "`h` (t) has printed 8 bytes that were not read, the last line is: last"
     )
-    assert notices.printed(one, 4.0) is None and notices.drain("s", 4.0) == ()
+    assert notices.add_output(one, 4.0) is None and notices.drain("s", 4.0) == ()
     one.emit(b"!", 5.0)
-    assert notices.printed(one, 5.0) is not None
-    show(one, 6.0)
+    assert notices.add_output(one, 5.0) is not None
+    handle_state(one, 6.0)
     assert notices.drain("s", 7.0) == ()
 
 
 def test_of_a_handle_that_has_stopped_the_end_is_told_and_its_output_where_that_is_not() -> None:
     told, quiet = handle("told"), handle("quiet")
     told.notify, quiet.notify = (
-        Switches(on_content=True),
-        Switches(on_content=True, on_success=False),
+        NotifySettings(on_content=True),
+        NotifySettings(on_content=True, on_success=False),
     )
     notices = noted(told, quiet)
     for one in (told, quiet):
         one.emit(b"x", 1.0)
-        notices.printed(one, 1.0)
+        notices.add_output(one, 1.0)
         stop(one)
     kinds = [(one.id, one.kind) for one in notices.drain("s", 2.0)]
     assert kinds == [("told", "tool.stopped"), ("quiet", "tool.content")]
 
 
 def test_what_is_critical_is_dropped_last() -> None:
-    notices = Notices()
+    notices = NoticeQueues()
     many = [handle(f"h{n}") for n in range(300)]
     for n, one in enumerate(many):
-        notices.found(one, lines(one, FATAL if n < 10 else ERROR, "x"), 1.0)
+        notices.add_matches(one, lines(one, FATAL if n < 10 else ERROR, "x"), 1.0)
     first, *rest = notices.drain("s", 2.0)
     assert first.kind == "notices.lost" and first.message.startswith("44 ")
     kept = [f"h{n}" for n in (*range(10), *range(54, 300))]

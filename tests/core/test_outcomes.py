@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
-from haftd.core.outcomes import failure_of, fault
+from haftd.core.outcomes import failure_of, internal_failure
 
 TERM = Exit(signal="TERM")
 
@@ -64,5 +64,5 @@ def test_a_structured_success_does_not_ask_for_the_exit() -> None:
 
 
 def test_a_fault_of_ours_says_where_more_is_said() -> None:
-    assert fault("ab12").endswith("its log says more under ab12.")
-    assert fault().endswith("its log says more.")
+    assert internal_failure("ab12").endswith("its log says more under ab12.")
+    assert internal_failure().endswith("its log says more.")

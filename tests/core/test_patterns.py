@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import Match, Watch, compile_pattern, slice_size
+from haftd.core.patterns import Match, OutputMatcher, compile_pattern, slice_size
 from tests.core.disks import make
 
 PATTERNS = [
@@ -28,7 +28,7 @@ TEXTS = st.text(st.sampled_from("abcx $\né≤"), max_size=80)
 def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], name: str) -> None:
     data = text.encode()
     pattern = compile_pattern(name)
-    watch = Watch(pattern)
+    watch = OutputMatcher(pattern)
     found = False
     for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
         found = watch.feed(data[at:stop]) or found
@@ -44,7 +44,7 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
 
 
 def test_a_prompt_matches_at_the_end_of_what_was_printed_so_far() -> None:
-    watch = Watch(compile_pattern(r"^\$ $"))
+    watch = OutputMatcher(compile_pattern(r"^\$ $"))
     assert not watch.feed(b"out $ \n$")
     assert watch.feed(b" ")
     assert watch.found == (7, 9)
@@ -52,17 +52,17 @@ def test_a_prompt_matches_at_the_end_of_what_was_printed_so_far() -> None:
 
 
 def test_what_stood_before_is_looked_back_at() -> None:
-    assert not Watch(compile_pattern("^b"), 5, b"a").feed(b"b")
-    watch = Watch(compile_pattern("^b"), 5, b"a\n")
+    assert not OutputMatcher(compile_pattern("^b"), 5, b"a").feed(b"b")
+    watch = OutputMatcher(compile_pattern("^b"), 5, b"a\n")
     assert watch.feed(b"b") and watch.found == (5, 6)
-    assert not Watch(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
+    assert not OutputMatcher(compile_pattern(r"\bb"), 5, b"a").feed(b"b")
 
 
 @pytest.mark.parametrize("text", ["^b", "^b(?s)"])
 def test_a_piece_that_begins_in_a_line_is_no_line_start(text: str) -> None:
-    watch = Watch(compile_pattern(text), 5, b"a")
+    watch = OutputMatcher(compile_pattern(text), 5, b"a")
     assert not watch.feed(b"") and not watch.feed(b"b") and not watch.feed(b"b")
-    watch = Watch(compile_pattern(text))
+    watch = OutputMatcher(compile_pattern(text))
     assert not watch.feed(b"a" + b"b" * 70_000)
     assert not watch.feed(b"b")
     assert watch.feed(b"\nb") and watch.found == (70_003, 70_004)
@@ -84,7 +84,7 @@ class Counting:
 
 def test_a_line_that_is_over_is_not_looked_at_again() -> None:
     pattern = Counting()
-    watch = Watch(pattern)
+    watch = OutputMatcher(pattern)
     for _ in range(100):
         watch.feed(b"a line\nand")
     assert max(pattern.seen) == 13
@@ -102,29 +102,29 @@ def test_no_more_expressions_are_kept_than_ours() -> None:
 def test_a_watch_on_a_spool_reads_on_slice_by_slice_and_skips_what_was_dropped() -> None:
     spool = make(memory=1 << 21)
     spool.append(b"x" * 1_000_000)
-    watch = Watch(compile_pattern("need+le"))
+    watch = OutputMatcher(compile_pattern("need+le"))
     rounds = 0
-    while watch.behind(spool):
-        assert not watch.take(spool)
+    while watch.has_unread(spool):
+        assert not watch.scan_spool(spool)
         rounds += 1
     assert rounds > 2 and watch.offset == 1_000_000
     spool.append(b"nee")
-    assert not watch.take(spool)
+    assert not watch.scan_spool(spool)
     spool.append(b"dle")
-    assert watch.take(spool) and watch.found == (1_000_000, 1_000_006)
-    late, spool = Watch(compile_pattern("^1999")), make(memory=1000)
+    assert watch.scan_spool(spool) and watch.found == (1_000_000, 1_000_006)
+    late, spool = OutputMatcher(compile_pattern("^1999")), make(memory=1000)
     for n in range(2000):
         spool.append(b"%d\n" % n)
-    assert late.take(spool) and late.found == (8885, 8889)
+    assert late.scan_spool(spool) and late.found == (8885, 8889)
 
 
 def test_a_long_unfinished_line_is_carried_within_bounds() -> None:
-    watch = Watch(compile_pattern("^a.*z"))
+    watch = OutputMatcher(compile_pattern("^a.*z"))
     assert not watch.feed(b"a")
     for _ in range(60):
         assert not watch.feed(b"." * 1000)
     assert watch.feed(b"z")
-    watch = Watch(compile_pattern("^a.*z"))
+    watch = OutputMatcher(compile_pattern("^a.*z"))
     watch.feed(b"a")
     for _ in range(200):
         watch.feed(b"." * 1000)
@@ -152,11 +152,11 @@ def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
     spool = make(memory=1 << 20)
     for n in range(100_000):
         spool.append(b"ab" if n * n % 7 < 3 else b"ba")
-    watch = Watch(compile_pattern(text))
+    watch = OutputMatcher(compile_pattern(text))
     worst = 0.0
     for _ in range(2):
         began = time.process_time()
-        watch.take(spool)
+        watch.scan_spool(spool)
         worst = max(worst, time.process_time() - began)
     assert worst < 0.5
     assert slice_size(compile_pattern(text)) >= 1024
@@ -175,13 +175,13 @@ def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
     ],
 )
 def test_the_echo_of_what_was_typed_is_no_match(printed: list[bytes], found: bool) -> None:
-    watch = Watch(compile_pattern("READY"), echo=b"echo READY")
+    watch = OutputMatcher(compile_pattern("READY"), echo=b"echo READY")
     for data in printed:
         watch.feed(data)
     assert watch.finish() == found
 
 
 def test_what_only_began_like_an_echo_is_looked_at_in_the_end() -> None:
-    watch = Watch(compile_pattern("echo"), echo=b"echo READY")
+    watch = OutputMatcher(compile_pattern("echo"), echo=b"echo READY")
     assert not watch.feed(b"echo ")
     assert watch.finish()

@@ -15,9 +15,9 @@ from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Exit, Stopped
 from haftd.core import registry as registry_module
 from haftd.core.handles import Handle
-from haftd.core.registry import Admitted, Registry
+from haftd.core.registry import Admission, Registry
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from tests.core.disks import make
 
 EXIT = EndedBy(by="exit")
@@ -33,7 +33,7 @@ def admit(
     call_id: str | None = None,
     args: dict[str, Any] | None = None,
     spool: Callable[[], Spool] = make,
-) -> Admitted:
+) -> Admission:
     return registry.admit(
         now,
         session=session,
@@ -57,13 +57,13 @@ def test_what_a_handle_was_called_with_is_not_kept_with_it() -> None:
     del args
     assert gone() is None
     again = {"text": "x" * 1000}
-    assert admit(registry, "b", call_id="c", args=again) == Admitted(handle, known=True)
+    assert admit(registry, "b", call_id="c", args=again) == Admission(handle, is_repeated=True)
 
 
 def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:
     handle.end(now, by=EXIT, complete=True, exit=Exit(code=0))
     if read:
-        show(handle, now)
+        handle_state(handle, now)
     return handle
 
 
@@ -133,18 +133,18 @@ def test_an_admission_that_is_refused_makes_no_spool() -> None:
 def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
     registry = Registry()
     first = admit(registry, call_id="c", args={"n": 1}).handle
-    assert admit(registry, call_id="c", args={"n": 1}) == Admitted(first, known=True)
+    assert admit(registry, call_id="c", args={"n": 1}) == Admission(first, is_repeated=True)
     end(first, read=True)
-    assert admit(registry, call_id="c", args={"n": 1}) == Admitted(first, known=True)
+    assert admit(registry, call_id="c", args={"n": 1}) == Admission(first, is_repeated=True)
     for tool, args in (("run", {"n": True}), ("run", {}), ("x", {"n": 1})):
-        assert registry.known("s", "c", tool, args) is None
-    assert not admit(registry, "b", session="t", call_id="c", args={"n": 1}).known
+        assert registry.find_call("s", "c", tool, args) is None
+    assert not admit(registry, "b", session="t", call_id="c", args={"n": 1}).is_repeated
     other = admit(registry, "b", call_id="c", args={"n": 2}).handle
-    assert registry.known("s", "c", "run", {"n": 2}) is other, "under the same id another call"
-    assert registry.known("s", "c", "run", {"n": 1}) is first
+    assert registry.find_call("s", "c", "run", {"n": 2}) is other, "under the same id another call"
+    assert registry.find_call("s", "c", "run", {"n": 1}) is first
     # Its id used again without the call, the call is no longer known.
     admit(registry)
-    assert not admit(registry, "d", call_id="c", args={"n": 1}).known
+    assert not admit(registry, "d", call_id="c", args={"n": 1}).is_repeated
 
 
 def test_a_start_that_failed_never_was() -> None:
@@ -153,7 +153,7 @@ def test_a_start_that_failed_never_was() -> None:
     assert "expired" not in refused(registry.find, "s", "a", 0.0)
     assert registry.list() == []
     again = admit(registry, call_id="c")
-    assert not again.known and again.handle.generation == 1
+    assert not again.is_repeated and again.handle.generation == 1
 
 
 def test_a_failed_start_brings_back_what_it_replaced() -> None:
@@ -163,8 +163,8 @@ def test_a_failed_start_brings_back_what_it_replaced() -> None:
     registry.withdraw(second)
     assert registry.find("s", "a", 1.0) is first and registry.sweep(1.0) == []
     assert registry.list() == [first]
-    assert registry.known("s", "c", "run", {}) is first
-    assert registry.known("s", "d", "run", {}) is None
+    assert registry.find_call("s", "c", "run", {}) is first
+    assert registry.find_call("s", "d", "run", {}) is None
     assert admit(registry).handle.generation == 2
     registry.withdraw(second)
     assert registry.find("s", "a", 1.0).generation == 2
@@ -181,12 +181,12 @@ def test_a_handle_aborted_and_then_withdrawn_leaves_the_books_balanced() -> None
 def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     registry = Registry(retain_s=600)
     unread, early, late = (end(admit(registry, id).handle) for id in ("u", "e", "l"))
-    show(early, 2.0)
+    handle_state(early, 2.0)
     assert registry.next_expiry(3.0) == 601.0
     assert registry.sweep(600.9) == []
     assert registry.find("s", "e", 600.9) is early
     assert registry.sweep(601.0) == [early]
-    show(late, 5000.0)
+    handle_state(late, 5000.0)
     assert registry.next_expiry(5000.0) == 5005.0
     assert registry.find("s", "l", 5001.0) is late
     data = refused(registry.find, "s", "l", 5006.0)
@@ -217,7 +217,7 @@ def test_too_many_results_go_oldest_first_those_that_were_read_before_others() -
     registry = Registry(retain_max=3)
     alive = admit(registry, "alive").handle
     handles = [end(admit(registry, str(n)).handle, float(n)) for n in range(6)]
-    show(handles[4], 6.0)
+    handle_state(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == [handles[4], handles[0], handles[1]]
     assert registry.list("s") == [alive, handles[2], handles[3], handles[5]]
@@ -244,14 +244,14 @@ def is_open(handles: list[Handle]) -> list[bool]:
 def test_too_many_files_of_stopped_handles_are_closed_and_their_ends_stay_to_be_read() -> None:
     registry = Registry(open_max=3)
     handles = [spooled(registry, "a", float(n), session=f"s{n}") for n in range(6)]
-    show(handles[4], 6.0)
+    handle_state(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == []
     assert is_open(handles) == [False, False, True, True, False, True]
-    assert (registry.shrunk, registry.shrunk_unread) == (3, 2)
+    assert (registry.truncated_handles, registry.truncated_unread) == (3, 2)
     assert registry.list() == handles
     assert registry.next_expiry(6.0) != 6.0
-    state = show(handles[0], 7.0)
+    state = handle_state(handles[0], 7.0)
     assert isinstance(state, Stopped) and state.exit == Exit(code=0)
     assert state.omitted and state.omitted + len(state.result or "") >= 100_000
 
@@ -265,7 +265,7 @@ def test_a_live_or_held_handle_keeps_its_file() -> None:
     assert registry.next_expiry(1.0) is None
     registry.sweep(1.0)
     assert is_open([live, held]) == [True, True]
-    assert not registry.make_room()
+    assert not registry.close_files()
     held.release()
     assert registry.next_expiry(1.0) == 1.0
     registry.sweep(1.0)
@@ -274,12 +274,12 @@ def test_a_live_or_held_handle_keeps_its_file() -> None:
 
 def test_room_is_made_a_little_at_a_time_and_only_where_there_is_some() -> None:
     registry = Registry()
-    assert not registry.make_room()
+    assert not registry.close_files()
     handles = [spooled(registry, str(n), float(n)) for n in range(40)]
-    assert registry.make_room()
+    assert registry.close_files()
     assert is_open(handles) == [False] * 32 + [True] * 8
-    assert registry.make_room() and not any(is_open(handles))
-    assert not registry.make_room()
+    assert registry.close_files() and not any(is_open(handles))
+    assert not registry.close_files()
 
 
 def test_a_forgotten_handle_is_expired_and_a_live_one_cannot_be_forgotten() -> None:
@@ -296,7 +296,7 @@ def test_what_a_lost_daemon_ran_is_stopped_and_keeps_its_generation() -> None:
     registry = Registry()
     lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
     assert lost is not None
-    state = show(registry.find("s", "a", 0.0), 1.0)
+    state = handle_state(registry.find("s", "a", 0.0), 1.0)
     assert isinstance(state, Stopped) and state.ended_by.by == "lost" and state.generation == 4
     older = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=2)
     newer = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=5)
@@ -308,7 +308,7 @@ def test_what_a_lost_daemon_ran_is_stopped_and_keeps_its_generation() -> None:
 def test_used_ids_are_remembered_within_bounds_and_kept_ones_for_sure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry_module, "_REMEMBERED", 5)
+    monkeypatch.setattr(registry_module, "_MAX_REMEMBERED_IDS", 5)
     registry = Registry()
     kept = end(admit(registry, "kept").handle)
     for n in range(20):
@@ -378,7 +378,7 @@ class Books(RuleBasedStateMachine):
         except RpcError as error:
             assert error.data.get("expired", False) == bool(self.generations.get((session, id)))
         else:
-            show(handle, self.now)
+            handle_state(handle, self.now)
 
     @invariant()
     def books_are_balanced(self) -> None:
@@ -394,7 +394,7 @@ class Books(RuleBasedStateMachine):
         for handle in self.live:
             end(handle, self.now, read=True)
         for handle in self.registry.list():
-            show(handle, self.now)
+            handle_state(handle, self.now)
         self.left += self.registry.sweep(self.now + 1000.0)
         assert set(map(id, self.left)) == set(map(id, self.seen)) - set(map(id, self.withdrawn))
 
@@ -420,7 +420,7 @@ def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() 
         handle.start(0.0)
         handle.hold(tuple)
         handle.end(0.0, by=EndedBy("exit"), complete=True)
-        show(handle, 0.0)
+        handle_state(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
     assert registry.find("s", "h0", 1000.0) is handles[0]

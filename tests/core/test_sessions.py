@@ -47,7 +47,7 @@ def test_names_do_not_grow_with_the_connections_that_have_gone() -> None:
 
 
 def test_one_connection_cannot_make_names_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "_MOST", 5)
+    monkeypatch.setattr(sessions_module, "_MAX_JOINED", 5)
     sessions = Sessions()
     sessions.join("s0", "other")
     for n in range(9):

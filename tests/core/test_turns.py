@@ -29,7 +29,7 @@ def test_turns_are_counted(steps: str, numbers: list[int]) -> None:
 
 
 def test_names_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns_module, "_MOST", 5)
+    monkeypatch.setattr(turns_module, "_MAX_SESSIONS", 5)
     turns = Turns()
     for n in range(20):
         turns.begin(f"s{n}")

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from haftd.core import noticing as core
+from haftd.core import notify_settings as core
 from haftd.tools import noticing
 from haftd.tools.noticing import Notify, NotifyPattern, read_notify
 from haftd.tools.parameters import Wrong
@@ -63,6 +63,6 @@ def test_definitions_and_handles_speak_of_the_same() -> None:
     """The two rooms do not know each other."""
     assert get_args(noticing.Level) == noticing.LEVELS == get_args(core.Level)
     names = set(Notify.__dataclass_fields__)
-    assert names == set(core.Switches.__struct_fields__)
-    ours, theirs = Notify(), core.USUAL
+    assert names == set(core.NotifySettings.__struct_fields__)
+    ours, theirs = Notify(), core.DEFAULT_NOTIFY
     assert all(getattr(ours, name) == getattr(theirs, name) for name in names)

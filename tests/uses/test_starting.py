@@ -20,7 +20,7 @@ async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: Mock
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
     withdrawn: list[Handle] = []
     registry = SimpleNamespace(
-        admit=lambda now, **what: SimpleNamespace(handle=handle, known=False),
+        admit=lambda now, **what: SimpleNamespace(handle=handle, is_repeated=False),
         withdraw=withdrawn.append,
     )
 

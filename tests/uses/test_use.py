@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from haft_protocol.errors import spawn_failed
 from haft_protocol.states import EndedBy, Screen
 from haftd.core.handles import Handle
-from haftd.core.outcomes import fault
+from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Budget, Spool
 from haftd.runtimes.base import Ended, Input, ScreenShot, ToolFailed
 from haftd.uses.use import Use, changes
@@ -124,7 +124,7 @@ def test_a_picture_is_no_screen_that_was_shown() -> None:
         (Ended(signal="TERM", natural=False), ABORT, "abort", None),
         (Ended(signal="KILL", natural=False, limit="cpu_s"), ABORT, "limit", None),
         (Ended(code=1, limit="wall_s"), None, "limit", None),
-        (Ended(signal="KILL", natural=False), None, "lost", fault()),
+        (Ended(signal="KILL", natural=False), None, "lost", internal_failure()),
         (Ended(failure=ToolFailed("no")), None, "exit", "no"),
         (Ended(failure=ToolFailed("no")), ABORT, "exit", "no"),
         (Ended(failure=ToolFailed("no"), natural=False), ABORT, "abort", "no"),

@@ -10,8 +10,8 @@ from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
 from haftd.core.handles import Handle
-from haftd.core.matches import Matches
-from haftd.core.noticing import Switches, Watched
+from haftd.core.matches import PatternMatches
+from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.uses.watching import BETWEEN_S, Watching
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S
 Told = list[tuple[float, dict[str, int]]]
 
 
-def handle(switches: Switches) -> Handle:
+def handle(switches: NotifySettings) -> Handle:
     one = Handle(id="h", tool="t", session="s", generation=1, spool=make(1 << 22), now=0.0)
     one.notify = switches
     one.start(0.0)
@@ -27,19 +27,19 @@ def handle(switches: Switches) -> Handle:
 
 
 def told_by(told: Told, began: float) -> object:
-    def tell(handle: Handle, matches: Collection[Matches]) -> None:
-        found = {one.watched.name: one.count for one in matches}
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
+        found = {one.pattern.name: one.count for one in matches}
         told.append((round(trio.current_time() - began, 3), found))
 
     return tell
 
 
-PATTERNS = Switches(patterns=(Watched("e", "error"), Watched("w", "warning")))
+PATTERNS = NotifySettings(patterns=(NotifyPattern("e", "error"), NotifyPattern("w", "warning")))
 
 
 async def test_what_nothing_is_wanted_of_is_not_listened_to(nursery: trio.Nursery) -> None:
     watching = Watching(nursery, lambda handle, matches: None)
-    one = handle(Switches(on_success=False))
+    one = handle(NotifySettings(on_success=False))
     watching.follow(one)
     assert len(watching) == 0 and one._listeners == ()
 
@@ -110,7 +110,7 @@ async def test_it_rests_as_long_as_it_has_looked(
 ) -> None:
     began: list[float] = []
 
-    def tell(handle: Handle, matches: Collection[Matches]) -> None:
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
         began.append(trio.current_time())
         autojump_clock.jump(3)
 
@@ -150,7 +150,7 @@ async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
 async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:
     good: list[Handle] = []
 
-    def tell(handle: Handle, matches: Collection[Matches]) -> None:
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
         if handle is bad:
             raise ZeroDivisionError
         good.append(handle)

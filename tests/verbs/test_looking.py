@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.methods import FetchParams
 from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
-from haftd.core.echo import Typed
+from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.runtimes.base import Wanted
 from haftd.verbs import reading
@@ -48,12 +48,14 @@ ANSWER = FetchParams(id="h", view="answer")
 
 @pytest.mark.parametrize(("at", "content"), [(0, "out\n"), (3, "ls\nout\n")])
 async def test_what_was_unread_before_it_was_typed_is_no_echo(at: int, content: str) -> None:
-    state: Any = reading.look(place(), ANSWER, running(b"ls\nout\n"), typed=Typed(at, "ls\n"))
+    state: Any = reading.look(place(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n"))
     assert state.content == content
 
 
 async def test_an_echo_is_counted_in_bytes() -> None:
-    state: Any = reading.look(place(), ANSWER, running("é\nout".encode()), typed=Typed(0, "é\n"))
+    state: Any = reading.look(
+        place(), ANSWER, running("é\nout".encode()), typed=TypedInput(0, "é\n")
+    )
     assert (state.content, state.echoed) == ("out", 3)
 
 
@@ -61,7 +63,7 @@ async def test_an_echo_is_counted_in_bytes() -> None:
 async def test_the_echo_is_taken_out_of_the_last_output_however_it_ended(code: int) -> None:
     handle = running(b"ls\nout\n")
     handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=code))
-    state = reading.look(place(), ANSWER, handle, typed=Typed(0, "ls\n"))
+    state = reading.look(place(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
     assert isinstance(state, Stopped) and state.echoed == 3
     assert (state.content if code else state.result) == "out\n"
 

@@ -1,10 +1,11 @@
-"""The pure middle: who is what, what was said, who is owed what. No I/O, no event loop.
+"""Handles, output and sessions, decided synchronously. No I/O but the spool's file, no event loop.
 
-What happens to a use: `lifecycle`, a table; `handles`, and how one reads: `views` `outcomes` `echo` `tail`.
-What was said: `spool`, of it a file with a name (`saved`, by `saving`), `withheld` until a person has
-seen it, `text` without its `escapes`; when each byte was appended: `timeline`.
-Who is what: `registry` with a `shelf` a session, `batch` and its `portions`, `sessions`.
-Turns: `turns`, and the `lastlines` that are shown at the end of one.
-What is told: `notices`, who wants which (`noticing`), and what was found for them (`matches`).
-Looking for something: `patterns` in what comes, `search` in what is there, `scan` for notices.
+Handles: `lifecycle` (the table of states), `handles`, `registry` with `session_handles` for each
+session, `sessions`, `batch` admission, `turns`.
+Output: `spool`, with a named file of it (`output_file`, `spool_files`); `timeline` of its bytes;
+`text` without `escapes`; `echo` of typed input; `output_tail` for subscribers, `last_lines` for a
+sentence; `withheld` results during a review.
+Replies: `views` (a handle's state on the wire), `outcomes` (the error of an end), `truncation` of a batch.
+Notices: `notices` (the queues), `notify_settings` of a definition, `matches` of its patterns.
+Searches: `patterns` in coming output, `search` in kept output, `pattern_scanner` for notices.
 """

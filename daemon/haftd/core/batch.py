@@ -38,22 +38,25 @@ def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError
             live[spawn.session] = {h.id: str(h.state) for h in registry.live(spawn.session)}
     first: dict[tuple[str, str], int] = {}
     for at, spawn in enumerate(spawns):
-        if registry.known(spawn.session, spawn.call_id, spawn.tool, dict(spawn.args)) is not None:
+        if (
+            registry.find_call(spawn.session, spawn.call_id, spawn.tool, dict(spawn.args))
+            is not None
+        ):
             continue
         state = live[spawn.session].get(spawn.id)
-        if state is None and registry.is_promised(spawn.session, spawn.id):
+        if state is None and registry.is_reserved(spawn.session, spawn.id):
             state = "pending"
         if state is not None:
             errors[at] = handle_exists(spawn.id, spawn.session, state)
             continue
         earlier = first.setdefault((spawn.session, spawn.id), at)
         if earlier != at and not (spawn.call_id is not None and spawns[earlier] == spawn):
-            errors[at] = _twice(spawn)
-            errors[earlier] = errors[earlier] or _twice(spawn)
+            errors[at] = _duplicate_id(spawn)
+            errors[earlier] = errors[earlier] or _duplicate_id(spawn)
     return errors
 
 
-def _twice(spawn: SpawnKey) -> RpcError:
+def _duplicate_id(spawn: SpawnKey) -> RpcError:
     return RpcError(
         "handle_exists",
         f"Handle {shown(spawn.id)} is spawned more than once in this batch; "

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Typed", "echo_size", "prompt_size"]
+__all__ = ["TypedInput", "echo_size", "prompt_size"]
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedInput:
     """What was typed, with its line ends, when the output ended at the offset `at`."""
 
     at: int
@@ -37,10 +37,10 @@ def echo_size(output: str, typed: str) -> int:
     if not output.startswith(f"{first}\n"):
         return 0
     size = len(first) + 1
-    return _further(output, size, more, rest) or size
+    return _continued_echo_end(output, size, more, rest) or size
 
 
-def _further(output: str, start: int, lines: list[str], rest: str) -> int:
+def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) -> int:
     """Where the echo of all the further lines ends that begins at `start`; 0 where it is not certain
     that this is what stands there."""
     shown: list[str] = []

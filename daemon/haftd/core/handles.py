@@ -17,10 +17,10 @@ from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
 
 from .lifecycle import Event, State, step
-from .noticing import USUAL, Switches
-from .saved import Saved
-from .saving import save
+from .notify_settings import DEFAULT_NOTIFY, NotifySettings
+from .output_file import save_output
 from .spool import Spool
+from .spool_files import SavedFile
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
 from .withheld import Ending
@@ -166,7 +166,7 @@ class Handle:
         """What becomes of it when the turn ends, as its tool says."""
         self.on_disconnect: Literal["keep", "abort"] = "keep"
         """And when the last connection of the session is gone."""
-        self.notify: Switches = USUAL
+        self.notify: NotifySettings = DEFAULT_NOTIFY
         """What its session is told of without asking."""
         self.told = 0
         """The end of the output when its session was last told that there is some."""
@@ -349,12 +349,12 @@ class Handle:
         self.last_activity = now
         self.wake()
 
-    def save(self) -> Saved | None:
+    def save(self) -> SavedFile | None:
         """Save all that it printed, or the result that was made of it, for whom it is too long; None
         while more may come."""
         if not self.stopped or not self.output_complete:
             return None
-        return save(self.spool, None if self.is_output else self.result)
+        return save_output(self.spool, None if self.is_output else self.result)
 
     # --- who waits --------------------------------------------------------------------------
 

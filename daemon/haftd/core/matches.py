@@ -13,69 +13,69 @@ import msgspec
 from haft_protocol.states import Notice
 
 from .handles import Handle
-from .noticing import Watched
+from .notify_settings import NotifyPattern
 
-__all__ = ["Found", "Matches"]
+__all__ = ["MatchedLine", "PatternMatches"]
 
-_MOST_LINES = 8
+_MAX_LINES = 8
 
 
-class Found(msgspec.Struct, frozen=True):
+class MatchedLine(msgspec.Struct, frozen=True):
     """A line that matches a pattern, as it may be shown, and the offset in the output behind it; no
     more than about, where the text is shorter than what was printed. `more`: there are others that
     were not looked at."""
 
-    watched: Watched
+    pattern: NotifyPattern
     line: str
     end: int
-    more: bool = False
+    has_more: bool = False
 
 
-class Matches:
+class PatternMatches:
     """What one pattern has found."""
 
-    __slots__ = ("_lines", "count", "end", "more", "watched")
+    __slots__ = ("_lines", "count", "end", "has_more", "pattern")
 
-    def __init__(self, watched: Watched, found: Iterable[Found] = ()) -> None:
-        self.watched = watched
+    def __init__(self, watched: NotifyPattern, found: Iterable[MatchedLine] = ()) -> None:
+        self.pattern = watched
         self.count = 0
         self.end = 0
         """The offset behind the last one."""
-        self.more = False
+        self.has_more = False
         """There are more than were counted."""
-        self._lines: list[Found] = []
+        self._lines: list[MatchedLine] = []
         for one in found:
             self.add(one)
 
-    def add(self, found: Found) -> None:
+    def add(self, found: MatchedLine) -> None:
         """One more."""
         self.count += 1
-        self._take((found,), found.end, found.more)
+        self._take((found,), found.end, found.has_more)
 
-    def merge(self, others: Matches) -> None:
+    def merge(self, others: PatternMatches) -> None:
         """What was found after these."""
         self.count += others.count
-        self._take(others._lines, others.end, others.more)
+        self._take(others._lines, others.end, others.has_more)
 
-    def _take(self, lines: Iterable[Found], end: int, more: bool) -> None:
-        self._lines = [*self._lines, *lines][:_MOST_LINES]
+    def _take(self, lines: Iterable[MatchedLine], end: int, more: bool) -> None:
+        self._lines = [*self._lines, *lines][:_MAX_LINES]
         self.end = max(self.end, end)
-        self.more = self.more or more
+        self.has_more = self.has_more or more
 
     def notice(self, handle: Handle, read: float, at: float) -> Notice:
         """What there is to tell of those behind what was read up to `read`."""
         unread = [one for one in self._lines if one.end > read]
         count = self.count - (len(self._lines) - len(unread))
-        name = self.watched.name
-        if count > 1 or self.more:
-            least = "at least " if self.more else ""
+        name = self.pattern.name
+        if count > 1 or self.has_more:
+            least = "at least " if self.has_more else ""
             what = f"has printed {least}{count} lines that match `{name}`"
         else:
             what = f"has printed a line that matches `{name}`"
         first = f": {unread[0].line}" if unread else "."
         return Notice(
             kind="tool.content",
-            level=self.watched.level,
+            level=self.pattern.level,
             message=f"`{handle.id}` ({handle.tool}) {what}{first}",
             at=at,
             id=handle.id,

@@ -18,18 +18,18 @@ import msgspec
 from haft_protocol.states import Notice
 
 from .handles import Handle
-from .lastlines import last_lines
+from .last_lines import last_lines
 from .lifecycle import State
-from .matches import Matches
+from .matches import PatternMatches
 from .outcomes import failure_of
 
-__all__ = ["Notices", "notice_of"]
+__all__ = ["NoticeQueues", "notice_of"]
 
-_MOST = 256
-_LONGEST_LINE = 200
+_MAX_QUEUED = 256
+_MAX_LINE_CHARS = 200
 
 
-class _News(Protocol):
+class _QueuedNotice(Protocol):
     """Something that is queued."""
 
     @property
@@ -37,18 +37,18 @@ class _News(Protocol):
         """What it is about."""
 
     @property
-    def is_news(self) -> bool:
+    def is_unseen(self) -> bool:
         """Whether the session has not seen what this tells of."""
 
     @property
     def level(self) -> str:
         """How much it matters."""
 
-    def tell(self) -> Notice:
+    def deliver(self) -> Notice:
         """The notice, which is handed out."""
 
 
-class _Change(msgspec.Struct, frozen=True):
+class _StateChange(msgspec.Struct, frozen=True):
     """A handle has stopped, or waits."""
 
     handle: Handle
@@ -57,7 +57,7 @@ class _Change(msgspec.Struct, frozen=True):
     notice: Notice
 
     @property
-    def is_news(self) -> bool:
+    def is_unseen(self) -> bool:
         if self.state is State.STOPPED:
             return not self.handle.end_shown
         is_asked_now = self.handle.state is State.WAITING and self.handle.asked == self.asked
@@ -67,30 +67,30 @@ class _Change(msgspec.Struct, frozen=True):
     def level(self) -> str:
         return self.notice.level
 
-    def tell(self) -> Notice:
+    def deliver(self) -> Notice:
         return self.notice
 
 
-class _Matched(msgspec.Struct):
+class _MatchedOutput(msgspec.Struct):
     """Lines of its output match one of its patterns."""
 
     handle: Handle
-    matches: Matches
+    matches: PatternMatches
     at: float
 
     @property
-    def is_news(self) -> bool:
-        return self.matches.end > _read(self.handle)
+    def is_unseen(self) -> bool:
+        return self.matches.end > _read_offset(self.handle)
 
     @property
     def level(self) -> str:
-        return self.matches.watched.level
+        return self.matches.pattern.level
 
-    def tell(self) -> Notice:
-        return self.matches.notice(self.handle, _read(self.handle), self.at)
+    def deliver(self) -> Notice:
+        return self.matches.notice(self.handle, _read_offset(self.handle), self.at)
 
 
-class _Output(msgspec.Struct, frozen=True):
+class _UnreadOutput(msgspec.Struct, frozen=True):
     """There is output that was not read. What there is then is told, not what there was."""
 
     handle: Handle
@@ -101,17 +101,17 @@ class _Output(msgspec.Struct, frozen=True):
         return "info"
 
     @property
-    def is_news(self) -> bool:
-        return _unread(self.handle) > 0 and not _tells_of_end(self.handle)
+    def is_unseen(self) -> bool:
+        return _unread_count(self.handle) > 0 and not _has_end_notice(self.handle)
 
-    def tell(self) -> Notice:
+    def deliver(self) -> Notice:
         told = self.notice()
         self.handle.told = self.handle.readable_end()
         return told
 
     def notice(self) -> Notice:
-        handle, count = self.handle, _unread(self.handle)
-        lines = last_lines(handle, 1, _LONGEST_LINE)
+        handle, count = self.handle, _unread_count(self.handle)
+        lines = last_lines(handle, 1, _MAX_LINE_CHARS)
         ends = f", the last line is: {lines[0]}" if lines else "."
         return Notice(
             kind="tool.content",
@@ -123,47 +123,47 @@ class _Output(msgspec.Struct, frozen=True):
         )
 
 
-class Notices:
+class NoticeQueues:
     """The queues of all sessions."""
 
     __slots__ = ("_lost", "_queues")
 
     def __init__(self) -> None:
-        self._queues: dict[str, dict[Hashable, _News]] = {}
+        self._queues: dict[str, dict[Hashable, _QueuedNotice]] = {}
         """By what each is about, the oldest first."""
         self._lost: dict[str, int] = {}
 
-    def changed(self, handle: Handle, at: float) -> Notice | None:
+    def add_state_change(self, handle: Handle, at: float) -> Notice | None:
         """A handle is in another state now; `at` is in seconds since the epoch. Returns what was
         queued, if that is news that its tool's definition wants to be told."""
         notice = notice_of(handle, at)
         if notice is None or not _wants(handle, notice.kind):
             return None
         about = (handle, handle.state, handle.asked)
-        self._put(about, _Change(handle, handle.state, handle.asked, notice))
+        self._put(about, _StateChange(handle, handle.state, handle.asked, notice))
         return notice
 
-    def found(self, handle: Handle, matches: Matches, at: float) -> Notice | None:
+    def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
         """Lines of its output match a pattern. Returns what there is to tell of these alone, if
         they were not read already; what is queued is told of as one."""
-        read = _read(handle)
+        read = _read_offset(handle)
         if matches.end <= read:
             return None
-        about = (handle, matches.watched.name)
+        about = (handle, matches.pattern.name)
         queued = self._queues.get(handle.session, {}).get(about)
         told = matches.notice(handle, read, at)
-        if isinstance(queued, _Matched) and queued.is_news:
+        if isinstance(queued, _MatchedOutput) and queued.is_unseen:
             queued.matches.merge(matches)
             queued.at = at
         else:
-            self._put(about, _Matched(handle, matches, at))
+            self._put(about, _MatchedOutput(handle, matches, at))
         return told
 
-    def printed(self, handle: Handle, at: float) -> Notice | None:
+    def add_output(self, handle: Handle, at: float) -> Notice | None:
         """It has printed something. Returns what was queued, if that is news."""
         about = (handle, None)
-        output = _Output(handle, at)
-        if about in self._queues.get(handle.session, {}) or not output.is_news:
+        output = _UnreadOutput(handle, at)
+        if about in self._queues.get(handle.session, {}) or not output.is_unseen:
             return None
         told = output.notice()
         self._put(about, output)
@@ -177,14 +177,14 @@ class Notices:
         if later:
             self._queues[session] = later
         notices = tuple(
-            news.tell() for about, news in queue.items() if about not in later and news.is_news
+            news.deliver() for about, news in queue.items() if about not in later and news.is_unseen
         )
         if not lost:
             return notices
         told = Notice(
             kind="notices.lost",
             level="warning",
-            message=f"{lost} older notices were dropped, {_MOST} are kept; `handles/list` shows all "
+            message=f"{lost} older notices were dropped, {_MAX_QUEUED} are kept; `handles/list` shows all "
             "handles as they are.",
             at=at,
         )
@@ -195,18 +195,20 @@ class Notices:
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
-    def _put(self, about: Hashable, news: _News) -> None:
+    def _put(self, about: Hashable, news: _QueuedNotice) -> None:
         session = news.handle.session
         queue = self._queues.setdefault(session, {})
         queue.pop(about, None)
-        if len(queue) >= _MOST:
-            queue = self._queues[session] = self._with_room(session, queue)
+        if len(queue) >= _MAX_QUEUED:
+            queue = self._queues[session] = self._evict(session, queue)
         queue[about] = news
 
-    def _with_room(self, session: str, queue: dict[Hashable, _News]) -> dict[Hashable, _News]:
+    def _evict(
+        self, session: str, queue: dict[Hashable, _QueuedNotice]
+    ) -> dict[Hashable, _QueuedNotice]:
         """Drop what is no news any more, then the oldest, of what is critical at last."""
-        kept = {about: news for about, news in queue.items() if news.is_news}
-        excess = len(kept) - _MOST + 1
+        kept = {about: news for about, news in queue.items() if news.is_unseen}
+        excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:
             self._lost[session] = self._lost.get(session, 0) + excess
             by_weight = sorted(kept, key=lambda about: kept[about].level == "critical")
@@ -215,16 +217,18 @@ class Notices:
         return kept
 
 
-def _is_awaited(news: _News) -> bool:
-    return isinstance(news, _Change) and news.state is State.STOPPED and news.handle.awaited > 0
+def _is_awaited(news: _QueuedNotice) -> bool:
+    return (
+        isinstance(news, _StateChange) and news.state is State.STOPPED and news.handle.awaited > 0
+    )
 
 
-def _read(handle: Handle) -> float:
+def _read_offset(handle: Handle) -> float:
     """Up to where its session has read it."""
     return float("inf") if handle.end_shown else handle.mark
 
 
-def _unread(handle: Handle) -> int:
+def _unread_count(handle: Handle) -> int:
     """Bytes that its session has neither read nor been told of."""
     if handle.end_shown:
         return 0
@@ -240,7 +244,7 @@ def _wants(handle: Handle, kind: str) -> bool:
     return handle.notify.on_waiting
 
 
-def _tells_of_end(handle: Handle) -> bool:
+def _has_end_notice(handle: Handle) -> bool:
     """Whether its end was news by itself; then that is told, and no output besides."""
     if not handle.stopped:
         return False

@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
 
-__all__ = ["failure_of", "fault"]
+__all__ = ["failure_of", "internal_failure"]
 
-_WHO: dict[By, str] = {
+_SENTENCES: dict[By, str] = {
     "exit": "It ended",
     "abort": "It was aborted",
     "turn_end": "It was ended because its turn ended",
@@ -39,14 +39,14 @@ def failure_of(
     """
     if failure is not None:
         return failure
-    went = _how_it_went(exit)
+    went = _exit_clause(exit)
     if by.by == "exit":
         if not raw or exit is None or exit.code == 0:
             return None
         return ToolError(f"{went[0].upper()}{went[1:]}.")
     if by.by == "lost":
-        return ToolError(f"{_WHO['lost']}.", transient=True)
-    sentence = _WHO[by.by]
+        return ToolError(f"{_SENTENCES['lost']}.", transient=True)
+    sentence = _SENTENCES[by.by]
     if by.by == "limit" and limit is not None:
         sentence = f"It was ended because it passed its limit `{limit}`"
     if by.client is not UNSET:
@@ -54,7 +54,7 @@ def failure_of(
     return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
 
 
-def _how_it_went(exit: Exit | None) -> str:
+def _exit_clause(exit: Exit | None) -> str:
     """Say how the process ended, as the end of a sentence; empty if there was none."""
     if exit is None:
         return ""
@@ -63,7 +63,7 @@ def _how_it_went(exit: Exit | None) -> str:
     return f"the process exited with code {exit.code}"
 
 
-def fault(incident: str | None = None) -> str:
+def internal_failure(incident: str | None = None) -> str:
     """Say that haftd itself failed, and that the log says more, under `incident` if it has one."""
     under = "" if incident is None else f" under {incident}"
     return f"haftd failed while it held this tool, and ended it; its log says more{under}."

@@ -15,9 +15,9 @@ from haftd.expressions import BadExpression, Match, Pattern, compile_expression
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
-__all__ = ["Match", "Pattern", "Watch", "compile_pattern", "slice_size"]
+__all__ = ["Match", "OutputMatcher", "Pattern", "compile_pattern", "slice_size"]
 
-_WORK = 4_000_000
+_MAX_SLICE_COST = 4_000_000
 """Instructions times bytes in one go, 20 ms of the worst there is; at least 1 KiB is taken."""
 
 _MAY_CROSS_LINES = re.compile(
@@ -46,10 +46,10 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 def slice_size(pattern: Pattern) -> int:
     """Return how many bytes `pattern` should be given in one go."""
-    return max(1_024, min(262_144, _WORK // max(1, pattern.programsize)))
+    return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 
-class Watch:
+class OutputMatcher:
     """Finds the first match in output as it comes, in pieces of any size.
 
     What can still become a match is carried over: the unfinished last line, or a stretch of any
@@ -101,33 +101,33 @@ class Watch:
         for at in range(0, len(data), self._size):
             if self.found is not None:
                 break
-            self._look(data if len(data) <= self._size else data[at : at + self._size])
+            self._match_output(data if len(data) <= self._size else data[at : at + self._size])
         return self.found is not None
 
-    def take(self, spool: Spool) -> bool:
+    def scan_spool(self, spool: Spool) -> bool:
         """Look at one slice of what the spool has behind `offset`; returns as `feed` does.
 
         Call it until not `behind`, letting others run in between. Dropped output is skipped.
         """
-        if self.found is not None or not self.behind(spool):
+        if self.found is not None or not self.has_unread(spool):
             return self.found is not None
         if spool.start > self.offset:
             self.offset = spool.start
             self._carried, self._context = b"", 0
         data = spool.read(self.offset, self.offset + self._size)
         held_back = self._rendering.pending(data)
-        self._look(data[: len(data) - held_back] or data)
+        self._match_output(data[: len(data) - held_back] or data)
         return self.found is not None
 
-    def behind(self, spool: Spool) -> bool:
+    def has_unread(self, spool: Spool) -> bool:
         """Whether there is output that was not looked at."""
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
-    def _look(self, data: bytes) -> None:
+    def _match_output(self, data: bytes) -> None:
         text = self._rendering.plain(data)
         self.offset += len(data)
         if self._echo:
-            text = self._behind_echo(text)
+            text = self._strip_echo(text)
         self._search(text)
 
     def finish(self) -> bool:
@@ -137,7 +137,7 @@ class Watch:
             self._search(held)
         return self.found is not None
 
-    def _behind_echo(self, text: bytes) -> bytes:
+    def _strip_echo(self, text: bytes) -> bytes:
         """What follows the echo, which comes in pieces and wrapped; all that was held back where it
         turns out to be none."""
         held, self._held = self._held + text, b""

@@ -21,15 +21,15 @@ from haft_protocol.states import EndedBy
 
 from .handles import Handle
 from .lifecycle import State
-from .shelf import Shelf, due, oldest
+from .session_handles import SessionHandles, choose_evicted, expires_at
 from .spool import Budget, Spool
 
-__all__ = ["Admitted", "Registry"]
+__all__ = ["Admission", "Registry"]
 
-_REMEMBERED = 10_000
+_MAX_REMEMBERED_IDS = 10_000
 """How many used ids are known, so that an expired one is told from one never used."""
 
-_ROOM = 32
+_FILES_CLOSED_AT_ONCE = 32
 """How many files are closed at once for something that cannot be started."""
 
 _EMPTY = Budget(0)
@@ -41,11 +41,11 @@ def _digest(args: dict[str, Any]) -> bytes:
     return sha256(_encode(args)).digest()
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admission(msgspec.Struct, frozen=True):
     """A handle. `known`: an earlier call with the same `call_id` made it; nothing is to be started."""
 
     handle: Handle
-    known: bool = False
+    is_repeated: bool = False
 
 
 class Registry:
@@ -53,13 +53,13 @@ class Registry:
 
     __slots__ = (
         "_by_session",
+        "_evicted",
         "_live",
         "_max_handles",
         "_max_per_session",
         "_open_max",
-        "_out",
-        "_promised",
         "_replaced",
+        "_reserved",
         "_retain_all",
         "_retain_max",
         "_retain_s",
@@ -67,8 +67,8 @@ class Registry:
         "_used",
         "on_stopped",
         "on_used",
-        "shrunk",
-        "shrunk_unread",
+        "truncated_handles",
+        "truncated_unread",
     )
 
     def __init__(
@@ -91,20 +91,20 @@ class Registry:
         self._retain_max = retain_max
         self._retain_all = retain_all
         self._open_max = open_max
-        self.shrunk = 0
+        self.truncated_handles = 0
         """How many lost output because there were too many files."""
-        self.shrunk_unread = 0
+        self.truncated_unread = 0
         """How many of them nobody had read."""
-        self._by_session: dict[str, Shelf] = {}
+        self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0
-        self._promised: set[tuple[str, str]] = set()
+        self._reserved: set[tuple[str, str]] = set()
         """Ids that the spawns of a batch are about to take."""
         self._used: dict[tuple[str, str], int] = {}
         """The last generation of each id, the longest unused first."""
         self._replaced: dict[Handle, Handle] = {}
         """What a handle replaced, as long as its start can still fail."""
-        self._out: list[Handle] = []
+        self._evicted: list[Handle] = []
         """What has left the books and was not yet returned by `sweep`."""
 
     # --- admission --------------------------------------------------------------------------
@@ -121,19 +121,19 @@ class Registry:
         root: str,
         make_spool: Callable[[], Spool],
         wall: float = 0.0,
-    ) -> Admitted:
+    ) -> Admission:
         """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
         shelf = self._by_session.get(session)
         call = None if call_id is None else (call_id, tool, _digest(args))
         known = None if shelf is None or call is None else shelf.calls.get(call)
         if known is not None:
-            return Admitted(known, known=True)
+            return Admission(known, is_repeated=True)
         previous = shelf.handles.get(id) if shelf is not None else None
         if previous is not None and not previous.stopped:
             raise handle_exists(id, session, previous.state)
-        if (session, id) in self._promised:
+        if (session, id) in self._reserved:
             raise handle_exists(id, session, State.PENDING)
-        if shelf is not None and shelf.live >= self._max_per_session:
+        if shelf is not None and shelf.live_count >= self._max_per_session:
             raise limit_exceeded(
                 "max_handles_session",
                 self._max_per_session,
@@ -155,7 +155,7 @@ class Registry:
             wall=wall,
         )
         if shelf is None:
-            shelf = self._by_session[session] = Shelf()
+            shelf = self._by_session[session] = SessionHandles()
         if previous is not None:
             shelf.remove(previous)
             self._stopped -= 1
@@ -163,24 +163,24 @@ class Registry:
         self._remember(session, id, handle.generation)
         self.on_used(session, id, handle.generation)
         shelf.handles[id] = handle
-        shelf.live += 1
+        shelf.live_count += 1
         self._live += 1
         if call is not None:
             shelf.calls[call] = handle
         handle.on_stop = self._on_stop
-        return Admitted(handle)
+        return Admission(handle)
 
-    def promise(self, session: str, id: str) -> Callable[[], None]:
+    def reserve(self, session: str, id: str) -> Callable[[], None]:
         """Keep an id for a spawn of a batch that is about to take it; return what gives the promise up, as the
         spawn takes the id now, or never will."""
-        self._promised.add((session, id))
-        return lambda: self._promised.discard((session, id))
+        self._reserved.add((session, id))
+        return lambda: self._reserved.discard((session, id))
 
-    def is_promised(self, session: str, id: str) -> bool:
+    def is_reserved(self, session: str, id: str) -> bool:
         """Whether a spawn of a batch is about to take the id."""
-        return (session, id) in self._promised
+        return (session, id) in self._reserved
 
-    def known(
+    def find_call(
         self, session: str, call_id: str | None, tool: str, args: dict[str, Any]
     ) -> Handle | None:
         """Return the handle that a call with this `call_id`, tool and args has made already."""
@@ -200,7 +200,7 @@ class Registry:
             del shelf.stopped[handle]
             self._stopped -= 1
         else:
-            shelf.live -= 1
+            shelf.live_count -= 1
             self._live -= 1
         shelf.forget_call(handle)
         key = (handle.session, handle.id)
@@ -211,7 +211,7 @@ class Registry:
         self.on_used(handle.session, handle.id, handle.generation - 1)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
-            shelf.put(previous)
+            shelf.add_stopped(previous)
             self._stopped += 1
         elif not shelf.handles:
             del self._by_session[handle.session]
@@ -248,12 +248,12 @@ class Registry:
         handle.command = command
         handle.end(now, by=EndedBy(by="lost"), complete=True)
         if shelf is None:
-            shelf = self._by_session[session] = Shelf()
+            shelf = self._by_session[session] = SessionHandles()
         older = shelf.handles.get(id)
         if older is not None:
-            self._let_go(shelf, older)
+            self._evict(shelf, older)
         self._remember(session, id, generation)
-        shelf.put(handle)
+        shelf.add_stopped(handle)
         self._stopped += 1
         return handle
 
@@ -273,9 +273,9 @@ class Registry:
         shelf = self._by_session.get(session)
         handle = shelf.handles.get(id) if shelf is not None else None
         if shelf is not None and handle is not None and handle.stopped:
-            when = due(handle, self._retain_s)
+            when = expires_at(handle, self._retain_s)
             if when is not None and when <= now:
-                self._let_go(shelf, handle)
+                self._evict(shelf, handle)
                 self._drop_empty(session)
                 handle = None
         if handle is None:
@@ -307,7 +307,7 @@ class Registry:
         """Let a stopped handle go before its time, as a closed session does."""
         shelf = self._by_session.get(handle.session)
         if shelf is not None and handle in shelf.stopped:
-            self._let_go(shelf, handle)
+            self._evict(shelf, handle)
             self._drop_empty(handle.session)
 
     def sweep(self, now: float) -> builtins.list[Handle]:
@@ -317,92 +317,92 @@ class Registry:
         oldest, read ones first, when there are too many.
         """
         for new in [new for new in self._replaced if new.state is not State.PENDING]:
-            self._out.append(self._replaced.pop(new))
+            self._evicted.append(self._replaced.pop(new))
         for session, shelf in list(self._by_session.items()):
             gone = shelf.expired(now, self._retain_s)
             for handle in gone:
-                self._let_go(shelf, handle)
+                self._evict(shelf, handle)
             excess = len(shelf.stopped) - self._retain_max
-            for handle in oldest(shelf.stopped, max(0, excess)):
-                self._let_go(shelf, handle)
+            for handle in choose_evicted(shelf.stopped, max(0, excess)):
+                self._evict(shelf, handle)
             self._drop_empty(session)
         excess = self._stopped - self._retain_all
         if excess > 0:
-            for handle in oldest(self._longest_stopped(), excess):
+            for handle in choose_evicted(self._by_stop_time(), excess):
                 self.forget(handle)
-        self._shrink(self._open_among_stopped() - self._open_max)
-        out, self._out = self._out, []
+        self._truncate_oldest(self._open_files() - self._open_max)
+        out, self._evicted = self._evicted, []
         return out
 
     def next_expiry(self, now: float) -> float | None:
         """Return when `sweep` next has something to do (`now` if it has already), None if never."""
-        if self._out or (self._stopped > self._retain_all and self._any_loose()):
+        if self._evicted or (self._stopped > self._retain_all and self._has_evictable()):
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
             return now
-        if self._open_among_stopped() > self._open_max and self._any_loose(is_open=True):
+        if self._open_files() > self._open_max and self._has_evictable(is_open=True):
             return now
         earliest: float | None = None
         for shelf in self._by_session.values():
-            if len(shelf.stopped) > self._retain_max and shelf.any_loose():
+            if len(shelf.stopped) > self._retain_max and shelf.has_evictable():
                 return now
             for handle in shelf.stopped:
-                when = due(handle, self._retain_s)
+                when = expires_at(handle, self._retain_s)
                 if when is not None and (earliest is None or when < earliest):
                     earliest = when
         return earliest if earliest is None or earliest > now else now
 
-    def make_room(self) -> bool:
+    def close_files(self) -> bool:
         """Close files of stopped handles, for something that cannot be had without a descriptor;
         returns whether there were any."""
-        return self._shrink(_ROOM)
+        return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
-    def _shrink(self, count: int) -> bool:
+    def _truncate_oldest(self, count: int) -> bool:
         """Cut the output of so many, the longest stopped first, those before that were read. What
         became of them stays to be read."""
         if count <= 0:
             return False
-        is_open = [handle for handle in self._longest_stopped() if handle.spool.is_open]
-        chosen = oldest(is_open, count)
+        is_open = [handle for handle in self._by_stop_time() if handle.spool.is_open]
+        chosen = choose_evicted(is_open, count)
         for handle in chosen:
             before = handle.spool.start
             handle.spool.shrink()
             if handle.spool.start > before:
-                self.shrunk += 1
-                self.shrunk_unread += handle.read_at is None
+                self.truncated_handles += 1
+                self.truncated_unread += handle.read_at is None
         return bool(chosen)
 
-    def _open_among_stopped(self) -> int:
+    def _open_files(self) -> int:
         return sum(
             handle.spool.is_open for shelf in self._by_session.values() for handle in shelf.stopped
         )
 
-    def _longest_stopped(self) -> builtins.list[Handle]:
+    def _by_stop_time(self) -> builtins.list[Handle]:
         everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
         everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
         return everyone
 
-    def _any_loose(self, *, is_open: bool = False) -> bool:
-        return any(shelf.any_loose(is_open=is_open) for shelf in self._by_session.values())
+    def _has_evictable(self, *, is_open: bool = False) -> bool:
+        return any(shelf.has_evictable(is_open=is_open) for shelf in self._by_session.values())
 
     # --- the books --------------------------------------------------------------------------
 
     def _on_stop(self, handle: Handle) -> None:
         handle.on_stop = None
         shelf = self._by_session[handle.session]
-        shelf.live -= 1
+        shelf.live_count -= 1
         self._live -= 1
         shelf.stopped[handle] = None
         self._stopped += 1
         self.on_stopped(handle)
 
-    def _let_go(self, shelf: Shelf, handle: Handle) -> None:
+    def _evict(self, shelf: SessionHandles, handle: Handle) -> None:
         shelf.remove(handle)
         self._stopped -= 1
-        self._out.append(handle)
+        self._evicted.append(handle)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
-            self._out.append(previous)
+            self._evicted.append(previous)
 
     def _drop_empty(self, session: str) -> None:
         if not self._by_session[session].handles:
@@ -412,7 +412,7 @@ class Registry:
         key = (session, id)
         self._used.pop(key, None)
         self._used[key] = generation
-        while len(self._used) > _REMEMBERED:
+        while len(self._used) > _MAX_REMEMBERED_IDS:
             oldest = next(iter(self._used))
             generation = self._used.pop(oldest)
             shelf = self._by_session.get(oldest[0])

@@ -13,14 +13,14 @@ from .text import STRIPPED, Rendering
 
 __all__ = ["Search"]
 
-_LONGEST = 4_096
+_MAX_LINE = 4_096
 """Bytes of a line that are shown."""
 
-_LARGEST = 4_194_304
+_MAX_REPLY = 4_194_304
 """Bytes of all lines together: one reply."""
 
 
-_MOST_AT_ONCE = 500
+_MAX_STEP_MATCHES = 500
 """Lines found in one step: two milliseconds."""
 
 
@@ -61,7 +61,7 @@ class Search:
         self._pattern = compile_pattern(text, within_lines=True)
         self._size = slice_size(self._pattern)
         self._limit = limit
-        self._left = _LARGEST
+        self._left = _MAX_REPLY
         self._at = 0
         self._line = 0
         self._stop = spool.end
@@ -103,7 +103,11 @@ class Search:
             counted = begin
             self._found(data[begin : pos - 1], begin, match, at + start if start else self._line)
             found += 1
-            if found == _MOST_AT_ONCE and end >= 0 and (next_line := raw.find(b"\n", start) + 1):
+            if (
+                found == _MAX_STEP_MATCHES
+                and end >= 0
+                and (next_line := raw.find(b"\n", start) + 1)
+            ):
                 self._at = self._line = at + next_line
                 return
         last = raw.rfind(b"\n")
@@ -123,8 +127,8 @@ class Search:
 
 def _shown(line: bytes, start: int, end: int) -> str:
     line = line.removesuffix(b"\r")
-    if len(line) <= _LONGEST:
+    if len(line) <= _MAX_LINE:
         return line.decode("utf-8", "replace")
-    begin = 0 if end <= _LONGEST else max(0, min(start - 1_024, len(line) - _LONGEST))
-    piece = line[begin : begin + _LONGEST].decode("utf-8", "replace").strip("\ufffd")
-    return ("…" if begin else "") + piece + ("…" if begin + _LONGEST < len(line) else "")
+    begin = 0 if end <= _MAX_LINE else max(0, min(start - 1_024, len(line) - _MAX_LINE))
+    piece = line[begin : begin + _MAX_LINE].decode("utf-8", "replace").strip("\ufffd")
+    return ("…" if begin else "") + piece + ("…" if begin + _MAX_LINE < len(line) else "")

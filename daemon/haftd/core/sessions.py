@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 __all__ = ["Sessions"]
 
-_MOST = 1_024
+_MAX_JOINED = 1_024
 """In how many sessions a connection is counted."""
 
 
@@ -30,7 +30,7 @@ class Sessions:
         names = self._by_connection.setdefault(key, {})
         if name in names:
             return False
-        if len(names) >= _MOST:
+        if len(names) >= _MAX_JOINED:
             first = next(iter(names))
             del names[first]
             self._drop(first, key)

@@ -17,7 +17,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 
-from .saved import Folder, Saved
+from .spool_files import SavedFile, SpoolFolder
 
 __all__ = ["Budget", "Spool"]
 
@@ -25,16 +25,16 @@ _BLOCK = 65_536
 """What is moved at once: small chunks are gathered up to this size, chunks of more than two of it
 are cut up. Less where memory is small."""
 
-_LARGE = 4_096
+_MIN_LARGE_CHUNK = 4_096
 """A chunk of this size is kept as it came."""
 
-_HEAD = 32_768
+_MAX_HEAD = 32_768
 """How much of the beginning outlives the ring: half of what a read returns by default."""
 
-_GRAIN = 1_048_576
+_DISK_STEP = 1_048_576
 """Disk is taken from the budget in pieces of this size."""
 
-_IDLE = 65_536
+_MAX_IDLE_MEMORY = 65_536
 """How much of a finished spool may stay in memory."""
 
 
@@ -87,13 +87,13 @@ class Spool:
         "saved",
     )
 
-    def __init__(self, memory: int, disk: int, folder: Folder | None, budget: Budget) -> None:
+    def __init__(self, memory: int, disk: int, folder: SpoolFolder | None, budget: Budget) -> None:
         self.end = 0
         """The offset after the newest byte: how much was ever appended."""
         self.head = b""
         """The first bytes of the stream, once the kept stretch no longer begins with them."""
         self.folder = folder
-        self.saved: Saved | None = None
+        self.saved: SavedFile | None = None
         """The file in which it was; it goes with the spool."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
@@ -107,7 +107,7 @@ class Spool:
         self._blocks: deque[bytes] | None = None
         self._tail: bytearray | None = None
         self._room = min(_BLOCK, max(memory >> 2, 1))
-        self._piece = max(self._room, _LARGE)
+        self._piece = max(self._room, _MIN_LARGE_CHUNK)
 
     @property
     def start(self) -> int:
@@ -122,18 +122,18 @@ class Spool:
     def append(self, data: bytes) -> None:
         """Add `data`; a disk that fails is counted, never raised."""
         size = len(data)
-        if size < _LARGE and size < self._room:
+        if size < _MIN_LARGE_CHUNK and size < self._room:
             tail = self._tail
             if tail is None:
                 self._tail = bytearray(data)
             else:
                 tail += data
                 if len(tail) >= self._room:
-                    self._seal(tail)
+                    self._flush_tail(tail)
             self.end += size
         elif size <= 2 * self._piece:
             if self._tail is not None:
-                self._seal(self._tail)
+                self._flush_tail(self._tail)
             if self._blocks is None:
                 self._blocks = deque()
             self._blocks.append(data if type(data) is bytes else bytes(data))
@@ -158,7 +158,7 @@ class Spool:
             old = self._from_file(start, min(stop, self._memory_start))
         except OSError:
             self.budget.faults += 1
-            self._give_up()
+            self._abandon_file()
             return self.read(start, stop)
         return (
             old + self._from_memory(self._memory_start, stop) if stop > self._memory_start else old
@@ -166,13 +166,16 @@ class Spool:
 
     def finish(self) -> None:
         """No more is expected: move memory to the file where that costs no byte and frees some."""
-        if self.end - self._memory_start <= _IDLE or self.end - self._disk_start > self._capacity:
+        if (
+            self.end - self._memory_start <= _MAX_IDLE_MEMORY
+            or self.end - self._disk_start > self._capacity
+        ):
             return
         wanted = min(self.end, self._capacity) - self._granted
         if wanted > self.budget.free:
             return
         if self._tail is not None:
-            self._seal(self._tail)
+            self._flush_tail(self._tail)
         try:
             self._open()
             self._granted += self.budget.take(max(0, wanted))
@@ -194,11 +197,11 @@ class Spool:
         """Whether its file has everything that was ever appended, from its first byte on."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
-    def name_file(self, link: Callable[[int], str]) -> str:
+    def link_file(self, link: Callable[[int], str]) -> str:
         """Have `link` give a name to the file, whose descriptor it takes."""
         return link(self._fd)
 
-    def lend(self) -> int:
+    def transfer_disk(self) -> int:
         """Leave the disk that was taken to whoever gave the file a name; returns how much that is."""
         granted, self._granted = self._granted, 0
         return granted
@@ -209,7 +212,7 @@ class Spool:
         if self._fd < 0:
             return
         size = self.end - self._disk_start
-        newest = self.read(self.end - (size if size <= _IDLE else _HEAD), self.end)
+        newest = self.read(self.end - (size if size <= _MAX_IDLE_MEMORY else _MAX_HEAD), self.end)
         if self._fd < 0:
             return  # It has failed just now, and is given up.
         start = self.end - len(newest)
@@ -229,12 +232,12 @@ class Spool:
         self._release()
         if self.saved is not None:
             self.saved.folder.unlink(self.saved.path)
-            self.budget.give(self.saved.disk)
+            self.budget.give(self.saved.reserved)
             self.saved = None
 
     # --- memory -----------------------------------------------------------------------------
 
-    def _seal(self, tail: bytearray) -> None:
+    def _flush_tail(self, tail: bytearray) -> None:
         if self._blocks is None:
             self._blocks = deque()
         self._blocks.append(bytes(tail))
@@ -277,7 +280,7 @@ class Spool:
     def _drop_before(self, offset: int) -> None:
         """The stretch begins at `offset` from now on; the beginning is saved first."""
         if self._disk_start == 0 and not self.head:
-            wanted = min(_HEAD, self._memory, self.end)
+            wanted = min(_MAX_HEAD, self._memory, self.end)
             try:
                 if self._memory_start > 0:
                     self.head = self._from_file(0, min(wanted, self._memory_start))
@@ -303,7 +306,7 @@ class Spool:
         except OSError:
             self.budget.faults += 1
             if wrapped or at == 0:
-                self._give_up()
+                self._abandon_file()
                 return
             # The file cannot grow, but what it has can be a ring of that size.
             self.budget.give(self._granted - at)
@@ -316,14 +319,14 @@ class Spool:
             self._open()
         except OSError:
             self.budget.faults += 1
-            self._give_up()
+            self._abandon_file()
             return False
-        wanted = min(max(stop, self._granted + _GRAIN), self._capacity)
+        wanted = min(max(stop, self._granted + _DISK_STEP), self._capacity)
         self._granted += self.budget.take(wanted - self._granted)
         if self._granted < min(stop, self._capacity):
             self._capacity = self._granted
             if not self._capacity:
-                self._give_up()
+                self._abandon_file()
                 return False
         return True
 
@@ -352,7 +355,7 @@ class Spool:
             start += len(piece)
         return b"".join(pieces)
 
-    def _give_up(self) -> None:
+    def _abandon_file(self) -> None:
         """Go on without a file; what only the file had is dropped."""
         if self._memory_start > self._disk_start:
             self._drop_before(self._memory_start)

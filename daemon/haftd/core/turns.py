@@ -8,7 +8,7 @@ from __future__ import annotations
 
 __all__ = ["Turns"]
 
-_MOST = 4_096
+_MAX_SESSIONS = 4_096
 
 
 class Turns:
@@ -46,6 +46,6 @@ class Turns:
     def _keep(self, session: str, begun: int) -> int:
         self._begun[session] = begun
         self._ended.discard(session)
-        if len(self._begun) > _MOST:
+        if len(self._begun) > _MAX_SESSIONS:
             self.forget(next(iter(self._begun)))
         return begun

@@ -28,10 +28,10 @@ from .lifecycle import State
 from .outcomes import failure_of
 from .text import Slice, bytes_from, cut, cut_text
 
-__all__ = ["show"]
+__all__ = ["handle_state"]
 
 
-def show(
+def handle_state(
     handle: Handle,
     now: float,
     *,
@@ -57,11 +57,13 @@ def show(
     state = handle.state
     if state is State.STOPPED:
         handle.end_shown = handle.end_shown or not (peek or cursor is not None)
-        encoded = _encoded(handle, view, cursor, max_bytes, painted, defer)
+        encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
-        return _stopped(handle, now, view, cursor, max_bytes, waited, screen, encoded, peek, defer)
-    piece = _encoded(handle, view, cursor, max_bytes, painted, defer) or _text(
+        return _stopped_state(
+            handle, now, view, cursor, max_bytes, waited, screen, encoded, peek, defer
+        )
+    piece = _encoded_slice(handle, view, cursor, max_bytes, painted, defer) or _text_slice(
         handle, view, cursor, max_bytes, final=False, defer=defer
     )
     if not peek and cursor is None and view == "delta":
@@ -119,7 +121,7 @@ def show(
     )
 
 
-def _encoded(
+def _encoded_slice(
     handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str, defer: bool
 ) -> Slice | None:
     """What the views that are no text show; None for the others."""
@@ -129,7 +131,7 @@ def _encoded(
     return Slice(painted, handle.spool.end) if view == "paint" else None
 
 
-def _text(
+def _text_slice(
     handle: Handle, view: str, cursor: int | None, max_bytes: int, *, final: bool, defer: bool
 ) -> Slice:
     spool = handle.spool
@@ -151,7 +153,7 @@ def _text(
     )
 
 
-def _stopped(
+def _stopped_state(
     handle: Handle,
     now: float,
     view: str,
@@ -172,11 +174,13 @@ def _stopped(
     truncated: Truncated | UnsetType = UNSET
     position, omitted = handle.spool.end, 0
     if handle.raw or handle.ended_by.by != "exit":
-        piece = _text(handle, view, cursor, max_bytes, final=handle.output_complete, defer=defer)
+        piece = _text_slice(
+            handle, view, cursor, max_bytes, final=handle.output_complete, defer=defer
+        )
         position, omitted = piece.cursor, piece.omitted
         if omitted:
-            whole = position - _asked_from(handle, view, cursor)
-            truncated = _truncated(handle, whole, whole - omitted, peek=peek)
+            whole = position - _requested_start(handle, view, cursor)
+            truncated = _truncation(handle, whole, whole - omitted, peek=peek)
         if error is None:
             result = piece.text
         else:
@@ -185,7 +189,7 @@ def _stopped(
         assert handle.result is not None, "without a failure there is a result"
         result, total, kept = cut_text(handle.result, max_bytes)
         if kept < total:
-            truncated = _truncated(handle, total, kept, peek=peek)
+            truncated = _truncation(handle, total, kept, peek=peek)
     if encoded is not None:
         # Beside the result: a reader of bytes takes both.
         if error is not None:
@@ -218,7 +222,7 @@ def _stopped(
     )
 
 
-def _truncated(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncated:
+def _truncation(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncated:
     """Say how much was cut, and where all of it is."""
     saved = None if peek else handle.save()
     if saved is None:
@@ -226,7 +230,7 @@ def _truncated(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncate
     return Truncated(bytes=whole, kept=kept, path=saved.path, omitted=saved.omitted)
 
 
-def _asked_from(handle: Handle, view: str, cursor: int | None) -> int:
+def _requested_start(handle: Handle, view: str, cursor: int | None) -> int:
     if cursor is not None:
         return cursor
     return 0 if view in ("all", "tail") else handle.mark

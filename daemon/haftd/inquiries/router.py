@@ -22,7 +22,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
 from haftd.caller import Caller
-from haftd.core.outcomes import fault
+from haftd.core.outcomes import internal_failure
 
 from .backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
@@ -224,7 +224,7 @@ class InquiryRouter:
                 end = Unanswered(pending.kind.failure(str(failed)))
             except Exception:
                 log.exception("an inquiry could not be made", inquiry=pending.kind.id)
-                end = Unanswered(fault())
+                end = Unanswered(internal_failure())
         if isinstance(end, Answered):
             self.accept(pending, end)
         else:

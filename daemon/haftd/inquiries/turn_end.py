@@ -21,7 +21,7 @@ from haft_protocol.methods import TurnDecision
 from haft_protocol.questions import Choice, Form, Question
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.lastlines import last_lines, printable
+from haftd.core.last_lines import last_lines, printable
 
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 

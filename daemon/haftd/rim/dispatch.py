@@ -47,7 +47,7 @@ from haft_protocol.rpc import (
 )
 from haft_protocol.weighing import Weight
 from haftd.caller import Caller
-from haftd.core.portions import Find, portion
+from haftd.core.truncation import FindHandle, truncate_batch
 from haftd.logs import Log
 from haftd.verbs.base import Later, Verb, result_of
 
@@ -170,7 +170,7 @@ class Dispatcher:
     )
     on_reply: Callable[[Caller, Incoming], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
-    find: Find = _nothing_found
+    find: FindHandle = _nothing_found
     _methods: _Methods = field(init=False)
 
     def __post_init__(self) -> None:
@@ -259,7 +259,7 @@ class Dispatcher:
             for at, slot in enumerate(slots)
             if isinstance(slot, Reply) and slot.error is None
         ]
-        results = yield from portion([reply.result for _, reply in told], self.find)
+        results = yield from truncate_batch([reply.result for _, reply in told], self.find)
         cut = {at: result for (at, _), result in zip(told, results, strict=True)}
         replies: list[bytes] = []
         for at, slot in enumerate(slots):

@@ -16,8 +16,8 @@ from haft_protocol.pushes import OUTPUT, SCREEN, STATE, PushedOutput, PushedScre
 from haft_protocol.states import Screen
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.tail import Tail
-from haftd.core.views import show
+from haftd.core.output_tail import OutputTail
+from haftd.core.views import handle_state
 from haftd.uses.use import Use, changes
 
 from .reader import Reader
@@ -70,7 +70,7 @@ class Follower:
         self._over = over
         self._sent = handle.readable_end() if offset is None else offset
         """The offset up to which output was sent."""
-        self._tail = Tail(handle, self._sent) if "output" in events else None
+        self._tail = OutputTail(handle, self._sent) if "output" in events else None
         self._said: tuple[State, int] | None = None
         """The state that was sent last, with how many questions were asked by then."""
         self._seen: tuple[State, int] | None = None
@@ -98,7 +98,7 @@ class Follower:
         must_say = "state" in events and not handle.stopped and self._is_new_state()
         if must_say and (self._tail is None or self._tail.offset >= self._after):
             return self._say_state()
-        if self._tail is not None and (piece := self._tail.take()) is not None:
+        if self._tail is not None and (piece := self._tail.read_chunk()) is not None:
             if not piece.text and not piece.omitted:
                 return True  # only what speaks to a terminal
             said = PushedOutput(
@@ -136,7 +136,7 @@ class Follower:
         handle = self._handle
         self._said = (handle.state, handle.asked)
         most = 65_536 if handle.stopped else 0
-        state = show(handle, trio.current_time(), max_bytes=most, peek=True)
+        state = handle_state(handle, trio.current_time(), max_bytes=most, peek=True)
         said: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output is the matter of another event; what the session has not read is nothing left out.

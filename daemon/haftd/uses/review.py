@@ -17,7 +17,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Review
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.outcomes import fault
+from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Spool
 from haftd.core.withheld import Ending, ReviewDecision, Shown, WithheldResult
 
@@ -119,7 +119,7 @@ class PendingReview:
             return ReviewDecision("deny", said=refusal.message, refusal=refusal)
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)
-            return ReviewDecision("deny", said=fault())
+            return ReviewDecision("deny", said=internal_failure())
 
     def _give_up(self) -> None:
         """Tell the end without a decision."""

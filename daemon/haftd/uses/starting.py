@@ -18,7 +18,7 @@ from msgspec import UnsetType
 from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
 from haftd.core.handles import Handle
-from haftd.core.noticing import Switches, Watched
+from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
 from haftd.inquiries.kind import InquiryContext
@@ -130,7 +130,7 @@ class Starter:
             wall=time.time(),
         )
         handle = admitted.handle
-        if admitted.known:
+        if admitted.is_repeated:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
         handle.on_news = self.news
@@ -175,10 +175,10 @@ def _heed(handle: Handle, tool: Tool) -> None:
     handle.may = tool.may
     handle.on_turn_end = tool.on_turn_end or "abort"
     handle.on_disconnect = tool.on_disconnect
-    handle.notify = Switches(
+    handle.notify = NotifySettings(
         on_success=said.on_success,
         on_failure=said.on_failure,
         on_waiting=said.on_waiting,
         on_content=said.on_content,
-        patterns=tuple(Watched(one.name, one.match, one.level) for one in said.patterns),
+        patterns=tuple(NotifyPattern(one.name, one.match, one.level) for one in said.patterns),
     )

@@ -20,7 +20,7 @@ from haft_protocol.errors import (
 )
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.handles import Handle
-from haftd.core.outcomes import fault
+from haftd.core.outcomes import internal_failure
 from haftd.host.identity import Stat
 from haftd.host.launch import leaders
 from haftd.host.remains import Remains
@@ -194,7 +194,7 @@ class Supervisor:
         except Exception:
             incident = secrets.token_hex(4)
             log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
-            problem = fault(incident)
+            problem = internal_failure(incident)
             if not use.begun.is_set():
                 self._refuse(use, problem, "internal")
             elif not use.has_ended:

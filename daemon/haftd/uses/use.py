@@ -22,7 +22,7 @@ from haft_protocol.errors import (
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
 from haftd.core.handles import Handle
-from haftd.core.outcomes import fault
+from haftd.core.outcomes import internal_failure
 from haftd.core.withheld import Ending
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending import PendingInquiry
@@ -247,7 +247,7 @@ class Use:
         if end.natural:
             return EndedBy("exit"), None
         if self.ender is None:
-            return EndedBy("lost"), ToolError(fault(), transient=True)
+            return EndedBy("lost"), ToolError(internal_failure(), transient=True)
         return self.ender, None
 
     def redrawn(self) -> None:

@@ -16,15 +16,15 @@ import structlog
 import trio
 
 from haftd.core.handles import Handle
-from haftd.core.matches import Matches
-from haftd.core.scan import Scan
+from haftd.core.matches import PatternMatches
+from haftd.core.pattern_scanner import PatternScanner
 
 __all__ = ["BETWEEN_S", "Watching"]
 
 BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.uses.watching")
 
-Tell = Callable[[Handle, Collection[Matches]], None]
+Tell = Callable[[Handle, Collection[PatternMatches]], None]
 """Told what was found since the last time, by pattern; with nothing, that there is output."""
 
 
@@ -35,8 +35,8 @@ class _Watcher:
 
     def __init__(self, handle: Handle, ring: Callable[[_Watcher], None]) -> None:
         self.handle = handle
-        self.scan = Scan(handle) if handle.notify.patterns else None
-        self.found: dict[str, Matches] = {}
+        self.scan = PatternScanner(handle) if handle.notify.patterns else None
+        self.found: dict[str, PatternMatches] = {}
         self.due = False
         self.tell_at = 0.0
         self.ring: Callable[[], None] = partial(ring, self)
@@ -45,7 +45,7 @@ class _Watcher:
     def is_over(self) -> bool:
         """Whether all there will ever be was looked at."""
         is_over = self.handle.stopped and self.handle.output_complete
-        return is_over and (self.scan is None or not self.scan.behind)
+        return is_over and (self.scan is None or not self.scan.has_unread)
 
 
 class Watching:
@@ -64,7 +64,7 @@ class Watching:
 
     def follow(self, handle: Handle) -> None:
         """Look at its output from its beginning on, if its definition wants that."""
-        if not handle.notify.of_output:
+        if not handle.notify.needs_output:
             return
         one = _Watcher(handle, self._ring)
         self._count += 1
@@ -102,11 +102,11 @@ class Watching:
 
     def _look(self, one: _Watcher) -> None:
         scan = one.scan
-        if scan is not None and scan.behind:
-            for found in scan.take():
-                name = found.watched.name
-                one.found.setdefault(name, Matches(found.watched)).add(found)
-        is_behind = scan is not None and scan.behind
+        if scan is not None and scan.has_unread:
+            for found in scan.scan_slice():
+                name = found.pattern.name
+                one.found.setdefault(name, PatternMatches(found.pattern)).add(found)
+        is_behind = scan is not None and scan.has_unread
         now = trio.current_time()
         if one.found or one.handle.notify.on_content:
             if one.tell_at <= now or one.is_over:

@@ -17,7 +17,7 @@ from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
 from haftd.audit import typed
 from haftd.caller import Caller
-from haftd.core.echo import Typed
+from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
@@ -54,7 +54,7 @@ class _Giving:
 
     def read(self, since: int, text: str = "") -> object:
         """Read what comes after `since`, when `text` was typed and shown."""
-        typed = Typed(since, text) if text else None
+        typed = TypedInput(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
         return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, typed)

@@ -24,7 +24,7 @@ from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
 from haft_protocol.states import HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from haftd.core.withheld import ReviewDecision, Shown
 from haftd.daemon import Daemon
 from haftd.inquiries.approval import Approval, seek
@@ -193,6 +193,6 @@ def _not_run(tool: str, why: str) -> str:
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
     """The handle as it is, unread, with the word that nothing was done."""
-    state = show(handle, trio.current_time(), view="none", peek=True)
+    state = handle_state(handle, trio.current_time(), view="none", peek=True)
     said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=said)

@@ -11,7 +11,7 @@ from haft_protocol.methods import HandlesListParams, HandlesListResult
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from haftd.daemon import Daemon
 from haftd.figures import of_all, open_figures
 from haftd.uses.use import Use
@@ -43,7 +43,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> L
 def _row(handle: Handle, use: Use | None) -> dict[str, Any]:
     suspended = use is not None and handle.state is State.RUNNING and use.is_suspended()
     now = trio.current_time()
-    state = show(handle, now, view="tail", max_bytes=0, peek=True, suspended=suspended)
+    state = handle_state(handle, now, view="tail", max_bytes=0, peek=True, suspended=suspended)
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
         row.pop(unread, None)

@@ -16,12 +16,12 @@ from msgspec import UNSET, UnsetType, structs
 from haft_protocol.errors import invalid_params
 from haft_protocol.methods import FetchParams, SpawnParams, Wait
 from haft_protocol.states import Base64, HandleState, InputWanted, Running, Screen, Stopped, Waited
-from haftd.core.echo import Typed, echo_size, prompt_size
+from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.core.patterns import Watch, compile_pattern
+from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.text import Unmade, last_line
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from haftd.daemon import Daemon
 from haftd.runtimes.base import Wanted
 from haftd.uses.use import Use
@@ -80,7 +80,7 @@ def plan(
 
 def plain_state(handle: Handle, *, peek: bool = False) -> HandleState:
     """The handle as a plain fetch shows it; with `peek` nothing counts as read."""
-    return show(handle, trio.current_time(), peek=peek)
+    return handle_state(handle, trio.current_time(), peek=peek)
 
 
 def look(
@@ -89,7 +89,7 @@ def look(
     handle: Handle,
     waited: Waited | UnsetType = UNSET,
     wanted: Wanted | None = None,
-    typed: Typed | None = None,
+    typed: TypedInput | None = None,
 ) -> HandleState | Later:
     """Show the handle as the call asked for, later where its text is long; moves the read mark when the view is `delta` or `answer`.
     `wanted` is what the call has just found the program to wait for, if it has; `typed`, what it typed."""
@@ -113,7 +113,7 @@ def look(
         daemon.stir()
     begin = handle.mark if isinstance(cursor, UnsetType) else cursor
     mark, was_shown = handle.mark, handle.end_shown
-    state = show(
+    state = handle_state(
         handle,
         trio.current_time(),
         view="delta" if params.view == "answer" else params.view,
@@ -225,7 +225,7 @@ def answer(
     reading: Reading,
     since: int,
     began: float | None = None,
-    typed: Typed | None = None,
+    typed: TypedInput | None = None,
 ) -> HandleState | Later:
     """Answer at once where the condition holds or nothing is to be waited for, else later.
 
@@ -269,7 +269,7 @@ def _answer_match(
     reading: Reading,
     since: int,
     deadline: float,
-    typed: Typed | None,
+    typed: TypedInput | None,
 ) -> HandleState | Later:
     """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
     what comes, between others' turns: a pattern is hostile until it has matched."""
@@ -278,14 +278,14 @@ def _answer_match(
     before = spool.read(since - 1, since) if since else b""
     pattern = compile_pattern(reading.pattern)
     echo = b"" if typed is None else typed.text.encode()
-    watch = Watch(pattern, since, before, handle.rendering, echo)
+    watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
 
     def look_now(waited: Waited) -> HandleState | Later:
         return look(daemon, params, handle, waited, typed=typed)
 
-    if watch.take(spool):
+    if watch.scan_spool(spool):
         return look_now("matched")
-    if not watch.behind(spool) and (handle.stopped or reading.timeout_s == 0):
+    if not watch.has_unread(spool) and (handle.stopped or reading.timeout_s == 0):
         return look_now(_matched(watch, handle))
 
     async def match_and_look() -> HandleState | Later:
@@ -294,16 +294,16 @@ def _answer_match(
     return Later(match_and_look)
 
 
-def _matched(watch: Watch, handle: Handle) -> Waited:
+def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
     """How a wait for a match ends when no more can be waited for."""
     if watch.finish():
         return "matched"
     return "stopped" if handle.stopped else "deadline"
 
 
-async def _match(handle: Handle, watch: Watch, deadline: float) -> Waited:
+async def _match(handle: Handle, watch: OutputMatcher, deadline: float) -> Waited:
     while True:
-        while watch.behind(handle.spool) and not watch.take(handle.spool):
+        while watch.has_unread(handle.spool) and not watch.scan_spool(handle.spool):
             await trio.lowlevel.checkpoint()
             if trio.current_time() >= deadline:
                 return _matched(watch, handle)
@@ -311,7 +311,7 @@ async def _match(handle: Handle, watch: Watch, deadline: float) -> Waited:
             return _matched(watch, handle)
         more = await until(
             (handle,),
-            lambda: True if watch.behind(handle.spool) or handle.stopped else None,
+            lambda: True if watch.has_unread(handle.spool) or handle.stopped else None,
             deadline=deadline,
         )
         if not more:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
-from haftd.core import tail
+from haftd.core import output_tail
 from haftd.core.handles import Handle
-from haftd.core.tail import Piece, Tail
+from haftd.core.output_tail import OutputChunk, OutputTail
 from haftd.core.text import cut
 from tests.core.disks import make
 
@@ -37,9 +37,9 @@ def handle(memory: int = 1 << 20, disk: int = 0) -> Handle:
     return one
 
 
-def all_of(reader: Tail) -> list[Piece]:
+def all_of(reader: OutputTail) -> list[OutputChunk]:
     pieces = []
-    while (piece := reader.take()) is not None:
+    while (piece := reader.read_chunk()) is not None:
         pieces.append(piece)
     return pieces
 
@@ -59,10 +59,10 @@ def test_what_is_given_in_a_row_is_the_output(
 ) -> None:
     """Whenever it is looked at, in whatever pieces it comes, also where they are longer than one."""
     one, when = handle(), random.Random(seed)
-    reader = Tail(one, 0)
+    reader = OutputTail(one, 0)
     pieces = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tail, "PIECE", size)
+        patched.setattr(output_tail, "MAX_CHUNK", size)
         for chunk in chunks:
             one.emit(chunk * times, 0.5)
             if when.random() < 0.5:
@@ -80,10 +80,10 @@ def test_what_is_given_in_a_row_is_the_output(
 def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memory: int) -> None:
     """What it was given and what it was told to re-read are the output, where the spool has it."""
     one = handle(memory=memory)
-    reader = Tail(one, 0)
+    reader = OutputTail(one, 0)
     one.emit(b"first\n", 0.5)
-    assert reader.take() == Piece("first\n", 6)
-    lines = b"".join(b"%07d\n" % n for n in range((tail.FAR >> 3) + 100))
+    assert reader.read_chunk() == OutputChunk("first\n", 6)
+    lines = b"".join(b"%07d\n" % n for n in range((output_tail.MAX_LAG >> 3) + 100))
     one.emit(lines, 0.5)
     pieces = all_of(reader)
     assert pieces[0].omitted_from == 6
@@ -97,17 +97,17 @@ def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memor
 
 def test_a_reader_moves_no_mark_and_another_does_not_notice() -> None:
     one = handle()
-    first, second = Tail(one, 0), Tail(one, 0)
+    first, second = OutputTail(one, 0), OutputTail(one, 0)
     one.emit(b"here\n", 0.5)
-    assert first.take() == second.take() == Piece("here\n", 5)
+    assert first.read_chunk() == second.read_chunk() == OutputChunk("here\n", 5)
     assert one.mark == 0
-    assert first.take() is None
+    assert first.read_chunk() is None
 
 
 def test_a_character_that_is_not_whole_waits_and_is_shown_at_the_end() -> None:
     one = handle()
-    reader = Tail(one, 0)
+    reader = OutputTail(one, 0)
     one.emit("é".encode()[:1], 0.5)
-    assert reader.take() is None
+    assert reader.read_chunk() is None
     stop(one)
-    assert reader.take() == Piece("\ufffd", 1)
+    assert reader.read_chunk() == OutputChunk("\ufffd", 1)

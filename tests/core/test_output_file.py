@@ -9,9 +9,9 @@ import pytest
 
 from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
 from haftd.core.handles import Handle
-from haftd.core.saving import save
+from haftd.core.output_file import save_output
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import show
+from haftd.core.views import handle_state
 from haftd.host.spoolfolder import SpoolFolder
 
 
@@ -45,7 +45,7 @@ def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None 
 
 
 def cut(handle: Handle, **asked: int) -> Truncated:
-    state = show(handle, 2.0, **asked)  # type: ignore[arg-type]
+    state = handle_state(handle, 2.0, **asked)  # type: ignore[arg-type]
     assert isinstance(state, Stopped) and isinstance(state.truncated, Truncated)
     return state.truncated
 
@@ -71,8 +71,8 @@ def test_a_long_output_is_given_a_name_and_not_written_again(
 
 def test_nothing_is_written_for_what_is_not_cut(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = ended(spool_in(folder), lines(100))
-    show(handle, 2.0)
-    show(handle, 2.0, max_bytes=10, peek=True)
+    handle_state(handle, 2.0)
+    handle_state(handle, 2.0, max_bytes=10, peek=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -133,7 +133,7 @@ def test_first_32_kib_of_an_output_over_the_size_limit_are_saved(folder: SpoolFo
 
 def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:
     data = lines(1_000)
-    state = show(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
+    state = handle_state(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
     assert isinstance(state, Stopped) and isinstance(state.error, ToolError)
     assert isinstance(state.truncated, Truncated) and state.truncated.path is not None
     assert Path(state.truncated.path).read_bytes() == data
@@ -166,7 +166,7 @@ def test_L10_a_full_disk_costs_the_name_and_nothing_else(
         raise OSError(28, "no space left")
 
     if fails == "write":
-        monkeypatch.setattr("haftd.core.saving.os.write", full)
+        monkeypatch.setattr("haftd.core.output_file.os.write", full)
     elif fails != "budget":
         monkeypatch.setattr(folder, fails, full)
     before = len(os.listdir("/proc/self/fd"))
@@ -177,4 +177,4 @@ def test_L10_a_full_disk_costs_the_name_and_nothing_else(
 
 
 def test_a_spool_without_a_folder_saves_nothing() -> None:
-    assert save(Spool(100, 0, None, Budget(0))) is None
+    assert save_output(Spool(100, 0, None, Budget(0))) is None

@@ -18,21 +18,21 @@ from haft_protocol.states import Base64, HandleState, Pending, Running, Stopped,
 from .handles import Handle
 from .text import cut_text, left_out
 
-__all__ = ["BUDGET", "Find", "level", "portion"]
+__all__ = ["MAX_BATCH_BYTES", "FindHandle", "size_limit", "truncate_batch"]
 
-BUDGET = 2 * 1024 * 1024
+MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Bytes of text in the replies of one batch."""
 
 _LINE = len(left_out(1 << 62).encode())
 
-Find = Callable[[str, str, int], Handle | None]
+FindHandle = Callable[[str, str, int], Handle | None]
 """The handle of this session, id and generation, if it is still there."""
 
 _STATES = (Pending, Running, Waiting, Stopped)
 
 
-def portion(
-    results: Sequence[object], find: Find, budget: int = BUDGET
+def truncate_batch(
+    results: Sequence[object], find: FindHandle, budget: int = MAX_BATCH_BYTES
 ) -> Generator[None, None, list[object]]:
     """Return the results of a batch, cut where all of them are too much, in steps."""
     sizes: list[int] = []
@@ -42,12 +42,12 @@ def portion(
         yield
     if sum(sizes) <= budget:
         return list(results)
-    most = level(sizes, budget)
+    most = size_limit(sizes, budget)
     return (yield from _all_cut(results, most, find))
 
 
 def _all_cut(
-    values: Sequence[object], most: int, find: Find
+    values: Sequence[object], most: int, find: FindHandle
 ) -> Generator[None, None, list[object]]:
     cut: list[object] = []
     for value in values:
@@ -56,7 +56,7 @@ def _all_cut(
     return cut
 
 
-def _cut(value: Any, most: int, find: Find) -> Generator[None, None, Any]:
+def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
     """What was given, as it is told with none of its texts longer than `most`."""
     if not any(_states(value)):
         return value
@@ -73,7 +73,7 @@ def _cut(value: Any, most: int, find: Find) -> Generator[None, None, Any]:
     return told
 
 
-def level(sizes: Sequence[int], budget: int) -> int:
+def size_limit(sizes: Sequence[int], budget: int) -> int:
     """Return the most that each may have, so that all of them have at most `budget`."""
     left, most = budget, 0
     for at, size in enumerate(ordered := sorted(sizes)):
@@ -118,7 +118,7 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find) -> None:
+def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: FindHandle) -> None:
     before = state.get("omitted", 0)
     told = state.get("truncated")
     missing = before if told is None else told["bytes"] - told["kept"]

@@ -15,16 +15,18 @@ from hypothesis import strategies as st
 from haft_protocol.methods import AwaitResult
 from haft_protocol.states import EndedBy, Exit, as_text
 from haftd.core.handles import Handle
-from haftd.core.portions import BUDGET, Find, level
-from haftd.core.portions import portion as portion_in_steps
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import show
+from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, size_limit
+from haftd.core.truncation import truncate_batch as portion_in_steps
+from haftd.core.views import handle_state
 from haftd.host.spoolfolder import SpoolFolder
 
 Sizes = st.lists(st.integers(0, 10_000), max_size=40)
 
 
-def portion(results: Sequence[object], find: Find, budget: int = BUDGET) -> list[object]:
+def truncate_batch(
+    results: Sequence[object], find: FindHandle, budget: int = MAX_BATCH_BYTES
+) -> list[object]:
     steps = portion_in_steps(results, find, budget)
     while True:
         try:
@@ -38,7 +40,7 @@ def portion(results: Sequence[object], find: Find, budget: int = BUDGET) -> list
 def test_what_is_cut_is_cut_to_one_length_and_what_is_shorter_is_whole(
     sizes: list[int], budget: int
 ) -> None:
-    most = level(sizes, budget)
+    most = size_limit(sizes, budget)
     kept = [min(size, most) for size in sizes]
     if sum(sizes) <= budget:
         assert kept == sizes
@@ -68,7 +70,7 @@ class Shelf:
         return next((one for one in self.handles if one.id == id), None)
 
     def told(self, results: list[object], budget: int) -> list[Any]:
-        made = portion(results, self.find, budget)
+        made = truncate_batch(results, self.find, budget)
         return [json.loads(msgspec.json.encode(one)) for one in made]
 
 
@@ -82,12 +84,12 @@ def lines(count: int) -> str:
 
 
 def seen(handle: Handle, max_bytes: int = 1 << 20) -> object:
-    return show(handle, 2.0, max_bytes=max_bytes)
+    return handle_state(handle, 2.0, max_bytes=max_bytes)
 
 
 def test_what_fits_is_the_very_same(shelf: Shelf) -> None:
     results: list[object] = [seen(shelf.add(lines(100))), {"x": 1}, "text", None]
-    assert portion(results, shelf.find) == results
+    assert truncate_batch(results, shelf.find) == results
 
 
 def test_the_longest_gives_way_and_says_where_all_of_it_is(shelf: Shelf) -> None:
@@ -131,14 +133,14 @@ def test_what_runs_says_by_its_count_that_it_was_cut(shelf: Shelf) -> None:
     handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     handle.emit(lines(500).encode(), 0.0)
-    (state,) = shelf.told([show(handle, 1.0)], 1_000)
+    (state,) = shelf.told([handle_state(handle, 1.0)], 1_000)
     assert state["state"] == "running" and "truncated" not in state
     assert state["omitted"] > 0 and len(state["content"]) <= 1_000
     assert state["cursor"] == len(lines(500))
 
 
 def test_half_of_bytes_in_base64_is_nothing(shelf: Shelf) -> None:
-    raw = show(shelf.add(lines(500), code=1), 2.0, view="raw")
+    raw = handle_state(shelf.add(lines(500), code=1), 2.0, view="raw")
     (told,) = shelf.told([raw, seen(shelf.add(lines(500)))], 2_000)[:1]
     assert told["content"] == msgspec.to_builtins(raw, enc_hook=as_text)["content"]
 
@@ -156,7 +158,7 @@ def test_what_has_no_state_is_the_very_same_beside_what_is_cut(shelf: Shelf) -> 
 
     row = Row("x" * 5_000)
     results = [row, [row], {"said": row}, seen(shelf.add(lines(500)))]
-    made = portion(results, shelf.find, 1_000)
+    made = truncate_batch(results, shelf.find, 1_000)
     assert all(one is other for one, other in zip(made[:3], results[:3], strict=True))
     assert made[3] is not results[3]
 
@@ -167,7 +169,7 @@ def test_what_is_left_out_where_it_is_empty_is_left_out_when_it_is_cut(shelf: Sh
         pending: list[object] = []
 
     told = Told([seen(shelf.add(lines(500)))])
-    (made,) = portion([told], shelf.find, 1_000)
+    (made,) = truncate_batch([told], shelf.find, 1_000)
     assert isinstance(made, dict) and set(made) == {"completed"}
 
 

@@ -9,12 +9,12 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["USUAL", "Level", "Switches", "Watched"]
+__all__ = ["DEFAULT_NOTIFY", "Level", "NotifyPattern", "NotifySettings"]
 
 Level = Literal["info", "warning", "error", "critical"]
 
 
-class Watched(msgspec.Struct, frozen=True):
+class NotifyPattern(msgspec.Struct, frozen=True):
     """An expression that makes a notice of this level when a line of the output matches it."""
 
     name: str
@@ -22,19 +22,19 @@ class Watched(msgspec.Struct, frozen=True):
     level: Level = "info"
 
 
-class Switches(msgspec.Struct, frozen=True):
+class NotifySettings(msgspec.Struct, frozen=True):
     """Which news of a handle become notices."""
 
     on_success: bool = True
     on_failure: bool = True
     on_waiting: bool = True
     on_content: bool = False
-    patterns: tuple[Watched, ...] = ()
+    patterns: tuple[NotifyPattern, ...] = ()
 
     @property
-    def of_output(self) -> bool:
+    def needs_output(self) -> bool:
         """Whether its output has to be looked at."""
         return self.on_content or bool(self.patterns)
 
 
-USUAL = Switches()
+DEFAULT_NOTIFY = NotifySettings()

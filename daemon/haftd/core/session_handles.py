@@ -11,28 +11,28 @@ from collections.abc import Iterable
 
 from .handles import CallKey, Handle
 
-__all__ = ["Shelf", "due", "oldest"]
+__all__ = ["SessionHandles", "choose_evicted", "expires_at"]
 
-_SECOND_LOOK = 5.0
+_MIN_RETENTION_AFTER_READ_S = 5.0
 """A result first read late stays this long, so that a reader whose reply got lost can ask again."""
 
 
-class Shelf:
+class SessionHandles:
     """The handles of one session; counting them over all sessions is the registry's."""
 
-    __slots__ = ("calls", "handles", "live", "stopped")
+    __slots__ = ("calls", "handles", "live_count", "stopped")
 
     def __init__(self) -> None:
         self.handles: dict[str, Handle] = {}
         """The newest handle of each id."""
-        self.live = 0
+        self.live_count = 0
         """How many of them are not stopped."""
         self.stopped: dict[Handle, None] = {}
         """Those that are, in the order in which they stopped."""
         self.calls: dict[CallKey, Handle] = {}
         """By the call that made it, where that had an id."""
 
-    def put(self, handle: Handle) -> None:
+    def add_stopped(self, handle: Handle) -> None:
         """Take in a stopped handle."""
         self.handles[handle.id] = handle
         self.stopped[handle] = None
@@ -50,7 +50,7 @@ class Shelf:
         if handle.call is not None and self.calls.get(handle.call) is handle:
             del self.calls[handle.call]
 
-    def any_loose(self, *, is_open: bool = False) -> bool:
+    def has_evictable(self, *, is_open: bool = False) -> bool:
         """Whether there is a stopped one that could go, or whose file could."""
         return any(
             not handle.held and (handle.spool.is_open or not is_open) for handle in self.stopped
@@ -62,20 +62,22 @@ class Shelf:
         for handle in self.stopped:
             if handle.stopped_at is not None and handle.stopped_at + retain_s > now:
                 break
-            when = due(handle, retain_s)
+            when = expires_at(handle, retain_s)
             if when is not None and when <= now:
                 gone.append(handle)
         return gone
 
 
-def due(handle: Handle, retain_s: float) -> float | None:
+def expires_at(handle: Handle, retain_s: float) -> float | None:
     """Return when a handle may go, None while it lives or nobody has read its end."""
     if handle.read_at is None or handle.stopped_at is None or handle.held:
         return None
-    return max(handle.stopped_at + retain_s, handle.read_at + min(retain_s, _SECOND_LOOK))
+    return max(
+        handle.stopped_at + retain_s, handle.read_at + min(retain_s, _MIN_RETENTION_AFTER_READ_S)
+    )
 
 
-def oldest(stopped: Iterable[Handle], count: int) -> list[Handle]:
+def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
     """Choose `count` handles to let go; `stopped` has the longest stopped first."""
     read: list[Handle] = []
     unread: list[Handle] = []

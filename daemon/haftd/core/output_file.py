@@ -12,59 +12,59 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from .saved import Folder, Saved
 from .spool import Spool
+from .spool_files import SavedFile, SpoolFolder
 from .text import left_out
 
-__all__ = ["save"]
+__all__ = ["save_output"]
 
-_MOST = 16_777_216
+_MAX_WRITTEN = 16_777_216
 """How much is written while everybody waits: some milliseconds."""
 
-_PIECE = 1_048_576
+_CHUNK = 1_048_576
 
 
-def save(spool: Spool, text: str | None = None) -> Saved | None:
+def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
     """Save `text`, or without one all that `spool` still has; the same file each time. None where
     there is no folder, or no room in it. To be called when no more output will come."""
     if spool.saved is None and spool.folder is not None:
-        spool.saved = _save(spool, spool.folder, text)
+        spool.saved = _save_file(spool, spool.folder, text)
     return spool.saved
 
 
-def _save(spool: Spool, folder: Folder, text: str | None) -> Saved | None:
+def _save_file(spool: Spool, folder: SpoolFolder, text: str | None) -> SavedFile | None:
     if text is not None:
         data = text.encode("utf-8", "replace")
-        return _written(spool, folder, iter((data,)), len(data), 0)
+        return _write_file(spool, folder, iter((data,)), len(data), 0)
     if spool.is_whole:
         try:
-            return Saved(folder, spool.name_file(folder.link), spool.lend())
+            return SavedFile(folder, spool.link_file(folder.link), spool.transfer_disk())
         except OSError:
             return None
-    start = max(spool.start, spool.end - _MOST)
-    head = spool.head or spool.read(0, min(start, _PIECE >> 5))
+    start = max(spool.start, spool.end - _MAX_WRITTEN)
+    head = spool.head or spool.read(0, min(start, _CHUNK >> 5))
     missing = max(0, start - len(head))
-    front = head[:start] if not missing else head + _line(head, missing)
+    front = head[:start] if not missing else head + _omission_line(head, missing)
     size = len(front) + spool.end - start
-    return _written(spool, folder, _pieces(spool, front, start), size, missing)
+    return _write_file(spool, folder, _chunks(spool, front, start), size, missing)
 
 
-def _line(head: bytes, missing: int) -> bytes:
+def _omission_line(head: bytes, missing: int) -> bytes:
     return (b"" if head.endswith(b"\n") else b"\n") + left_out(missing).encode()
 
 
-def _pieces(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:
+def _chunks(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:
     yield front
-    for at in range(start, spool.end, _PIECE):
-        piece = spool.read(at, at + _PIECE)
+    for at in range(start, spool.end, _CHUNK):
+        piece = spool.read(at, at + _CHUNK)
         if spool.start > at:
             raise OSError("the spool has lost what is to be saved")
         yield piece
 
 
-def _written(
-    spool: Spool, folder: Folder, pieces: Iterator[bytes], size: int, omitted: int
-) -> Saved | None:
+def _write_file(
+    spool: Spool, folder: SpoolFolder, pieces: Iterator[bytes], size: int, omitted: int
+) -> SavedFile | None:
     if size > spool.budget.free:
         return None
     try:
@@ -81,4 +81,4 @@ def _written(
         return None
     finally:
         os.close(fd)
-    return Saved(folder, path, spool.budget.take(size), omitted)
+    return SavedFile(folder, path, spool.budget.take(size), omitted)

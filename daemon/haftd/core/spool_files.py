@@ -10,10 +10,10 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Folder", "Saved"]
+__all__ = ["SavedFile", "SpoolFolder"]
 
 
-class Folder(Protocol):
+class SpoolFolder(Protocol):
     """Where spools are, and files with a name that only their owner can read."""
 
     def open(self) -> int:
@@ -26,10 +26,10 @@ class Folder(Protocol):
         """Remove a file that was given a name; never raises."""
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedFile(msgspec.Struct, frozen=True):
     """A file, the folder it is in, and how many bytes of the output are not even in there."""
 
-    folder: Folder
+    folder: SpoolFolder
     path: str
-    disk: int
+    reserved: int
     omitted: int = 0

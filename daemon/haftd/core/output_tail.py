@@ -12,22 +12,22 @@ import msgspec
 from .handles import Handle
 from .text import cut
 
-__all__ = ["FAR", "PIECE", "Piece", "Tail"]
+__all__ = ["MAX_CHUNK", "MAX_LAG", "OutputChunk", "OutputTail"]
 
-PIECE = 32_768
+MAX_CHUNK = 32_768
 """Bytes that are given at once."""
 
-FAR = 4_194_304
+MAX_LAG = 4_194_304
 """How many bytes a reader may be behind."""
 
-_KEPT = 65_536
+_RESUME_SIZE = 65_536
 """With how many of the newest it goes on."""
 
-_LINE = 4_096
+_MAX_LINE_SEARCH = 4_096
 """How much of these is given up to begin with a whole line."""
 
 
-class Piece(msgspec.Struct, frozen=True, gc=False):
+class OutputChunk(msgspec.Struct, frozen=True, gc=False):
     """A text, the offset after it, and how many bytes before it are left out from which offset on."""
 
     text: str
@@ -36,7 +36,7 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
     omitted_from: int = 0
 
 
-class Tail:
+class OutputTail:
     """One reader of one handle; `offset` is how far it has come."""
 
     __slots__ = ("_handle", "offset")
@@ -45,28 +45,28 @@ class Tail:
         self._handle = handle
         self.offset = offset
 
-    def take(self) -> Piece | None:
+    def read_chunk(self) -> OutputChunk | None:
         """The next piece; None when nothing more is there, or not yet whole."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
-        if spool.end - start > FAR:
-            start = self._near_the_end()
-        stop = min(start + PIECE, spool.end)
+        if spool.end - start > MAX_LAG:
+            start = self._resume_offset()
+        stop = min(start + MAX_CHUNK, spool.end)
         final = stop == spool.end and handle.stopped and handle.output_complete
         if stop < spool.end:
             # At a line end if there is one: what is rewritten within a line is then read as one.
             line = spool.read(start, stop).rfind(b"\n") + 1
             stop = start + line if line else stop
         if start < spool.start:
-            return self.take()  # The file failed while it was read; that happens once.
-        piece = cut(spool, start, stop, PIECE, final=final, rendering=handle.rendering)
+            return self.read_chunk()  # The file failed while it was read; that happens once.
+        piece = cut(spool, start, stop, MAX_CHUNK, final=final, rendering=handle.rendering)
         if piece.cursor <= begun:
             return None
         self.offset = piece.cursor
         omitted = start - begun + piece.omitted
-        return Piece(piece.text, piece.cursor, omitted, begun if omitted else 0)
+        return OutputChunk(piece.text, piece.cursor, omitted, begun if omitted else 0)
 
-    def _near_the_end(self) -> int:
+    def _resume_offset(self) -> int:
         spool = self._handle.spool
-        start = max(spool.end - _KEPT, spool.start)
-        return start + spool.read(start, start + _LINE).find(b"\n") + 1
+        start = max(spool.end - _RESUME_SIZE, spool.start)
+        return start + spool.read(start, start + _MAX_LINE_SEARCH).find(b"\n") + 1
