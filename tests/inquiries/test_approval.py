@@ -29,6 +29,8 @@ class Office:
     def __init__(self, *, timeout_s: float = 60.0) -> None:
         self.records: list[str] = []
         self.outcomes: list[object] = []
+        self.ids: set[str] = set()
+        """The one approval's, once it was listed."""
         clients = ClientBackend(Clients(), lambda session: ())
         timeouts = Timeouts(approval_s=timeout_s)
         self.router = InquiryRouter((), clients, record=self._record, timeouts=timeouts)
@@ -40,8 +42,9 @@ class Office:
         spool = Spool(0, 0, None, Budget(0))
         approval = Approval(
             context=InquiryContext(caller=PERSON),
+            session="s",
+            tool="t",
             handle=Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0),
-            approval_id="a1",
             action="spawn",
             arguments={},
             rendered="",
@@ -56,13 +59,18 @@ class Office:
             self.outcomes.append(error.kind)
 
     def listed(self, session: str | None = None) -> list[ApprovalMessage]:
-        messages = [one.kind.message() for one in self.router.listed(session)]
-        return [one for one in messages if isinstance(one, ApprovalMessage)]
+        messages = [message for _, message in self.router.listed(ApprovalMessage, session)]
+        self.ids |= {message.approval_id for message in messages}
+        return messages
 
-    def decide(self, decision: Any, session: str = "s", approval_id: str = "a1") -> bool:
-        pending = self.router.find(session, "approval/ask", PERSON, approval_id)
-        if pending is None:
+    def decide(self, decision: Any, session: str = "s", approval_id: str = "") -> bool:
+        if not approval_id:
+            self.listed()
+            (approval_id,) = self.ids
+        found = self.router.find(ApprovalMessage, session, PERSON, approval_id)
+        if found is None:
             return False
+        pending, _ = found
         value, _ = pending.kind.read({"decision": decision})
         return self.router.accept(pending, Answered(value, caller=PERSON))
 

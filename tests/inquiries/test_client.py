@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import trio
@@ -17,7 +18,6 @@ from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.router import ask_backend
-from haftd.inquiries.tool_question import ToolQuestion
 from tests.inquiries.asking import pending
 
 PERSON = Caller("unix", 1, "person", inquiry=True)
@@ -66,8 +66,7 @@ async def asked(
 
 def put(*, target: Target | None = None, may: Sequence[str] = ()) -> PendingInquiry:
     question = pending(target=target)
-    assert isinstance(question.kind, ToolQuestion)
-    question.kind.handle.may = frozenset(may)
+    question.kind = replace(question.kind, may=frozenset(may))
     return question
 
 

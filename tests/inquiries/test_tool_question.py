@@ -13,11 +13,10 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.methods import ApplyParams, AskpassResult
 from haft_protocol.questions import Question, Secret, Text
 from haft_protocol.states import EndedBy
-from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
-from haftd.inquiries.kind import Answered, InquiryContext
+from haftd.inquiries.kind import Answered
 from haftd.inquiries.secret_prompt import SecretPrompt, readable
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, ToolQuestion
 
@@ -126,9 +125,8 @@ async def test_what_is_private_is_known_while_it_is_asked() -> None:
 
         async def ask(secret: bool, private: bool) -> None:
             kind = SecretPrompt if private else ToolQuestion
-            context = InquiryContext(caller=Caller("unix"))
             asked = question("q", secret=secret)
-            await asker.queue.ask(kind(context=context, handle=asker.handle, question=asked))
+            await asker.queue.ask(asker.queue.question(asked, kind))
 
         for secret, private in ((False, False), (True, False), (False, True), (True, True)):
             nursery.start_soon(ask, secret, private)

@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import AbortParams, ApplyParams
 from haft_protocol.states import EndedBy
@@ -67,7 +68,7 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
         nursery.start_soon(wait)
         await wait_all_tasks_blocked()
         during.append(len(handle._listeners))
-        (pending,) = router.listed("s")
+        ((pending, _),) = router.listed(ApprovalMessage, "s")
         if decision == "cancelled":
             nursery.cancel_scope.cancel()
         elif decision == "handle stopped":
@@ -76,5 +77,5 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
             value, _ = pending.kind.read({"decision": decision})
             assert router.accept(pending, Answered(value, caller=Caller("unix")))
     expected = {"deny": ["not_approved"], "cancelled": []}.get(decision, ["done"])
-    assert outcomes == expected and router.listed() == []
+    assert outcomes == expected and router.listed(ApprovalMessage) == []
     assert during == [1] and handle._listeners == ()

@@ -49,36 +49,19 @@ class Approval(InquiryKind):
     clients_only = True
 
     handle: Handle
-    approval_id: str
+    id: str = ""
+    """It is given by `seek`."""
     action: PolicedAction
     arguments: dict[str, Any] = field(repr=False)
     rendered: str = field(repr=False)
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
-    ends_with_handle: bool = False
-    """Whether nothing is left to decide once the handle has stopped."""
     render: Callable[[], Awaitable[str]] | None = None
     """Makes `rendered`, where that takes time; no client is asked before."""
 
     @property
-    def session(self) -> str:
-        return self.handle.session
-
-    @property
-    def id(self) -> str:
-        return self.approval_id
-
-    @property
-    def tool(self) -> str:
-        return self.handle.tool
-
-    @property
     def labels(self) -> dict[str, str]:
         return {"handle": self.handle.id, "action": self.action}
-
-    @property
-    def depends_on(self) -> tuple[Handle, ...]:
-        return (self.handle,) if self.ends_with_handle else ()
 
     @property
     def is_ready(self) -> bool:
@@ -95,7 +78,7 @@ class Approval(InquiryKind):
 
     def message(self) -> ApprovalMessage:
         return ApprovalMessage(
-            approval_id=self.approval_id,
+            approval_id=self.id,
             session=self.session,
             tool=self.tool,
             action=self.action,
@@ -143,6 +126,7 @@ class Approval(InquiryKind):
 async def seek(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
     """Wait for a decision: allow, edit or skip; None where nothing is left to decide. Raises `RpcError`
     (not_approved, shutting_down)."""
+    approval = replace(approval, id=router.new_id())
     match await router.resolve(router.put(approval)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):
             if decision.decision == "deny":

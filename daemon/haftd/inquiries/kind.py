@@ -95,41 +95,23 @@ class InquiryKind(ABC):
     """Whether no backend but connected clients is asked."""
 
     context: InquiryContext
-
-    @property
-    @abstractmethod
-    def session(self) -> str:
-        """The session whose clients are asked."""
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """The id under which a client answers."""
-
-    @property
-    @abstractmethod
-    def tool(self) -> str:
-        """The tool's name, for logs and models."""
-
-    @property
-    def may(self) -> frozenset[str]:
-        """The permissions of the handles that it is about: a confined client needs all of them."""
-        return frozenset()
+    session: str
+    """The session whose clients are asked."""
+    id: str
+    """The id under which a client answers."""
+    tool: str
+    """The tool's name, for logs and models."""
+    may: frozenset[str] = frozenset()
+    """The permissions of the handles that it is about: a confined client needs all of them."""
+    depends_on: tuple[Handle, ...] = ()
+    """The handles of which one must run: else nothing is left to decide."""
+    order: tuple[float, ...] = ()
+    """The place among what is open; equal ones stand in the order of their opening."""
 
     @property
     def labels(self) -> dict[str, str]:
         """More fields for the log."""
         return {}
-
-    @property
-    def order(self) -> tuple[float, ...]:
-        """The place among what is open; equal ones stand in the order of their opening."""
-        return ()
-
-    @property
-    def depends_on(self) -> tuple[Handle, ...]:
-        """The handles without which nothing is left to decide."""
-        return ()
 
     @property
     def is_ready(self) -> bool:
@@ -158,7 +140,10 @@ class InquiryKind(ABC):
 
     def admits(self, caller: Caller) -> bool:
         """Say whether this client may be asked."""
-        return caller.may_reach(self.may)
+        message = self.message()
+        needs_a_person = not isinstance(message, Inquiry) or message.needs_a_person
+        may_answer = caller.may(self.permission) or not needs_a_person
+        return may_answer and caller.may_reach(self.may)
 
     def known(self) -> Answered | Unanswered | None:
         """Return the end that is known without asking."""

@@ -56,8 +56,9 @@ async def review(
         router,
         ResultReview(
             context=context,
+            session=handle.session,
+            tool=handle.tool,
             handle=handle,
-            approval_id=router.new_id(),
             action="result",
             arguments={"text": shown.text},
             # Its length is bounded already, and an escape makes a character longer.

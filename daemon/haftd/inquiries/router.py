@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 import structlog
 import trio
 from msgspec import UnsetType
 
+from haft_protocol.approvals import Approval
 from haft_protocol.errors import RpcError
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import InvalidAnswer
@@ -31,6 +33,7 @@ from .pending import PendingInquiry
 
 __all__ = ["InquiryRouter", "ask_backend"]
 
+M = TypeVar("M", Inquiry, Approval)
 log = structlog.get_logger("haftd.inquiries")
 
 
@@ -102,27 +105,26 @@ class InquiryRouter:
         return pending
 
     def listed(
-        self,
-        session: str | None = None,
-        method: str | None = None,
-        caller: Caller | None = None,
-    ) -> list[PendingInquiry]:
-        """Return what is open in a session, or in all, of the kinds that this request asks, and of that what the
-        caller may see."""
-        found = [
-            pending
-            for pending in self._pending
+        self, message_type: type[M], session: str | None = None, caller: Caller | None = None
+    ) -> list[tuple[PendingInquiry, M]]:
+        """Return what is open in a session, or in all, of the kinds that have this message, and of that what the
+        caller may see; each with its message."""
+        found = (
+            (pending, message)
+            for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
             if pending.is_open
             and session in (None, pending.kind.session)
-            and method in (None, pending.kind.method)
             and (caller is None or _may_see(caller, pending.kind))
-        ]
-        return sorted(found, key=lambda pending: pending.kind.order)
+            and isinstance(message := pending.kind.message(), message_type)
+        )
+        return list(found)
 
-    def find(self, session: str, method: str, caller: Caller, id: str) -> PendingInquiry | None:
-        """Return what is open under this id, if the caller may see it."""
-        found = (one for one in self.listed(session, method, caller) if one.kind.id == id)
-        return next(found, None)
+    def find(
+        self, message_type: type[M], session: str, caller: Caller, id: str
+    ) -> tuple[PendingInquiry, M] | None:
+        """Return what is open under this id, with its message, if the caller may see it."""
+        found = self.listed(message_type, session, caller)
+        return next((one for one in found if one[0].kind.id == id), None)
 
     def new_id(self) -> str:
         """Return an id that no open inquiry has; not to be guessed from another."""

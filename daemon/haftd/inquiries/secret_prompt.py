@@ -34,12 +34,12 @@ class SecretPrompt(ToolQuestion):
     is_private = True
 
 
-def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> SecretPrompt:
+def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
     """Return the question that a prompt is; with `confirm` it takes yes or no."""
     text = readable(prompt)
     kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
     question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
-    return SecretPrompt(context=queue.context, handle=queue.handle, question=question)
+    return queue.question(question, SecretPrompt)
 
 
 def readable(prompt: str) -> str:

@@ -58,28 +58,8 @@ class ToolQuestion(InquiryKind):
         return isinstance(self.question.answer_type, Secret)
 
     @property
-    def session(self) -> str:
-        return self.handle.session
-
-    @property
-    def id(self) -> str:
-        return self.handle.inquiry_id
-
-    @property
-    def tool(self) -> str:
-        return self.handle.tool
-
-    @property
-    def may(self) -> frozenset[str]:
-        return self.handle.may
-
-    @property
     def labels(self) -> dict[str, str]:
         return {"handle": self.handle.id, "question": self.question.id}
-
-    @property
-    def order(self) -> tuple[float, ...]:
-        return (0, self.handle.born)
 
     @property
     def _policy(self) -> QuestionPolicy:
@@ -113,10 +93,6 @@ class ToolQuestion(InquiryKind):
             seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
         why = f"nobody has answered question {shown(question)} within {seconds:g} s ({setting})"
         return seconds, why
-
-    def admits(self, caller: Caller) -> bool:
-        may_answer = caller.may("questions") or not self.message().needs_a_person
-        return super().admits(caller) and may_answer
 
     def known(self) -> Answered | Unanswered | None:
         is_secret = isinstance(self.question.answer_type, Secret)
@@ -225,9 +201,19 @@ class InquiryQueue:
         kind = None if self.current is None else self.current.kind
         return isinstance(kind, ToolQuestion) and kind.is_private
 
-    def question(self, question: Question) -> ToolQuestion:
-        """Return the tool's own question."""
-        return ToolQuestion(context=self.context, handle=self.handle, question=question)
+    def question(self, question: Question, kind: type[ToolQuestion] = ToolQuestion) -> ToolQuestion:
+        """Return a question on behalf of the handle; it is not asked yet."""
+        handle = self.handle
+        return kind(
+            context=self.context,
+            session=handle.session,
+            id=handle.inquiry_id,
+            tool=handle.tool,
+            may=handle.may,
+            order=(0, handle.born),
+            handle=handle,
+            question=question,
+        )
 
     def put(self, kind: ToolQuestion) -> PendingInquiry:
         """Ask when all that was asked before has ended. The caller awaits the end (`wait`), or settles it."""

@@ -16,10 +16,9 @@ import trio
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.approvals import Remember
-from haft_protocol.inquiries import ASK, Inquiry, Target, read_lasting, schema, turn_end_id
+from haft_protocol.inquiries import ASK, Inquiry, Target, read_lasting, schema
 from haft_protocol.methods import TurnDecision
 from haft_protocol.questions import Choice, Form, Question
-from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.last_lines import last_lines, printable
 
@@ -36,47 +35,22 @@ _SHOWN = 16_384
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TurnEnd(InquiryKind):
-    """The question about `handles`. `decide` does what was decided of those that still run; the outcome is the
-    decision by handle."""
+    """The question about the handles in `depends_on`. `decide` does what was decided of those that still run; the
+    outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"
     permission = "questions"
 
-    session_name: str
-    number: int
-    handles: tuple[Handle, ...]
+    tool: str = "turn_end"
+    order: tuple[float, ...] = (1,)
     target: Target
     timeout_s: float
     decide: Callable[[Mapping[Handle, TurnDecision]], None]
 
     @property
-    def session(self) -> str:
-        return self.session_name
-
-    @property
-    def id(self) -> str:
-        return turn_end_id(self.session, self.number)
-
-    @property
-    def tool(self) -> str:
-        return "turn_end"
-
-    @property
-    def may(self) -> frozenset[str]:
-        return frozenset[str]().union(*(handle.may for handle in self.handles))
-
-    @property
-    def order(self) -> tuple[float, ...]:
-        return (1,)
-
-    @property
-    def depends_on(self) -> tuple[Handle, ...]:
-        return self.handles
-
-    @property
     def _open(self) -> list[Handle]:
-        return [handle for handle in self.handles if not handle.stopped]
+        return [handle for handle in self.depends_on if not handle.stopped]
 
     def message(self) -> Inquiry:
         question = question_of(self._open, trio.current_time())
@@ -92,7 +66,7 @@ class TurnEnd(InquiryKind):
 
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
         if isinstance(reply, dict) and isinstance(answer := reply.get("answer"), dict):
-            stopped = {handle.id for handle in self.handles if handle.stopped}
+            stopped = {handle.id for handle in self.depends_on if handle.stopped}
             left = {name: one for name, one in answer.items() if name not in stopped}
             reply = {**reply, "answer": left}
         return read_lasting(self.message(), reply)
@@ -102,10 +76,6 @@ class TurnEnd(InquiryKind):
 
     def failure(self, reason: str) -> str:
         return f"the inquiry failed: {reason}"
-
-    def admits(self, caller: Caller) -> bool:
-        may_answer = caller.may("questions") or not self.message().needs_a_person
-        return super().admits(caller) and may_answer
 
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
         about = {"session": self.session, "question": self.id, "answer": answer.value}

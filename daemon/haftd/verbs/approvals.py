@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided
+from haft_protocol.approvals import Approval, Decided
 from haft_protocol.errors import approval_gone, invalid_params
 from haft_protocol.methods import (
     ApprovalsDecideParams,
@@ -28,9 +28,8 @@ def approvals_list(
 ) -> ApprovalsListResult:
     """List what waits in the session, or in all, the longest first."""
     name = daemon.session_of(caller, params)
-    pending = daemon.inquiries.listed(None if name == "*" else name, ASK_APPROVAL, caller)
-    messages = (one.kind.message() for one in pending)
-    return ApprovalsListResult(tuple(one for one in messages if isinstance(one, Approval)))
+    found = daemon.inquiries.listed(Approval, None if name == "*" else name, caller)
+    return ApprovalsListResult(tuple(approval for _, approval in found))
 
 
 def approvals_decide(
@@ -46,9 +45,10 @@ def approvals_decide(
         decided.check()
     except InvalidAnswer as wrong:
         raise invalid_params(str(wrong)) from None
-    pending = daemon.inquiries.find(session, ASK_APPROVAL, caller, params.approval_id)
-    if pending is None:
+    found = daemon.inquiries.find(Approval, session, caller, params.approval_id)
+    if found is None:
         raise approval_gone(params.approval_id, session)
+    pending, _ = found
     value, remember = pending.kind.read(msgspec.to_builtins(decided))
     daemon.inquiries.accept(pending, Answered(value, caller=caller, remember=remember))
     return {}

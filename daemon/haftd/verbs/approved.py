@@ -73,8 +73,9 @@ def approver_of(
             raise Skipped(_not_run(tool.name, "its definition says so"))
         approval = Approval(
             context=InquiryContext(caller=caller, bound_to=what_runs(tool)),
+            session=handle.session,
+            tool=handle.tool,
             handle=handle,
-            approval_id=daemon.inquiries.new_id(),
             action=action,
             arguments=ready.args,
             rendered=render(tool.style, tool.name, ready.args),
@@ -129,14 +130,15 @@ def approved(
         shown["input"] = WITHHELD
     approval = Approval(
         context=InquiryContext(caller=caller),
+        session=handle.session,
+        tool=handle.tool,
         handle=handle,
-        approval_id=daemon.inquiries.new_id(),
         action=action,
         arguments=shown,
         rendered=render(_style(daemon, handle), handle.tool, shown),
         mode="edit" if mode == "edit" else "ask",
         check=lambda arguments: _changed(handle.tool, params, arguments, check, withheld),
-        ends_with_handle=action != "fetch",
+        depends_on=() if action == "fetch" else (handle,),
     )
 
     async def later() -> object:

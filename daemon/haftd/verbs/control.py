@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
-from haft_protocol.inquiries import ASK, Inquiry
+from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusResult
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
@@ -84,22 +84,17 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
 def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
     """The questions that are open, those of the oldest handle first."""
     epoch = time.time() - trio.current_time()
-    for pending in daemon.inquiries.listed(method=ASK, caller=caller):
-        inquiry = pending.kind.message()
-        if isinstance(inquiry, Inquiry):
-            of_tool = (
-                {}
-                if inquiry.handle is UNSET
-                else {"tool": pending.kind.tool, "handle": inquiry.handle}
-            )
-            yield OpenQuestion(
-                inquiry_id=pending.kind.id,
-                session=pending.kind.session,
-                question=inquiry.question.id,
-                since=round(epoch + pending.since, 3),
-                asked=not pending.is_unclaimed,
-                **of_tool,
-            )
+    for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
+        of_tool = inquiry.handle is not UNSET
+        yield OpenQuestion(
+            inquiry_id=pending.kind.id,
+            session=pending.kind.session,
+            question=inquiry.question.id,
+            since=round(epoch + pending.since, 3),
+            asked=not pending.is_unclaimed,
+            tool=pending.kind.tool if of_tool else UNSET,
+            handle=inquiry.handle,
+        )
 
 
 def reload(daemon: Daemon, caller: Caller, params: Empty) -> Later:

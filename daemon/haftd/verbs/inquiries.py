@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.errors import inquiry_gone, invalid_answer, question_gone, shown
-from haft_protocol.inquiries import ASK, Inquiry
+from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import (
     InquiriesAnswerParams,
     InquiriesListParams,
@@ -28,9 +28,8 @@ def inquiries_list(
 ) -> InquiriesListResult:
     """List what is asked in the session, or in all, oldest handle first, then of ends of turns."""
     name = daemon.session_of(caller, params)
-    pending = daemon.inquiries.listed(None if name == "*" else name, ASK, caller)
-    messages = (one.kind.message() for one in pending)
-    return InquiriesListResult(tuple(one for one in messages if isinstance(one, Inquiry)))
+    found = daemon.inquiries.listed(Inquiry, None if name == "*" else name, caller)
+    return InquiriesListResult(tuple(inquiry for _, inquiry in found))
 
 
 def inquiries_answer(
@@ -39,10 +38,10 @@ def inquiries_answer(
     """Answer it. Raises `invalid_answer` where it is not asked, or not any more, or the answer does
     not fit; then it is still open."""
     session = daemon.session_of(caller, params)
-    pending = daemon.inquiries.find(session, ASK, caller, params.inquiry_id)
-    inquiry = None if pending is None else pending.kind.message()
-    if pending is None or not isinstance(inquiry, Inquiry):
+    found = daemon.inquiries.find(Inquiry, session, caller, params.inquiry_id)
+    if found is None:
         raise inquiry_gone(params.inquiry_id, session)
+    pending, inquiry = found
     question = params.question
     if not isinstance(question, UnsetType) and question != inquiry.question.id:
         if isinstance(inquiry.handle, UnsetType):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType, structs
 
-from haft_protocol.approvals import ASK_APPROVAL, Approval
+from haft_protocol.approvals import Approval
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
 from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
@@ -74,9 +74,8 @@ def called_text(
 
 def _approval_hint(daemon: Daemon, session: str, id: str) -> str:
     """Say who decides about a start that waits."""
-    for pending in daemon.inquiries.listed(session, ASK_APPROVAL):
-        approval = pending.kind.message()
-        if isinstance(approval, Approval) and approval.id == id:
+    for _, approval in daemon.inquiries.listed(Approval, session):
+        if approval.id == id:
             return f"\n[a person decides: haft approve {approval.approval_id}]"
     return ""
 

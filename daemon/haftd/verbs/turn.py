@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import trio
 from msgspec import UnsetType
 
+from haft_protocol.inquiries import Inquiry, turn_end_id
 from haft_protocol.methods import (
     Empty,
     Inquired,
@@ -96,8 +97,8 @@ def _ask(
     """Return the questions about these: those that are open already, and one for all others."""
     asked = [
         pending
-        for pending in daemon.inquiries.listed(session)
-        if isinstance(pending.kind, TurnEnd) and set(pending.kind.handles) & set(handles)
+        for pending, _ in daemon.inquiries.listed(Inquiry, session)
+        if isinstance(pending.kind, TurnEnd) and set(pending.kind.depends_on) & set(handles)
     ]
     known = {handle for pending in asked for handle in pending.kind.depends_on}
     new = tuple(handle for handle in handles if handle not in known)
@@ -116,9 +117,10 @@ def _ask(
 
     kind = TurnEnd(
         context=InquiryContext(caller=caller, context=params.context),
-        session_name=session,
-        number=daemon.inquiries.new_number(),
-        handles=new,
+        session=session,
+        id=turn_end_id(session, daemon.inquiries.new_number()),
+        may=frozenset[str]().union(*(handle.may for handle in new)),
+        depends_on=new,
         target=params.target,
         timeout_s=params.timeout_ms / 1000,
         decide=decide,
