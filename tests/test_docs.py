@@ -20,7 +20,9 @@ from tests.gendocs.typescript import DECLARATIONS, declarations
 from tests.running import RunningDaemon
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DECISIONS = ROOT / "docs" / "decisions"
+RECORDS = sorted({*DECISIONS.glob("*.md")} - {DECISIONS / "README.md"})
 
 
 def test_the_reference_is_what_the_types_say() -> None:
@@ -92,7 +94,7 @@ def test_the_requests_on_the_page_are_right() -> None:
         msgspec.convert(request["params"], METHODS[request["method"]].params)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
         if "://" in target:
@@ -102,6 +104,31 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         assert other.exists(), f"{path.name} links to {target}"
         if anchor:
             assert anchor in anchors(other), f"{path.name} links to {target}"
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_decision_has_a_number_a_title_and_three_parts(path: Path) -> None:
+    head, *records = re.split(r"^## ", path.read_text(), flags=re.MULTILINE)
+    assert re.fullmatch(r"# .+\n\n", head)
+    assert records
+    shape = (
+        r"(\d+)\. .+\n\n- \*\*Context\*\*: .+\n- \*\*Decision\*\*: .+\n- \*\*Consequence\*\*: .+\n*"
+    )
+    for number, record in enumerate(records, 1):
+        match = re.fullmatch(shape, record)
+        assert match, f"{path.name}: record {number} is not title, Context, Decision, Consequence"
+        assert int(match[1]) == number, f"{path.name}: {match[1]} stands where {number} comes next"
+
+
+def test_every_file_that_a_decision_names_exists() -> None:
+    for path in RECORDS:
+        for name in re.findall(r"`([\w/]+\.py)`", path.read_text()):
+            assert any((root / name).exists() for root in (ROOT, ROOT / "daemon" / "haftd")), name
+
+
+def test_the_index_of_decisions_has_every_page() -> None:
+    links = re.findall(r"^\| \[.+?\]\((.+?)\)", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(links) == [path.name for path in RECORDS]
 
 
 def anchors(path: Path) -> set[str]:
