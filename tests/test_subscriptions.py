@@ -68,7 +68,7 @@ async def test_what_happens_while_a_reader_is_behind_is_told_as_it_is_then(
     assert peer.methods() == ["handle/state"]
     peer.full = True
     for n in range(100):
-        one.emit(b"%d\n" % n, 1.0)
+        one.append_output(b"%d\n" % n, 1.0)
         await wait_all_tasks_blocked()
     assert len(peer.told) == 1
     peer.read()
@@ -152,8 +152,8 @@ async def test_one_that_floods_does_not_keep_the_others_silent(nursery: trio.Nur
     peer, flood, quiet, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
     told.open(peer.link, "s", [flood, quiet], ["output"], only=False)
     await wait_all_tasks_blocked()
-    flood.emit(b"y\n" * 1_000_000, 1.0)
-    quiet.emit(b"here\n", 1.0)
+    flood.append_output(b"y\n" * 1_000_000, 1.0)
+    quiet.append_output(b"here\n", 1.0)
     await wait_all_tasks_blocked()
     ids = [one["params"]["id"] for one in peer.told]
     assert "b" in ids[:2] and len(ids) > 20

@@ -85,9 +85,9 @@ LEGAL = {
     **{(state, "end"): "stopped" for state in ("pending", "running", "waiting")},
 }
 OTHERS: dict[str, Callable[[Handle], object]] = {
-    "emit": lambda handle: handle.emit(b"x", 105.0),
+    "emit": lambda handle: handle.append_output(b"x", 105.0),
     "touch": lambda handle: handle.touch(106.0),
-    "complete": lambda handle: handle.complete(107.0),
+    "complete": lambda handle: handle.complete_output(107.0),
     "view": lambda handle: handle_state(handle, 108.0),
 }
 
@@ -137,7 +137,7 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
     handle = running()
     parts: list[str] = []
     for at, chunk in enumerate(chunks):
-        handle.emit(chunk, 101.0)
+        handle.append_output(chunk, 101.0)
         match reads[at] if at < len(reads) else "":
             case "one" | "other":
                 parts.append(text_of(handle_state(handle, 101.0)))
@@ -149,32 +149,32 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
                 handle_state(handle, 101.0, cursor=at)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
     handle_state(handle, 103.0)
-    handle.emit(late, 103.0)
-    handle.complete(104.0)
+    handle.append_output(late, 103.0)
+    handle.complete_output(104.0)
     last = [handle_state(handle, 105.0 + n) for n in range(3)]
     parts.append(text_of(last[0]))
     whole = b"".join(chunks) + late
     assert last_versions("".join(parts)) == last_versions(decode(whole))
     assert last[0] == last[1] == last[2]
-    handle.emit(b"too late", 106.0)
+    handle.append_output(b"too late", 106.0)
     assert handle_state(handle, 107.0) == last[0]
 
 
 def test_a_cut_delta_moves_the_mark_over_what_it_left_out() -> None:
     handle = running()
-    handle.emit(b"0123456789" * 10, 101.0)
+    handle.append_output(b"0123456789" * 10, 101.0)
     state = handle_state(handle, 101.0, max_bytes=10)
     assert text_of(state) == "01234\n" + left_out(90) + "56789"
-    assert (state.omitted, state.cursor, handle.mark) == (90, 100, 100)
+    assert (state.omitted, state.cursor, handle.read_offset) == (90, 100, 100)
     assert text_of(handle_state(handle, 101.0)) == ""
     assert text_of(handle_state(handle, 101.0, cursor=0)) == "0123456789" * 10
 
 
 def test_what_was_unread_at_the_stop_stays_the_delta_for_every_reader() -> None:
     handle = running()
-    handle.emit(b"read\n", 101.0)
+    handle.append_output(b"read\n", 101.0)
     handle_state(handle, 101.0)
-    handle.emit(b"unread\n", 101.0)
+    handle.append_output(b"unread\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
     assert [stopped(handle_state(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
     assert stopped(handle_state(handle, 103.0, view="all")).result == "read\nunread\n"
@@ -208,7 +208,7 @@ def test_each_state_carries_its_own_data() -> None:
 )
 def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message: str) -> None:
     handle = running()
-    handle.emit(b"boom\n", 101.0)
+    handle.append_output(b"boom\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, raw=True, exit=exit_)
     end = stopped(handle_state(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.error.message == message
@@ -218,7 +218,7 @@ def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message:
 @pytest.mark.parametrize("by", ["abort", "turn_end", "disconnect", "shutdown", "limit", "lost"])
 def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
     handle = running()
-    handle.emit(b"line 1\n", 101.0)
+    handle.append_output(b"line 1\n", 101.0)
     ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
     handle.end(102.0, by=ended_by, complete=True, exit=Exit(code=0), unconfirmed=(9,))
     end = stopped(handle_state(handle, 103.0))
@@ -230,7 +230,7 @@ def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
 def test_a_structured_tool_speaks_for_itself() -> None:
     good, bad = running(), running()
     for handle in (good, bad):
-        handle.emit(b'{"type": "success"}', 101.0)
+        handle.append_output(b'{"type": "success"}', 101.0)
     good.end(102.0, by=EXIT, complete=True, result="fine", exit=Exit(code=1))
     failure = ToolError(message="no", trace=("a",), transient=True)
     bad.end(102.0, by=EXIT, complete=True, failure=failure, exit=Exit(code=0))
@@ -251,7 +251,7 @@ def test_a_long_result_says_what_was_cut() -> None:
 
 def test_a_cut_raw_result_says_what_was_cut() -> None:
     handle = running()
-    handle.emit(b"x" * 50_000, 101.0)
+    handle.append_output(b"x" * 50_000, 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
     end = stopped(handle_state(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET and end.omitted == 49_900
@@ -261,11 +261,11 @@ def test_a_cut_raw_result_says_what_was_cut() -> None:
 def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
     handle = running()
     left = [LeftBehind(pid=9, command="sleep")]
-    handle.hold(lambda: tuple(left))
+    handle.set_left_behind(lambda: tuple(left))
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
     end = stopped(handle_state(handle, 103.0))
     assert end.output_complete is False and end.left_behind == (left[0],)
-    handle.complete(104.0)
+    handle.complete_output(104.0)
     left.clear()
     end = stopped(handle_state(handle, 105.0))
     assert end.output_complete is True and end.left_behind is UNSET
@@ -273,12 +273,12 @@ def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
 
 def test_a_character_that_comes_after_the_end_is_waited_for_and_shown_once() -> None:
     handle = running()
-    handle.emit(b"a\xe2", 101.0)
+    handle.append_output(b"a\xe2", 101.0)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
     assert text_of(handle_state(handle, 103.0)) == "a"
-    handle.emit(b"\x89\xa4\xe2", 103.0)
+    handle.append_output(b"\x89\xa4\xe2", 103.0)
     assert text_of(handle_state(handle, 103.0)) == "a≤"
-    handle.complete(104.0)
+    handle.complete_output(104.0)
     assert text_of(handle_state(handle, 105.0)) == "a≤\ufffd"
 
 
@@ -286,29 +286,29 @@ def test_a_character_that_comes_after_the_end_is_waited_for_and_shown_once() -> 
 def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool) -> None:
     handle = handle_of(disk=1 << 22)
     handle.start(100.0)
-    handle.emit(b"x" * 100_000, 101.0)
+    handle.append_output(b"x" * 100_000, 101.0)
     handle.end(102.0, by=EXIT, complete=complete, exit=Exit(code=0))
     assert handle.spool.on_disk == (100_000 if complete else 0)
-    handle.complete(103.0)
+    handle.complete_output(103.0)
     assert handle.spool.on_disk == 100_000
     assert text_of(handle_state(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 
 def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
     handle = running()
-    handle.emit(b"hello", 101.0)
+    handle.append_output(b"hello", 101.0)
     screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
     state = handle_state(handle, 101.0, view="screen", screen=screen)
     assert text_of(state) == "" and state.screen == screen and state.cursor == 5
-    assert handle.mark == 0
+    assert handle.read_offset == 0
     assert text_of(handle_state(handle, 101.0)) == "hello"
 
 
 def test_a_peek_is_no_reading() -> None:
     handle = running()
-    handle.emit(b"hello", 101.0)
+    handle.append_output(b"hello", 101.0)
     handle_state(handle, 101.0, peek=True)
-    assert handle.mark == 0
+    assert handle.read_offset == 0
     handle.end(102.0, by=EXIT, complete=True)
     handle_state(handle, 103.0, peek=True)
     assert handle.read_at is None
@@ -322,7 +322,7 @@ def test_times_of_output_and_activity() -> None:
     assert handle.last_output_at is None and handle.started_at == 5000.0
     handle.start(101.0)
     assert (handle.last_output, handle.last_activity) == (None, 101.0)
-    handle.emit(b"x", 102.0)
+    handle.append_output(b"x", 102.0)
     handle.touch(103.0)
     assert (handle.last_output, handle.last_activity) == (102.0, 103.0)
     assert handle.last_output_at == 5002.0
@@ -330,11 +330,11 @@ def test_times_of_output_and_activity() -> None:
 
 def test_a_character_that_has_not_arrived_whole_cannot_be_read_yet() -> None:
     handle = running()
-    handle.emit(b"a\xe2\x89", 101.0)
+    handle.append_output(b"a\xe2\x89", 101.0)
     assert handle.readable_end() == 1
-    handle.emit(b"\xa4", 101.0)
+    handle.append_output(b"\xa4", 101.0)
     assert handle.readable_end() == 4
-    handle.emit(b"\xe2", 101.0)
+    handle.append_output(b"\xe2", 101.0)
     handle.end(102.0, by=EXIT, complete=True)
     assert handle.readable_end() == 5
 
@@ -350,7 +350,7 @@ def test_listeners_may_come_and_go_while_they_are_called() -> None:
 
     handle.listen(once)
     handle.listen(lambda: calls.append("always"))
-    handle.emit(b"x", 101.0)
+    handle.append_output(b"x", 101.0)
     assert calls == ["once", "always"]
     handle.touch(101.0)
     assert calls == ["once", "always", "always", "late"]

@@ -29,7 +29,7 @@ def noted(*handles: Handle) -> NoticeQueues:
         notices.add_state_change(changed, 7.0)
 
     for one in handles:
-        one.on_news = news
+        one.on_state_change = news
     return notices
 
 
@@ -57,12 +57,12 @@ def test_what_was_read_before_is_not_told() -> None:
 def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() -> None:
     one, other = handle("one"), handle("other")
     notices = noted(one, other)
-    one.awaited = other.awaited = 1
+    one.await_count = other.await_count = 1
     stop(one)
     stop(other)
     assert notices.drain("s", 2.0) == ()
     handle_state(one, 3.0)
-    one.awaited = other.awaited = 0
+    one.await_count = other.await_count = 0
     assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
     assert notices.drain("s", 5.0) == ()
 
@@ -70,7 +70,7 @@ def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() 
 def test_a_question_is_told_although_a_call_waits_for_the_end() -> None:
     one = handle("one")
     notices = noted(one)
-    one.awaited = 1
+    one.await_count = 1
     one.ask(Question(id="q", text="Sure?", answer_type=Text()), 1.0)
     assert [notice.kind for notice in notices.drain("s", 2.0)] == ["tool.waiting"]
 
@@ -148,7 +148,7 @@ def lines(one: Handle, watched: NotifyPattern, *texts: str) -> PatternMatches:
     """Print these, as what a pattern has found."""
     found = []
     for text in texts:
-        one.emit(text.encode() + b"\n", 1.0)
+        one.append_output(text.encode() + b"\n", 1.0)
         found.append(MatchedLine(watched, text, one.spool.end))
     return PatternMatches(watched, found)
 
@@ -227,17 +227,17 @@ def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken()
     one, notices = handle("h"), NoticeQueues()
     one.notify = NotifySettings(on_content=True)
     assert notices.add_output(one, 1.0) is None
-    one.emit(b"a\n", 1.0)
+    one.append_output(b"a\n", 1.0)
     told = notices.add_output(one, 1.0)
     assert told is not None and told.lines == ("a",)
-    one.emit(b"b\nlast", 1.0)
+    one.append_output(b"b\nlast", 1.0)
     assert notices.add_output(one, 2.0) is None
     (notice,) = notices.drain("s", 3.0)
     assert notice.message == (
         "`h` (t) has printed 8 bytes that were not read, the last line is: last"
     )
     assert notices.add_output(one, 4.0) is None and notices.drain("s", 4.0) == ()
-    one.emit(b"!", 5.0)
+    one.append_output(b"!", 5.0)
     assert notices.add_output(one, 5.0) is not None
     handle_state(one, 6.0)
     assert notices.drain("s", 7.0) == ()
@@ -251,7 +251,7 @@ def test_of_a_handle_that_has_stopped_the_end_is_told_and_its_output_where_that_
     )
     notices = noted(told, quiet)
     for one in (told, quiet):
-        one.emit(b"x", 1.0)
+        one.append_output(b"x", 1.0)
         notices.add_output(one, 1.0)
         stop(one)
     kinds = [(one.id, one.kind) for one in notices.drain("s", 2.0)]

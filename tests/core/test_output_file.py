@@ -38,7 +38,7 @@ def held(spool: Spool, *, terminal: bool = False) -> Handle:
 
 def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None = None) -> Handle:
     handle = held(spool)
-    handle.emit(data, 0.0)
+    handle.append_output(data, 0.0)
     by = EndedBy("exit")
     handle.end(1.0, by=by, complete=True, result=result, raw=result is None, exit=Exit(code=code))
     return handle
@@ -147,11 +147,11 @@ def test_a_result_that_a_tool_made_is_saved_as_it_made_it(folder: SpoolFolder) -
 
 def test_no_name_while_more_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = held(spool_in(folder))
-    handle.emit(lines(100), 0.0)
+    handle.append_output(lines(100), 0.0)
     handle.end(1.0, by=EndedBy("exit"), complete=False, raw=True, exit=Exit(code=0))
     assert cut(handle, max_bytes=50).path is None and list(tmp_path.iterdir()) == []
-    handle.emit(b"late\n", 1.0)
-    handle.complete(2.0)
+    handle.append_output(b"late\n", 1.0)
+    handle.complete_output(2.0)
     path = cut(handle, max_bytes=50).path
     assert path is not None and Path(path).read_bytes() == lines(100) + b"late\n"
 

@@ -64,7 +64,7 @@ def test_what_is_given_in_a_row_is_the_output(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(output_tail, "MAX_CHUNK", size)
         for chunk in chunks:
-            one.emit(chunk * times, 0.5)
+            one.append_output(chunk * times, 0.5)
             if when.random() < 0.5:
                 pieces += all_of(reader)
         stop(one)
@@ -81,10 +81,10 @@ def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memor
     """What it was given and what it was told to re-read are the output, where the spool has it."""
     one = handle(memory=memory)
     reader = OutputTail(one, 0)
-    one.emit(b"first\n", 0.5)
+    one.append_output(b"first\n", 0.5)
     assert reader.read_chunk() == OutputChunk("first\n", 6)
     lines = b"".join(b"%07d\n" % n for n in range((output_tail.MAX_LAG >> 3) + 100))
-    one.emit(lines, 0.5)
+    one.append_output(lines, 0.5)
     pieces = all_of(reader)
     assert pieces[0].omitted_from == 6
     assert pieces[0].omitted + sum(len(piece.text) for piece in pieces) == len(lines)
@@ -98,16 +98,16 @@ def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memor
 def test_a_reader_moves_no_mark_and_another_does_not_notice() -> None:
     one = handle()
     first, second = OutputTail(one, 0), OutputTail(one, 0)
-    one.emit(b"here\n", 0.5)
+    one.append_output(b"here\n", 0.5)
     assert first.read_chunk() == second.read_chunk() == OutputChunk("here\n", 5)
-    assert one.mark == 0
+    assert one.read_offset == 0
     assert first.read_chunk() is None
 
 
 def test_a_character_that_is_not_whole_waits_and_is_shown_at_the_end() -> None:
     one = handle()
     reader = OutputTail(one, 0)
-    one.emit("é".encode()[:1], 0.5)
+    one.append_output("é".encode()[:1], 0.5)
     assert reader.read_chunk() is None
     stop(one)
     assert reader.read_chunk() == OutputChunk("\ufffd", 1)

@@ -47,7 +47,7 @@ def test_each_line_that_matches_is_found_once_however_it_is_cut(
     found: list[tuple[str, str]] = []
     for piece in pieces:
         for byte in piece.encode():
-            one.emit(bytes([byte]), 0.0)
+            one.append_output(bytes([byte]), 0.0)
             found += looked(scan)
     if finished:
         stop(one)
@@ -59,38 +59,38 @@ def test_each_line_that_matches_is_found_once_however_it_is_cut(
 def test_the_end_of_what_was_printed_is_looked_at_as_a_prompt_has_no_line_end() -> None:
     one = handle("assword: $")
     scan = PatternScanner(one)
-    one.emit(b"login\nPassword: ", 0.0)
+    one.append_output(b"login\nPassword: ", 0.0)
     assert looked(scan) == [("assword: $", "Password: ")]
-    one.emit(b"*", 0.0)
+    one.append_output(b"*", 0.0)
     assert looked(scan) == []
 
 
 def test_a_line_is_found_by_each_pattern_in_the_order_of_the_output() -> None:
     one = handle("b", "a")
-    one.emit(b"a\nab\nb\n", 0.0)
+    one.append_output(b"a\nab\nb\n", 0.0)
     assert looked(PatternScanner(one)) == [("a", "a"), ("a", "ab"), ("b", "ab"), ("b", "b")]
 
 
 def test_nothing_matches_across_lines_nor_the_emptiness_behind_the_last() -> None:
     one = handle(r"a\s*b", "^$")
-    one.emit(b"a\nb\n\n", 0.0)
+    one.append_output(b"a\nb\n\n", 0.0)
     assert looked(PatternScanner(one)) == [("^$", "")]
 
 
 def test_a_long_line_is_shown_around_what_matches_and_what_is_not_seen_is_shown() -> None:
     one = handle("needle")
-    one.emit(b"x" * 5_000 + b"\x07 needle \xff\x00" + b"y" * 5_000 + b"\n", 0.0)
+    one.append_output(b"x" * 5_000 + b"\x07 needle \xff\x00" + b"y" * 5_000 + b"\n", 0.0)
     (found,) = looked(PatternScanner(one))
     assert "\\x07 needle \ufffd\\x00" in found[1] and len(found[1]) <= 200
     one = handle("50%")
-    one.emit(b" 10%\r 50%\r100%\n", 0.0)
+    one.append_output(b" 10%\r 50%\r100%\n", 0.0)
     assert looked(PatternScanner(one)) == [("50%", " 50%")]
 
 
 def test_a_flood_of_matches_is_counted_so_far_and_said() -> None:
     one = handle("y")
     scan = PatternScanner(one)
-    one.emit(b"y\n" * 30_000, 0.0)
+    one.append_output(b"y\n" * 30_000, 0.0)
     found = scan.scan_slice()
     assert len(found) == 64 and found[-1].has_more and not found[0].has_more
 
@@ -98,7 +98,7 @@ def test_a_flood_of_matches_is_counted_so_far_and_said() -> None:
 def test_a_slice_is_small_where_an_expression_is_costly() -> None:
     cheap, costly = handle("error"), handle("(x{1,30}){1,30}y")
     for one in (cheap, costly):
-        one.emit(b"x" * 200_000, 0.0)
+        one.append_output(b"x" * 200_000, 0.0)
         scan = PatternScanner(one)
         scan.scan_slice()
         assert scan.offset <= (65_536 if one is cheap else 8_192)
@@ -111,14 +111,14 @@ def test_what_a_slice_cuts_is_whole_in_the_next(line: str) -> None:
     for cut in range(len(data) + 1):
         one = handle("^error( é)?$")
         scan = PatternScanner(one)
-        one.emit(b"\n" * (scan._size - cut) + data + b"\n", 0.0)
+        one.append_output(b"\n" * (scan._size - cut) + data + b"\n", 0.0)
         assert len(looked(scan)) == 1, cut
 
 
 def test_what_the_spool_has_dropped_is_skipped() -> None:
     one = handle("error", memory=4_096)
     scan = PatternScanner(one)
-    one.emit(b"error " * 10_000 + b"\nlast error\n", 0.0)
+    one.append_output(b"error " * 10_000 + b"\nlast error\n", 0.0)
     found = looked(scan)
     assert found and re.search("last error", found[-1][1]) and scan.offset == one.spool.end
 
@@ -126,7 +126,7 @@ def test_what_the_spool_has_dropped_is_skipped() -> None:
 def test_a_spool_that_was_closed_ends_the_scan() -> None:
     one = handle("error")
     scan = PatternScanner(one)
-    one.emit(b"error\n", 0.0)
+    one.append_output(b"error\n", 0.0)
     stop(one)
     one.spool.close()
     assert looked(scan) == [] and not scan.has_unread
@@ -135,10 +135,10 @@ def test_a_spool_that_was_closed_ends_the_scan() -> None:
 def test_the_next_line_is_found_where_one_matched_before_it_was_finished() -> None:
     one = handle("error")
     scan = PatternScanner(one)
-    one.emit(b"an error", 0.0)
+    one.append_output(b"an error", 0.0)
     first = looked(scan)
-    one.emit(b" goes on\nbegins", 0.0)
+    one.append_output(b" goes on\nbegins", 0.0)
     between = looked(scan)
-    one.emit(b" an error\n", 0.0)
+    one.append_output(b" an error\n", 0.0)
     assert (len(first), between) == (1, [])
     assert looked(scan) == [("error", "begins an error")]

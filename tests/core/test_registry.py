@@ -233,7 +233,7 @@ def test_results_of_many_sessions_are_bounded_together() -> None:
 def spooled(registry: Registry, id: str, now: float, session: str = "s") -> Handle:
     """A stopped handle whose output is in a file."""
     handle = admit(registry, id, session=session, spool=lambda: make(1000, 1 << 20)).handle
-    handle.emit(b"x" * 100_000, now)
+    handle.append_output(b"x" * 100_000, now)
     return end(handle, now)
 
 
@@ -259,14 +259,14 @@ def test_too_many_files_of_stopped_handles_are_closed_and_their_ends_stay_to_be_
 def test_a_live_or_held_handle_keeps_its_file() -> None:
     registry = Registry(open_max=0)
     live = admit(registry, "live", spool=lambda: make(1000, 1 << 20)).handle
-    live.emit(b"x" * 100_000, 0.0)
+    live.append_output(b"x" * 100_000, 0.0)
     held = spooled(registry, "held", 1.0)
-    held.hold(tuple)
+    held.set_left_behind(tuple)
     assert registry.next_expiry(1.0) is None
     registry.sweep(1.0)
     assert is_open([live, held]) == [True, True]
     assert not registry.close_files()
-    held.release()
+    held.clear_left_behind()
     assert registry.next_expiry(1.0) == 1.0
     registry.sweep(1.0)
     assert is_open([live, held]) == [True, False]
@@ -418,12 +418,12 @@ def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() 
             make_spool=lambda: Spool(0, 0, None, Budget(0)),
         ).handle
         handle.start(0.0)
-        handle.hold(tuple)
+        handle.set_left_behind(tuple)
         handle.end(0.0, by=EndedBy("exit"), complete=True)
         handle_state(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
     assert registry.find("s", "h0", 1000.0) is handles[0]
     for handle in handles:
-        handle.release()
+        handle.clear_left_behind()
     assert set(registry.sweep(1000.0)) == set(handles)

@@ -60,7 +60,7 @@ class Shelf:
         name = f"h{len(self.handles)}"
         handle = Handle(id=name, tool="t", session="s", generation=1, spool=spool, now=0.0)
         handle.start(0.0)
-        handle.emit(text.encode(), 0.0)
+        handle.append_output(text.encode(), 0.0)
         by, exit = EndedBy("exit"), Exit(code=code)
         handle.end(1.0, by=by, complete=True, result=result, raw=result is None, exit=exit)
         self.handles.append(handle)
@@ -132,7 +132,7 @@ def test_what_runs_says_by_its_count_that_it_was_cut(shelf: Shelf) -> None:
     spool = Spool(1 << 20, 0, None, Budget(0))
     handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
-    handle.emit(lines(500).encode(), 0.0)
+    handle.append_output(lines(500).encode(), 0.0)
     (state,) = shelf.told([handle_state(handle, 1.0)], 1_000)
     assert state["state"] == "running" and "truncated" not in state
     assert state["omitted"] > 0 and len(state["content"]) <= 1_000
@@ -192,7 +192,7 @@ def test_what_is_lost_is_not_in_the_file_and_that_is_said(shelf: Shelf) -> None:
     handle = Handle(id="h0", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     for line in lines(5_000).splitlines(keepends=True):
-        handle.emit(line.encode(), 0.0)
+        handle.append_output(line.encode(), 0.0)
     handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=0))
     shelf.handles.append(handle)
     (state,) = shelf.told([seen(handle)], 1_000)

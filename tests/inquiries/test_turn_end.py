@@ -16,7 +16,7 @@ def handle(id: str, output: str = "", *, starts: bool = True) -> Handle:
     if starts:
         one.start(0.0)
     if output:
-        one.emit(output.encode(), 10.0)
+        one.append_output(output.encode(), 10.0)
     return one
 
 

@@ -108,13 +108,13 @@ async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> N
             assert [*one.unconfirmed] == [child.pid] and cleared == [False]
             assert held.uses() == () and held.remains("s", "h") == [one]
             assert held.remains("s", "other") == []
-            assert [one.held] == [True]
+            assert [one.is_left_running] == [True]
             assert [(left.pid, left.command) for left in one.left_behind()] == [
                 (child.pid, "sleep 300")
             ]
             with trio.fail_after(PATIENCE_S):
                 await held.kill_remains(one)
-            assert held.remains() == [] and [one.held] == [False]
+            assert held.remains() == [] and [one.is_left_running] == [False]
             assert [*one.unconfirmed] == [] and cleared == [False, True]
             await held.kill_remains(one)
 
@@ -197,10 +197,10 @@ async def test_what_is_over_is_held_no_longer(autojump_clock: MockClock) -> None
         held = supervisor(nursery)
         use = held.start(handle("h"), Counting(), CALL)
         await wait_all_tasks_blocked()
-        before = use.handle.held, held.use_of(use.handle)
+        before = use.handle.is_left_running, held.use_of(use.handle)
         await held.abort(use, NOW)
         assert before == (True, use)
-        assert (use.handle.held, held.use_of(use.handle)) == (False, None)
+        assert (use.handle.is_left_running, held.use_of(use.handle)) == (False, None)
 
 
 class Failing:

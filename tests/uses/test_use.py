@@ -148,7 +148,7 @@ async def test_what_could_not_be_started_is_no_news_to_its_session(
 ) -> None:
     use = use_of_a_tool()
     news: list[Handle] = []
-    use.handle.on_news = news.append
+    use.handle.on_state_change = news.append
     use.fail(spawn_failed("there is none", reason="program"))
     assert use.handle.stopped and use.begun.is_set() and news == []
 

@@ -52,7 +52,7 @@ async def test_what_is_found_in_quick_succession_is_told_together(
     one = handle(PATTERNS)
     watching.follow(one)
     for _ in range(50):
-        one.emit(b"an error\na warning\n", 0.0)
+        one.append_output(b"an error\na warning\n", 0.0)
         await trio.sleep(0.01)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in told) == sum(found["w"] for _, found in told) == 50
@@ -68,9 +68,9 @@ async def test_the_end_is_looked_at_before_it_is_let_go(
     watching = Watching(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
     one = handle(PATTERNS)
     watching.follow(one)
-    one.emit(b"error\n", 0.0)
+    one.append_output(b"error\n", 0.0)
     await trio.sleep(0.01)
-    one.emit(b"x\n" * 400_000 + b"last error", 0.0)
+    one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
     one.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in told) == 2
@@ -83,10 +83,10 @@ async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
     told: list[Handle] = []
     watching = Watching(nursery, lambda handle, matches: told.append(handle))
     flood, other = handle(PATTERNS), handle(PATTERNS)
-    flood.emit(b"nothing here\n" * 300_000 + b"error\n", 0.0)
+    flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     for one in (flood, other):
         watching.follow(one)
-    other.emit(b"error\n", 0.0)
+    other.append_output(b"error\n", 0.0)
     while len(told) < 2:
         await trio.sleep(0)
     assert told == [other, flood]
@@ -96,7 +96,7 @@ async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nu
     told: list[Handle] = []
     watching = Watching(nursery, lambda handle, matches: told.append(handle))
     flood = handle(PATTERNS)
-    flood.emit(b"nothing here\n" * 300_000 + b"error\n", 0.0)
+    flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
     watching.follow(flood)
     turns = 0
     while not told:
@@ -118,7 +118,7 @@ async def test_it_rests_as_long_as_it_has_looked(
     first = trio.current_time()
     for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
         watching.follow(one)
-        one.emit(b"error\n", 0.0)
+        one.append_output(b"error\n", 0.0)
     while len(began) < 3:
         await trio.sleep(0.25)
     assert [round(at - first) for at in began] == [0, 6, 12]
@@ -140,7 +140,7 @@ async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
     watching = Watching(nursery, lambda handle, matches: told_in.append(turns.count))
     for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
         watching.follow(one)
-        one.emit(b"error\n", 0.0)
+        one.append_output(b"error\n", 0.0)
     while len(told_in) < 3:
         await trio.sleep(0)
     trio.lowlevel.remove_instrument(turns)
@@ -159,7 +159,7 @@ async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> N
     bad, other = handle(PATTERNS), handle(PATTERNS)
     for one in (bad, other):
         watching.follow(one)
-        one.emit(b"error\n", 0.0)
+        one.append_output(b"error\n", 0.0)
     with trio.fail_after(PATIENCE_S):
         while not good:
             await trio.sleep(0.01)

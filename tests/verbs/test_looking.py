@@ -20,7 +20,7 @@ from tests.core.disks import make
 def running(data: bytes, *, terminal: bool = False) -> Handle:
     one = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
     one.start(0.0, terminal=terminal)
-    one.emit(data, 0.0)
+    one.append_output(data, 0.0)
     return one
 
 
@@ -97,7 +97,7 @@ async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_dat
     revision: int | None, new: int
 ) -> None:
     handle = running(b"printed", terminal=True)
-    handle.seen = 7
+    handle.viewed_offset = 7
     since = UNSET if revision is None else revision
     params = FetchParams(id="h", view="screen", since_revision=since)
     assert reading.new_from(place(screen("x")), params, handle) == new

@@ -16,7 +16,7 @@ class Bell:
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[], object]] = []
-        self.awaited = 0
+        self.await_count = 0
         self.listen = self.listeners.append
         self.unlisten = self.listeners.remove
 
@@ -31,9 +31,9 @@ def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until, (cast(Any, bell),), lambda: None)
             await trio.testing.wait_all_tasks_blocked()
-            during = bell.awaited
+            during = bell.await_count
             nursery.cancel_scope.cancel()
-        return during, bell.awaited
+        return during, bell.await_count
 
     assert trio.run(main) == (1, 0)
 

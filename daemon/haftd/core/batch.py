@@ -1,8 +1,7 @@
-"""Whether the spawns of one batch can all take their ids.
+"""Admission of a batch's spawns: detect clashes of handle ids before anything runs.
 
-Rules: pure; nothing is taken here. A clash with a live handle or within the batch is an error of
-each spawn that is part of it, and the whole batch fails on it before anything runs. A repeated
-call is no clash. Section 5, "Batches".
+Rules: pure; no id is taken here. A clash with a live handle or within the batch is an error of every spawn
+that takes part in it, and fails the whole batch. A repeated call is no clash. Section 5, "Batches".
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["SpawnKey", "admit_batch"]
 
 
 class SpawnKey(msgspec.Struct, frozen=True):
-    """What decides about a clash: the id, and the call if it names itself."""
+    """The fields of a spawn that decide about a clash: its id, and its call where it has a `call_id`."""
 
     session: str
     id: str
@@ -30,7 +29,7 @@ class SpawnKey(msgspec.Struct, frozen=True):
 
 
 def admit_batch(spawns: Sequence[SpawnKey], registry: Registry) -> list[RpcError | None]:
-    """Return for each spawn the clash it is part of, None where there is none."""
+    """Return for each spawn its clash with a live handle or another spawn, or None."""
     errors: list[RpcError | None] = [None] * len(spawns)
     live: dict[str, dict[str, str]] = {}
     for spawn in spawns:

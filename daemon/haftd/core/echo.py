@@ -1,8 +1,8 @@
-"""What of a program's output its reader knows already: the echo of what was just typed, and the
-prompt that stands at the end.
+"""Measure the parts of an output that its reader knows already: the echo of typed input at the beginning, the
+prompt at the end.
 
-Rules: only what is exactly that, and where it belongs, is told to be it; whatever is not certain is
-output. Nothing is changed here: it is counted.
+Rules: text counts as echo or prompt only where it matches exactly and at its place; anything uncertain is
+output. Sizes are in characters; no text is changed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True)
 class TypedInput:
-    """What was typed, with its line ends, when the output ended at the offset `at`."""
+    """Text written to the terminal with its line ends, when the output ended at the offset `at`."""
 
     at: int
     text: str
 
 
 def echo_size(output: str, typed: str) -> int:
-    """How many characters at the beginning of `output` are the echo of `typed`.
+    """Return how many characters at the beginning of `output` are the echo of `typed`.
 
-    Of a program that edits lines the echo of each line but the first stands behind a prompt.
+    A program with a line editor echoes each line but the first behind its prompt.
     """
     *lines, rest = _LINE_END.split(typed)
     if not lines:
@@ -41,8 +41,7 @@ def echo_size(output: str, typed: str) -> int:
 
 
 def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) -> int:
-    """Where the echo of all the further lines ends that begins at `start`; 0 where it is not certain
-    that this is what stands there."""
+    """Return the end of the echo of all further lines, which begins at `start`; 0 if uncertain."""
     shown: list[str] = []
     at = start
     for _ in lines:
@@ -56,10 +55,10 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
         shown.append(output[at:])
         at = len(output)
     lines = [*lines, rest] if rest else lines
-    told = [(line, text) for line, text in zip(lines, shown, strict=True) if line]
-    if not told or not told[0][1].endswith(told[0][0]):
+    echoed = [(line, text) for line, text in zip(lines, shown, strict=True) if line]
+    if not echoed or not echoed[0][1].endswith(echoed[0][0]):
         return 0
-    prompt = told[0][1].removesuffix(told[0][0])
+    prompt = echoed[0][1].removesuffix(echoed[0][0])
     # One with words in it may be the beginning of an answer, "got 5".
     if any(char.isalnum() for char in prompt):
         return 0
@@ -67,12 +66,14 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
         if text != prompt + line and (line or text != prompt.rstrip()):
             return 0
     # Had the program printed these lines itself, the echo of them would still be to come.
-    typed = tuple(line for line, _ in told)
+    typed = tuple(line for line, _ in echoed)
     return 0 if any(text.endswith(typed) for text in output[at:].split("\n")) else at
 
 
 def prompt_size(output: str, prompt: str) -> int:
-    """How many characters at the end of `output` are the prompt: all of its last line. Blanks behind
-    it count for nothing: a screen does not know whether they were printed or skipped."""
+    """Return how many characters at the end of `output` are the prompt: the whole last line, or 0.
+
+    Trailing blanks are ignored: a screen cannot tell printed blanks from skipped cells.
+    """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

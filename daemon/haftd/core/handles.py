@@ -1,10 +1,9 @@
-"""A handle: one use of a tool, from the taking of its id to its last fetch.
+"""A handle: one execution of a tool, from the reservation of its id to its last fetch.
 
-Rules: the state changes only through the lifecycle's table; an illegal event raises and changes
-nothing. `mark` is how far the session has read: a `delta` moves it over all that it returned or
-left out, nothing else moves it. At the stop it is frozen: what was unread then is the delta for
-every later reader alike. Output that comes after the end is complete is not taken. Times are
-seconds of the caller's monotonic clock. Sections 3 and 4.
+Rules: the state changes only through the table in `lifecycle`; an illegal event raises and changes nothing.
+Only a `delta` moves `read_offset`, over all that the delta returned or left out. At the stop the offset is
+frozen: output unread then is the delta of every later reader. Output after the complete end is dropped. Times
+are seconds of the caller's monotonic clock. Sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -28,66 +27,65 @@ from .withheld import Ending
 __all__ = ["CallKey", "Handle", "Listener"]
 
 CallKey = tuple[str, str, bytes]
-"""The call that made a handle: its id, the tool, and a digest of the arguments, which may be large
-and are only told from others."""
+"""Key of the call that created a handle: `call_id`, tool, and a digest of the arguments, which may be large."""
 
 Listener = Callable[[], object]
-"""Called after every change; must not raise, may listen and unlisten."""
+"""Callback after every change; must not raise, may listen and unlisten."""
 
 
 class Handle:
-    """One use of a tool. Made by the registry; compared by identity."""
+    """One execution of a tool. Created by the registry; compared by identity."""
 
     __slots__ = (
         "_left_behind",
         "_listeners",
         "_state",
-        "asked",
-        "awaited",
-        "born",
+        "await_count",
         "call",
         "command",
-        "end_shown",
+        "created_at",
         "ended_by",
+        "exceeded_limit",
         "exit",
         "failure",
         "generation",
         "id",
         "inquiry_id",
+        "is_end_shown",
         "last_activity",
         "last_output",
         "last_paint",
+        "last_question_shown",
         "last_screen",
-        "limit",
-        "mark",
         "may",
+        "notified_offset",
         "notify",
         "on_disconnect",
-        "on_news",
+        "on_state_change",
         "on_stop",
         "on_turn_end",
         "output_complete",
         "pid",
         "policy",
         "question",
-        "question_shown",
+        "question_count",
         "raw",
         "read_at",
+        "read_offset",
         "refusal",
         "rendering",
         "result",
         "review",
         "root",
-        "seen",
         "session",
         "spool",
         "started_at_wall",
         "stopped_at",
         "terminal",
         "timeline",
-        "told",
         "tool",
         "unconfirmed",
+        "viewed_offset",
     )
 
     def __init__(
@@ -111,12 +109,12 @@ class Handle:
         self.root = root
         self.spool = spool
         self.timeline = Timeline()
-        """When the bytes of the spool were appended."""
+        """Times at which the bytes of the spool were appended."""
         self.terminal = False
         self.policy: Mapping[str, str] = {}
-        """The actions on it that are not done unattended, and what is done instead."""
+        """Actions that are not done unattended, each with the action that replaces it."""
         self.may: frozenset[str] = frozenset()
-        """What its processes may do for a person, as their definition says."""
+        """Rights of its processes to act for a person, from the tool's definition."""
         self.command = ""
         self.pid: int | None = None
         self._state = State.PENDING
@@ -128,52 +126,52 @@ class Handle:
         self.failure: ToolError | None = None
         self.raw = True
         self.ended_by: EndedBy | None = None
-        self.limit: str | None = None
-        """The limit that ended it, if one did."""
+        self.exceeded_limit: str | None = None
+        """The limit that ended the handle, if one did."""
         self.output_complete = True
         self.unconfirmed: tuple[int, ...] = ()
         self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
-        """What says so, while it is held."""
-        self.born = now
+        """Asks the runtime for the processes left running; None where there are none."""
+        self.created_at = now
         self.started_at_wall = wall
         self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
         self.last_screen: Screen | None = None
-        """What a terminal showed when nothing of it was left."""
+        """The final screen of a terminal."""
         self.last_paint: bytes | None = None
-        """The bytes that draw it."""
+        """Bytes that draw the final screen."""
         self.rendering: Rendering = STRIPPED
-        """How its output reads as text."""
-        self.seen = 0
-        """The end of the output when it was last looked at in whatever view."""
-        self.mark = 0
+        """Translation of the output's bytes to text."""
+        self.viewed_offset = 0
+        """End of the output at the last read, in any view."""
+        self.read_offset = 0
         self.review: Review | None = None
-        """Where the review of its result is, None where that is handed out without one."""
+        """State of the result's review; None where the result needs none."""
         self.refusal: RpcError | None = None
-        """The error of a call to its end whose result was not approved."""
+        """Error for calls that await a result that was not approved."""
         self.read_at: float | None = None
-        """When the end was first read."""
-        self.end_shown = False
-        """Whether its session was shown the end; who reads by a cursor looks on."""
-        self.asked = 0
-        """How many questions it has asked."""
-        self.awaited = 0
-        """How many calls wait for it: their answers will tell its end."""
-        self.question_shown = 0
-        """The last of them that a reader was shown."""
+        """Time at which the end was first read."""
+        self.is_end_shown = False
+        """Whether the session was shown the end; a read by cursor does not count."""
+        self.question_count = 0
+        """Questions asked so far."""
+        self.await_count = 0
+        """Calls that await the handle: their replies will report its end."""
+        self.last_question_shown = 0
+        """Number of the last question that a reader was shown."""
         self.on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
-        """What becomes of it when the turn ends, as its tool says."""
+        """Action at the end of the turn, from the tool's definition."""
         self.on_disconnect: Literal["keep", "abort"] = "keep"
-        """And when the last connection of the session is gone."""
+        """Action when the session's last connection closes."""
         self.notify: NotifySettings = DEFAULT_NOTIFY
-        """What its session is told of without asking."""
-        self.told = 0
-        """The end of the output when its session was last told that there is some."""
-        self.on_news: Callable[[Handle], None] | None = None
-        """Called when it asks or stops, before the listeners."""
+        """Notices that the session gets of this handle."""
+        self.notified_offset = 0
+        """End of the output at the session's last notice of unread output."""
+        self.on_state_change: Callable[[Handle], None] | None = None
+        """Called when the handle asks or stops, before the listeners."""
         self.on_stop: Callable[[Handle], None] | None = None
-        """For the registry's books; called once, before the listeners."""
+        """Hook of the registry; called once, before the listeners."""
         self._listeners: tuple[Listener, ...] = ()
 
     def __repr__(self) -> str:
@@ -181,53 +179,52 @@ class Handle:
 
     @property
     def state(self) -> State:
-        """Where it is; only events change it."""
+        """The state; only events change it."""
         return self._state
 
     @property
     def stopped(self) -> bool:
-        """Whether it has ended."""
+        """Whether the execution has ended."""
         return self._state is State.STOPPED
 
     @property
     def is_output(self) -> bool:
-        """Whether the text that it ended with is what it printed, and not what its tool made of it."""
+        """Whether the text of the end is the printed output, not a result that the tool built."""
         return self.raw or (self.ended_by is not None and self.ended_by.by != "exit")
 
     @property
     def started_at(self) -> float:
-        """When its id was taken, in seconds since the epoch."""
+        """Time at which the id was taken, in seconds since the epoch."""
         return self.started_at_wall
 
     @property
     def last_output_at(self) -> float | None:
-        """When it last printed something, in seconds since the epoch; None if never."""
+        """Time of the last output, in seconds since the epoch; None without output."""
         if self.last_output is None:
             return None
-        return self.started_at_wall + self.last_output - self.born
+        return self.started_at_wall + self.last_output - self.created_at
 
     @property
-    def held(self) -> bool:
-        """Whether something of it may still run; it is kept for as long."""
+    def is_left_running(self) -> bool:
+        """Whether processes of a stopped handle may still run; the registry keeps such a handle."""
         return self._left_behind is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
-        """What of it lives on after the end, as of now."""
+        """Return the processes that still run after the end, as of now."""
         return () if self._left_behind is None else self._left_behind()
 
     def readable_end(self) -> int:
-        """Return the offset up to which a read would show output now: what has not arrived whole is
-        not there yet."""
+        """Return the offset up to which a read shows output now; incomplete characters and sequences wait."""
         if self._state is State.STOPPED and self.output_complete:
             return self.spool.end
         return shown_end(self.spool, self.rendering)
 
-    def hold(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Something of it may run from now on; `left_behind` asks the runtime what does."""
+    def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
+        """Keep the handle while its processes may run; `left_behind` asks the runtime which do."""
         self._left_behind = left_behind
 
-    def release(self) -> None:
-        """Nothing of it is left."""
+    def clear_left_behind(self) -> None:
+        """Record that no process of the handle is left."""
         self._left_behind = None
 
     # --- events -----------------------------------------------------------------------------
@@ -241,7 +238,7 @@ class Handle:
         terminal: bool = False,
         rendering: Rendering = STRIPPED,
     ) -> None:
-        """It runs."""
+        """Enter `running`."""
         self._state = step(self._state, Event.STARTED)
         self.pid = pid
         self.command = command
@@ -250,8 +247,8 @@ class Handle:
         self.last_activity = now
         self.wake()
 
-    def emit(self, data: bytes, now: float) -> None:
-        """It printed `data`. Dropped without a word when its end was complete."""
+    def append_output(self, data: bytes, now: float) -> None:
+        """Append output; dropped once the end is complete."""
         if self._state is State.STOPPED and self.output_complete:
             return
         self.timeline.mark(self.spool.end, now)
@@ -261,24 +258,24 @@ class Handle:
             listener()
 
     def ask(self, question: Question, now: float) -> None:
-        """It waits for an answer."""
+        """Enter `waiting` with a question."""
         self._state = step(self._state, Event.ASKED)
         self.question = question
-        self.asked += 1
+        self.question_count += 1
         self.last_activity = now
-        if self.on_news is not None:
-            self.on_news(self)
+        if self.on_state_change is not None:
+            self.on_state_change(self)
         self.wake()
 
     def answer(self, now: float) -> None:
-        """Its question is answered."""
+        """Leave `waiting`: the question is answered."""
         self._state = step(self._state, Event.ANSWERED)
         self.question = None
         self.last_activity = now
         self.wake()
 
     def withdraw(self, now: float) -> None:
-        """Whoever asked its question no longer wants to know."""
+        """Leave `waiting`: the tool withdrew its question."""
         self._state = step(self._state, Event.WITHDRAWN)
         self.question = None
         self.last_activity = now
@@ -297,10 +294,10 @@ class Handle:
         limit: str | None = None,
         unconfirmed: tuple[int, ...] = (),
     ) -> None:
-        """It has ended. With neither `result` nor `failure` its output is the result, as with `raw`.
+        """Enter `stopped`. Without `result` and `failure`, as with `raw`, the output is the result.
 
-        `failure` is the tool's own; what else went wrong is put into words by `outcomes`.
-        `complete`: no more output will come; else `complete()` is called later.
+        `failure` is the tool's own; other failures are worded by `outcomes`. `complete`: no more output will
+        come; else `complete_output` is called later.
         """
         self._state = step(self._state, Event.ENDED)
         self.question = None
@@ -309,7 +306,7 @@ class Handle:
         self.raw = raw or (result is None and failure is None)
         self.exit = exit
         self.ended_by = by
-        self.limit = limit
+        self.exceeded_limit = limit
         self.output_complete = complete
         self.unconfirmed = unconfirmed
         self.stopped_at = self.last_activity = now
@@ -317,12 +314,12 @@ class Handle:
             self.spool.finish()
         if self.on_stop is not None:
             self.on_stop(self)
-        if self.on_news is not None:
-            self.on_news(self)
+        if self.on_state_change is not None:
+            self.on_state_change(self)
         self.wake()
 
     def end_as(self, ending: Ending, now: float, *, complete: bool) -> None:
-        """See `end`."""
+        """End the handle with the fields of `ending`; see `end`."""
         self.end(
             now,
             by=ending.by,
@@ -335,8 +332,8 @@ class Handle:
             unconfirmed=ending.unconfirmed,
         )
 
-    def complete(self, now: float) -> None:
-        """No more output will come; the last text of this handle is now what it stays."""
+    def complete_output(self, now: float) -> None:
+        """Record that no more output will come; the handle's last text is final."""
         if self._state is not State.STOPPED or self.output_complete:
             return
         self.output_complete = True
@@ -345,13 +342,13 @@ class Handle:
         self.wake()
 
     def touch(self, now: float) -> None:
-        """Input was written to it, or its screen has changed."""
+        """Record activity other than output: written input, a changed screen."""
         self.last_activity = now
         self.wake()
 
     def save(self) -> SavedFile | None:
-        """Save all that it printed, or the result that was made of it, for whom it is too long; None
-        while more may come."""
+        """Save the whole output, or the result, to a file for a reader whose reply was truncated; None while
+        more output may come."""
         if not self.stopped or not self.output_complete:
             return None
         return save_output(self.spool, None if self.is_output else self.result)
@@ -359,17 +356,17 @@ class Handle:
     # --- who waits --------------------------------------------------------------------------
 
     def listen(self, callback: Listener) -> None:
-        """Call `callback` after every change; twice listened, called twice."""
+        """Register `callback` for every change; registered twice, it is called twice."""
         self._listeners = (*self._listeners, callback)
 
     def unlisten(self, callback: Listener) -> None:
-        """Undo one `listen`; nothing happens if there was none."""
+        """Undo one `listen`; does nothing without one."""
         kept = list(self._listeners)
         if callback in kept:
             kept.remove(callback)
             self._listeners = tuple(kept)
 
     def wake(self) -> None:
-        """Call every listener: something about it has changed."""
+        """Call every listener."""
         for listener in self._listeners:
             listener()

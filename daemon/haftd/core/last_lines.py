@@ -1,7 +1,7 @@
-"""The last lines of a handle, for a sentence about it: few, short, and nothing in them but text.
+"""The last lines of a handle's output, for a sentence about the handle: few, short, printable.
 
-Rules: pure. What a program prints cannot leave its line: nothing that is not seen or changes the order
-of what is stays as it is. Reading them moves no mark.
+Rules: pure. Control, invisible and bidirectional characters are escaped, so that no program can leave its
+line. Reading moves no read offset.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["last_lines", "printable"]
 
 
 def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
-    """The last lines with something in them, `most` of them, each of `longest` characters at most."""
+    """Return the last non-blank lines, at most `most`, each of at most `longest` characters."""
     spool = handle.spool
     # A character has up to four bytes; a line whose beginning is cut off here would be cut anyway.
     piece = cut(
@@ -24,7 +24,7 @@ def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
 
 
 def printable(text: str, longest: int) -> str:
-    """A line of a program as one that is safe to show, cut at `longest` characters."""
+    """Return a line of output, escaped and cut at `longest` characters."""
     text = text[: longest + 1]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,7 +1,7 @@
 """The lifecycle of a handle: states, events, one table.
 
-Rules: nothing else in the house decides what may follow what; an event that the table does not
-know raises and changes nothing; `stopped` is terminal. Section 3 of the protocol.
+Rules: no other module decides which state follows; an event that the table lacks raises and changes nothing;
+`stopped` is terminal. Section 3 of the protocol.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["TABLE", "Event", "IllegalTransition", "State", "step"]
 
 @unique
 class State(StrEnum):
-    """Where a handle is."""
+    """State of a handle, as on the wire."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -25,7 +25,7 @@ class State(StrEnum):
 
 @unique
 class Event(StrEnum):
-    """What happened to it."""
+    """Event in the life of a handle."""
 
     STARTED = "started"
     ASKED = "asked"
@@ -35,7 +35,7 @@ class Event(StrEnum):
 
 
 class IllegalTransition(Exception):
-    """The event cannot happen in this state; the state is as it was."""
+    """Raised for an event that is illegal in this state; the state is unchanged."""
 
     def __init__(self, state: State, event: Event) -> None:
         super().__init__(f"a handle that is {state} cannot be {event}")
@@ -54,11 +54,11 @@ TABLE: Final = MappingProxyType(
         (State.WAITING, Event.ENDED): State.STOPPED,
     }
 )
-"""Every legal transition; a pair that is not here is illegal."""
+"""Every legal transition; a missing pair is illegal."""
 
 
 def step(state: State, event: Event) -> State:
-    """Return the state that follows; raises `IllegalTransition`."""
+    """Return the next state; raises `IllegalTransition`."""
     following = TABLE.get((state, event))
     if following is None:
         raise IllegalTransition(state, event)

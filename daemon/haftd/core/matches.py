@@ -1,7 +1,7 @@
-"""The lines that one pattern has matched in one handle's output and that nobody was told of yet.
+"""Lines of one handle's output that matched one pattern, queued for a notice.
 
-Rules: bounded: the first lines are kept, as the first error is mostly the cause of the others, and all
-are counted. What the session has read since is not told. Section 7, `tool.content`.
+Rules: bounded. The first lines are kept, as the first error is mostly the cause of the others; all are
+counted. Lines that the session has read since are left out of the notice. Section 7, `tool.content`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _MAX_LINES = 8
 
 
 class MatchedLine(msgspec.Struct, frozen=True):
-    """A line that matches a pattern, as it may be shown, and the offset in the output behind it; no
-    more than about, where the text is shorter than what was printed. `more`: there are others that
-    were not looked at."""
+    """A printable line that matches a pattern, and the output offset after the match.
+
+    The offset is approximate where rendering shortened the text. `has_more`: the slice held further matches
+    that were not counted.
+    """
 
     pattern: NotifyPattern
     line: str
@@ -32,28 +34,28 @@ class MatchedLine(msgspec.Struct, frozen=True):
 
 
 class PatternMatches:
-    """What one pattern has found."""
+    """The queued matches of one pattern."""
 
     __slots__ = ("_lines", "count", "end", "has_more", "pattern")
 
-    def __init__(self, watched: NotifyPattern, found: Iterable[MatchedLine] = ()) -> None:
-        self.pattern = watched
+    def __init__(self, pattern: NotifyPattern, matches: Iterable[MatchedLine] = ()) -> None:
+        self.pattern = pattern
         self.count = 0
         self.end = 0
-        """The offset behind the last one."""
+        """The offset after the last match."""
         self.has_more = False
-        """There are more than were counted."""
+        """Whether there are more matches than were counted."""
         self._lines: list[MatchedLine] = []
-        for one in found:
-            self.add(one)
+        for match in matches:
+            self.add(match)
 
-    def add(self, found: MatchedLine) -> None:
-        """One more."""
+    def add(self, match: MatchedLine) -> None:
+        """Add one match."""
         self.count += 1
-        self._take((found,), found.end, found.has_more)
+        self._take((match,), match.end, match.has_more)
 
     def merge(self, others: PatternMatches) -> None:
-        """What was found after these."""
+        """Add later matches of the same pattern."""
         self.count += others.count
         self._take(others._lines, others.end, others.has_more)
 
@@ -63,23 +65,23 @@ class PatternMatches:
         self.has_more = self.has_more or more
 
     def notice(self, handle: Handle, read: float, at: float) -> Notice:
-        """What there is to tell of those behind what was read up to `read`."""
-        unread = [one for one in self._lines if one.end > read]
+        """Return the notice of the matches after the offset `read`."""
+        unread = [match for match in self._lines if match.end > read]
         count = self.count - (len(self._lines) - len(unread))
         name = self.pattern.name
         if count > 1 or self.has_more:
-            least = "at least " if self.has_more else ""
-            what = f"has printed {least}{count} lines that match `{name}`"
+            at_least = "at least " if self.has_more else ""
+            predicate = f"has printed {at_least}{count} lines that match `{name}`"
         else:
-            what = f"has printed a line that matches `{name}`"
+            predicate = f"has printed a line that matches `{name}`"
         first = f": {unread[0].line}" if unread else "."
         return Notice(
             kind="tool.content",
             level=self.pattern.level,
-            message=f"`{handle.id}` ({handle.tool}) {what}{first}",
+            message=f"`{handle.id}` ({handle.tool}) {predicate}{first}",
             at=at,
             id=handle.id,
             pattern=name,
-            lines=tuple(one.line for one in unread),
+            lines=tuple(match.line for match in unread),
             count=count,
         )

@@ -1,11 +1,9 @@
-"""What a session is owed the news of: handles of it that stopped, failed, wait or printed something,
-and it has not seen.
+"""Per-session queues of undelivered notices: handles that stopped, failed, ask or have printed.
 
-Rules: pure. A notice is handed out once. One whose news the session has had meanwhile, by reading
-the handle or awaiting it, is not handed out at all; the end of one that a call waits for stays queued
-until that has answered. Of output there is one notice a handle and pattern,
-which grows while it is queued. A queue is bounded; what it loses, oldest first and what is critical
-last, is counted and said. Section 7.
+Rules: pure. A notice is delivered once. A notice is dropped when the session has meanwhile seen its news by
+reading or awaiting the handle; the notice of an end that a call awaits stays queued until that call has
+replied. Unread output has one notice for each handle and pattern, which grows while queued. Queues are
+bounded; lost notices, oldest first and critical ones last, are counted and reported. Section 7.
 """
 
 from __future__ import annotations
@@ -30,26 +28,26 @@ _MAX_LINE_CHARS = 200
 
 
 class _QueuedNotice(Protocol):
-    """Something that is queued."""
+    """An entry of a queue."""
 
     @property
     def handle(self) -> Handle:
-        """What it is about."""
+        """The handle of the notice."""
 
     @property
     def is_unseen(self) -> bool:
-        """Whether the session has not seen what this tells of."""
+        """Whether the session has not seen this news yet."""
 
     @property
     def level(self) -> str:
-        """How much it matters."""
+        """The notice's level."""
 
     def deliver(self) -> Notice:
-        """The notice, which is handed out."""
+        """Return the notice, which is delivered now."""
 
 
 class _StateChange(msgspec.Struct, frozen=True):
-    """A handle has stopped, or waits."""
+    """A handle has stopped, or asks."""
 
     handle: Handle
     state: State
@@ -59,9 +57,11 @@ class _StateChange(msgspec.Struct, frozen=True):
     @property
     def is_unseen(self) -> bool:
         if self.state is State.STOPPED:
-            return not self.handle.end_shown
-        is_asked_now = self.handle.state is State.WAITING and self.handle.asked == self.asked
-        return is_asked_now and self.handle.question_shown < self.asked
+            return not self.handle.is_end_shown
+        is_asked_now = (
+            self.handle.state is State.WAITING and self.handle.question_count == self.asked
+        )
+        return is_asked_now and self.handle.last_question_shown < self.asked
 
     @property
     def level(self) -> str:
@@ -72,7 +72,7 @@ class _StateChange(msgspec.Struct, frozen=True):
 
 
 class _MatchedOutput(msgspec.Struct):
-    """Lines of its output match one of its patterns."""
+    """Output matches a pattern of the definition."""
 
     handle: Handle
     matches: PatternMatches
@@ -91,7 +91,7 @@ class _MatchedOutput(msgspec.Struct):
 
 
 class _UnreadOutput(msgspec.Struct, frozen=True):
-    """There is output that was not read. What there is then is told, not what there was."""
+    """A handle has unread output; the notice describes the output at delivery, not at queueing."""
 
     handle: Handle
     at: float
@@ -105,9 +105,9 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
         return _unread_count(self.handle) > 0 and not _has_end_notice(self.handle)
 
     def deliver(self) -> Notice:
-        told = self.notice()
-        self.handle.told = self.handle.readable_end()
-        return told
+        notice = self.notice()
+        self.handle.notified_offset = self.handle.readable_end()
+        return notice
 
     def notice(self) -> Notice:
         handle, count = self.handle, _unread_count(self.handle)
@@ -130,109 +130,119 @@ class NoticeQueues:
 
     def __init__(self) -> None:
         self._queues: dict[str, dict[Hashable, _QueuedNotice]] = {}
-        """By what each is about, the oldest first."""
+        """Entries by subject, oldest first."""
         self._lost: dict[str, int] = {}
 
     def add_state_change(self, handle: Handle, at: float) -> Notice | None:
-        """A handle is in another state now; `at` is in seconds since the epoch. Returns what was
-        queued, if that is news that its tool's definition wants to be told."""
+        """Queue the notice of a new state; `at` is in seconds since the epoch.
+
+        Returns the queued notice; None where the state is no news or the tool's definition does not want the
+        notice.
+        """
         notice = notice_of(handle, at)
         if notice is None or not _wants(handle, notice.kind):
             return None
-        about = (handle, handle.state, handle.asked)
-        self._put(about, _StateChange(handle, handle.state, handle.asked, notice))
+        key = (handle, handle.state, handle.question_count)
+        self._put(key, _StateChange(handle, handle.state, handle.question_count, notice))
         return notice
 
     def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
-        """Lines of its output match a pattern. Returns what there is to tell of these alone, if
-        they were not read already; what is queued is told of as one."""
+        """Queue matches of a pattern, merged into a queued entry.
+
+        Returns the notice of these matches alone; None where the session has read them.
+        """
         read = _read_offset(handle)
         if matches.end <= read:
             return None
-        about = (handle, matches.pattern.name)
-        queued = self._queues.get(handle.session, {}).get(about)
-        told = matches.notice(handle, read, at)
+        key = (handle, matches.pattern.name)
+        queued = self._queues.get(handle.session, {}).get(key)
+        notice = matches.notice(handle, read, at)
         if isinstance(queued, _MatchedOutput) and queued.is_unseen:
             queued.matches.merge(matches)
             queued.at = at
         else:
-            self._put(about, _MatchedOutput(handle, matches, at))
-        return told
+            self._put(key, _MatchedOutput(handle, matches, at))
+        return notice
 
     def add_output(self, handle: Handle, at: float) -> Notice | None:
-        """It has printed something. Returns what was queued, if that is news."""
-        about = (handle, None)
+        """Queue a notice of unread output. Returns the notice; None where one is queued or all output is
+        read."""
+        key = (handle, None)
         output = _UnreadOutput(handle, at)
-        if about in self._queues.get(handle.session, {}) or not output.is_unseen:
+        if key in self._queues.get(handle.session, {}) or not output.is_unseen:
             return None
-        told = output.notice()
-        self._put(about, output)
-        return told
+        notice = output.notice()
+        self._put(key, output)
+        return notice
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
-        """What the session has not seen, oldest first; it has now."""
+        """Return the session's unseen notices, oldest first; they count as seen."""
         queue = self._queues.pop(session, {})
         lost = self._lost.pop(session, 0)
-        later = {about: news for about, news in queue.items() if _is_awaited(news)}
+        later = {key: entry for key, entry in queue.items() if _is_awaited(entry)}
         if later:
             self._queues[session] = later
         notices = tuple(
-            news.deliver() for about, news in queue.items() if about not in later and news.is_unseen
+            entry.deliver() for key, entry in queue.items() if key not in later and entry.is_unseen
         )
         if not lost:
             return notices
-        told = Notice(
+        loss = Notice(
             kind="notices.lost",
             level="warning",
             message=f"{lost} older notices were dropped, {_MAX_QUEUED} are kept; `handles/list` shows all "
             "handles as they are.",
             at=at,
         )
-        return (told, *notices)
+        return (loss, *notices)
 
     def forget(self, session: str) -> None:
-        """The session is closed."""
+        """Drop the queue of a closed session."""
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
-    def _put(self, about: Hashable, news: _QueuedNotice) -> None:
-        session = news.handle.session
+    def _put(self, key: Hashable, entry: _QueuedNotice) -> None:
+        session = entry.handle.session
         queue = self._queues.setdefault(session, {})
-        queue.pop(about, None)
+        queue.pop(key, None)
         if len(queue) >= _MAX_QUEUED:
             queue = self._queues[session] = self._evict(session, queue)
-        queue[about] = news
+        queue[key] = entry
 
     def _evict(
         self, session: str, queue: dict[Hashable, _QueuedNotice]
     ) -> dict[Hashable, _QueuedNotice]:
-        """Drop what is no news any more, then the oldest, of what is critical at last."""
-        kept = {about: news for about, news in queue.items() if news.is_unseen}
+        """Drop entries that are no news any more, then the oldest, critical ones last."""
+        kept = {key: entry for key, entry in queue.items() if entry.is_unseen}
         excess = len(kept) - _MAX_QUEUED + 1
         if excess > 0:
             self._lost[session] = self._lost.get(session, 0) + excess
-            by_weight = sorted(kept, key=lambda about: kept[about].level == "critical")
-            for about in by_weight[:excess]:
-                del kept[about]
+            by_level = sorted(kept, key=lambda key: kept[key].level == "critical")
+            for key in by_level[:excess]:
+                del kept[key]
         return kept
 
 
-def _is_awaited(news: _QueuedNotice) -> bool:
+def _is_awaited(entry: _QueuedNotice) -> bool:
     return (
-        isinstance(news, _StateChange) and news.state is State.STOPPED and news.handle.awaited > 0
+        isinstance(entry, _StateChange)
+        and entry.state is State.STOPPED
+        and entry.handle.await_count > 0
     )
 
 
 def _read_offset(handle: Handle) -> float:
-    """Up to where its session has read it."""
-    return float("inf") if handle.end_shown else handle.mark
+    """Return the offset up to which the session has read the output."""
+    return float("inf") if handle.is_end_shown else handle.read_offset
 
 
 def _unread_count(handle: Handle) -> int:
-    """Bytes that its session has neither read nor been told of."""
-    if handle.end_shown:
+    """Return the bytes of output that the session has neither read nor been notified of."""
+    if handle.is_end_shown:
         return 0
-    return handle.readable_end() - max(handle.mark, handle.seen, handle.told)
+    return handle.readable_end() - max(
+        handle.read_offset, handle.viewed_offset, handle.notified_offset
+    )
 
 
 def _wants(handle: Handle, kind: str) -> bool:
@@ -245,7 +255,7 @@ def _wants(handle: Handle, kind: str) -> bool:
 
 
 def _has_end_notice(handle: Handle) -> bool:
-    """Whether its end was news by itself; then that is told, and no output besides."""
+    """Return whether the handle's end has a notice of its own, which makes a notice of its output redundant."""
     if not handle.stopped:
         return False
     notice = notice_of(handle, 0.0)
@@ -253,7 +263,7 @@ def _has_end_notice(handle: Handle) -> bool:
 
 
 def notice_of(handle: Handle, at: float) -> Notice | None:
-    """What there is to tell of a handle as it is; None where that is nothing."""
+    """Return the notice of the handle's current state, or None."""
     if handle.state is State.WAITING and handle.question is not None:
         text = handle.question.text
         return Notice(
@@ -266,7 +276,7 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
     if handle.state is not State.STOPPED or handle.ended_by is None:
         return None
     error = failure_of(
-        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.limit
+        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.exceeded_limit
     )
     if error is None:
         return Notice(

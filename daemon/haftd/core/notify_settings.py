@@ -1,6 +1,6 @@
-"""What a session is told of one handle without asking, as its tool's definition says.
+"""Notification settings of a handle, from its tool's definition.
 
-Rules: values, frozen. Without a word there: its end and its questions. Sections 7 and 11.
+Rules: frozen values. By default a session is notified of ends and questions. Sections 7 and 11.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Level = Literal["info", "warning", "error", "critical"]
 
 
 class NotifyPattern(msgspec.Struct, frozen=True):
-    """An expression that makes a notice of this level when a line of the output matches it."""
+    """A named expression whose matching output lines raise a notice of this level."""
 
     name: str
     match: str
@@ -23,7 +23,7 @@ class NotifyPattern(msgspec.Struct, frozen=True):
 
 
 class NotifySettings(msgspec.Struct, frozen=True):
-    """Which news of a handle become notices."""
+    """Events of a handle that raise notices."""
 
     on_success: bool = True
     on_failure: bool = True
@@ -33,7 +33,7 @@ class NotifySettings(msgspec.Struct, frozen=True):
 
     @property
     def needs_output(self) -> bool:
-        """Whether its output has to be looked at."""
+        """Whether notices depend on the output."""
         return self.on_content or bool(self.patterns)
 
 

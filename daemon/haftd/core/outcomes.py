@@ -1,7 +1,7 @@
-"""How an end reads: one sentence that says who ended a handle, and how its process went.
+"""Format the end of an execution as an error: one sentence on the cause of the end and the process's exit.
 
-Rules: pure, and the only place that words an end. What a tool says of its own failure is passed on
-as it is. Section 3, `error`.
+Rules: pure, and the only place that words an end. A tool's own failure is passed on unchanged. Section 3,
+`error`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def failure_of(
     raw: bool,
     limit: str | None = None,
 ) -> ToolError | None:
-    """Return the failure that a handle ended with, None if it succeeded.
+    """Return the error that a handle ended with, None if it succeeded.
 
-    `failure` is the tool's own. `raw`: its output is its result, so the exit says whether it
-    succeeded. `limit` names the limit that ended it.
+    `failure` is the tool's own. `raw`: the output is the result, so the exit status decides about success.
+    `limit` names the exceeded limit.
     """
     if failure is not None:
         return failure
@@ -55,7 +55,7 @@ def failure_of(
 
 
 def _exit_clause(exit: Exit | None) -> str:
-    """Say how the process ended, as the end of a sentence; empty if there was none."""
+    """Format the exit status as the end of a sentence; empty without a process."""
     if exit is None:
         return ""
     if exit.signal is not UNSET:
@@ -64,6 +64,6 @@ def _exit_clause(exit: Exit | None) -> str:
 
 
 def internal_failure(incident: str | None = None) -> str:
-    """Say that haftd itself failed, and that the log says more, under `incident` if it has one."""
+    """Format an error of haftd itself, with the log's `incident` where there is one."""
     under = "" if incident is None else f" under {incident}"
     return f"haftd failed while it held this tool, and ended it; its log says more{under}."

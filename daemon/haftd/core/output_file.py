@@ -1,10 +1,10 @@
-"""All of a result that was cut, as a file with a name.
+"""Save the whole of a truncated result as a named file.
 
-Rules: nothing is written before somebody was given less than there is. The file of a spool that has
-everything is only given a name; whatever else is written once, within the disk that all spools
-share. The file is the spool's: it goes when the spool is closed. What cannot be saved costs the
-name, never the answer. Of an output of which the oldest was dropped, the beginning and the newest are
-saved, with one line between them. Sections 3, `truncated`, and 11.
+Rules: a file is written only for a reader whose reply was truncated. A spool file that holds everything is
+only linked to a name; other content is written once, within the disk budget of all spools. The file belongs
+to the spool and is removed when the spool is closed. A failed save costs the path, never the reply. Of an
+output whose oldest bytes were dropped, the head and the newest bytes are saved, with one line between them.
+Sections 3, `truncated`, and 11.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from .text import left_out
 __all__ = ["save_output"]
 
 _MAX_WRITTEN = 16_777_216
-"""How much is written while everybody waits: some milliseconds."""
+"""Bytes written while the event loop is blocked: some milliseconds."""
 
 _CHUNK = 1_048_576
 
 
 def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
-    """Save `text`, or without one all that `spool` still has; the same file each time. None where
-    there is no folder, or no room in it. To be called when no more output will come."""
+    """Save `text`, or by default everything that `spool` still has; the same file each time.
+
+    Returns None without a folder or free disk. Call only when no more output will come.
+    """
     if spool.saved is None and spool.folder is not None:
         spool.saved = _save_file(spool, spool.folder, text)
     return spool.saved
@@ -56,14 +58,14 @@ def _omission_line(head: bytes, missing: int) -> bytes:
 def _chunks(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:
     yield front
     for at in range(start, spool.end, _CHUNK):
-        piece = spool.read(at, at + _CHUNK)
+        chunk = spool.read(at, at + _CHUNK)
         if spool.start > at:
             raise OSError("the spool has lost what is to be saved")
-        yield piece
+        yield chunk
 
 
 def _write_file(
-    spool: Spool, folder: SpoolFolder, pieces: Iterator[bytes], size: int, omitted: int
+    spool: Spool, folder: SpoolFolder, chunks: Iterator[bytes], size: int, omitted: int
 ) -> SavedFile | None:
     if size > spool.budget.free:
         return None
@@ -72,8 +74,8 @@ def _write_file(
     except OSError:
         return None
     try:
-        for piece in pieces:
-            view = memoryview(piece)
+        for chunk in chunks:
+            view = memoryview(chunk)
             while view:
                 view = view[os.write(fd, view) :]
         path = folder.link(fd)

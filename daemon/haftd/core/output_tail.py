@@ -1,8 +1,8 @@
-"""Following a handle's output: a reader's own offset, and what it is given next.
+"""Follow a handle's output from an offset of one's own.
 
-Rules: pure. The spool is the only queue, so a reader that is behind costs no memory, and moves no
-mark. What is given in a row is the output, as text: in order, nothing twice, no character and no
-sequence split. Who is further behind than `FAR` goes on near the end, and is told what it missed.
+Rules: pure. The spool is the only queue, so a slow reader costs no memory; the session's read offset stays.
+The chunks in a row are the output as text: in order, without repetition, no character and no sequence split.
+A reader more than `MAX_LAG` behind resumes near the end, with the omitted bytes counted.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from .text import cut
 __all__ = ["MAX_CHUNK", "MAX_LAG", "OutputChunk", "OutputTail"]
 
 MAX_CHUNK = 32_768
-"""Bytes that are given at once."""
+"""Bytes of output in one chunk."""
 
 MAX_LAG = 4_194_304
-"""How many bytes a reader may be behind."""
+"""Bytes that a reader may be behind."""
 
 _RESUME_SIZE = 65_536
-"""With how many of the newest it goes on."""
+"""Bytes before the end at which a reader that is too far behind resumes."""
 
 _MAX_LINE_SEARCH = 4_096
-"""How much of these is given up to begin with a whole line."""
+"""Bytes searched for a line's beginning to resume at."""
 
 
 class OutputChunk(msgspec.Struct, frozen=True, gc=False):
-    """A text, the offset after it, and how many bytes before it are left out from which offset on."""
+    """A text, the offset after the text, and how many bytes were omitted before the text from which offset
+    on."""
 
     text: str
     cursor: int
@@ -37,7 +38,7 @@ class OutputChunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class OutputTail:
-    """One reader of one handle; `offset` is how far it has come."""
+    """One reader of one handle, at `offset`."""
 
     __slots__ = ("_handle", "offset")
 
@@ -46,7 +47,7 @@ class OutputTail:
         self.offset = offset
 
     def read_chunk(self) -> OutputChunk | None:
-        """The next piece; None when nothing more is there, or not yet whole."""
+        """Return the next chunk; None where nothing more is complete yet."""
         handle, spool, begun = self._handle, self._handle.spool, self.offset
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:

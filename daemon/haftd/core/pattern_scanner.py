@@ -1,9 +1,9 @@
-"""What the patterns of a handle's definition match in its output, line by line, as it comes.
+"""Match the notification patterns of a handle's definition, line by line, as output comes.
 
-Rules: pure, a slice at a time: how much one slice is depends on what the expressions cost, so that no
-program holds up anybody by what it prints. A line counts once for a pattern, also one that comes
-in pieces; of an unfinished line the end is looked at, as a prompt has no line end. Output that the
-spool has dropped by then is skipped. What a slice has too much of is counted no further, and said.
+Rules: pure, one slice at a time; the slice shrinks with the cost of the expressions, so that no program can
+block the loop by its output. A line counts once for each pattern, also a line that comes in pieces; of an
+unfinished line the end is searched, as a prompt has no line end. Dropped output is skipped. Matches beyond a
+slice's limit are not counted, but reported as more.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ __all__ = ["PatternScanner"]
 
 _MAX_SLICE = 65_536
 _COST_DIVISOR = 4
-"""A slice is this part of what one who waits for a match would look at: nobody waits for this."""
+"""A slice is this fraction of a waiting reader's: no call waits for the scanner."""
 
 _MAX_CARRIED_LINE = 4_096
-"""How much of an unfinished line is looked at again when more of it has come."""
+"""Bytes of an unfinished line that are searched again when more of the line comes."""
 
 _MAX_SLICE_MATCHES = 64
 _MAX_SHOWN_CHARS = 200
-"""Characters of a line that are shown."""
+"""Characters of a line in a notice."""
 
 
 class PatternScanner:
-    """Looks at the output of `handle` once, from its beginning."""
+    """Scans the output of `handle` once, from the beginning."""
 
     __slots__ = ("_carried", "_handle", "_patterns", "_reported", "_size", "offset")
 
     def __init__(self, handle: Handle) -> None:
-        """Raises `BadExpression`; a definition whose patterns were read raises nothing."""
+        """Compile the patterns. Raises `BadExpression`; a loaded definition's patterns never raise."""
         self._handle = handle
         self._patterns: list[tuple[NotifyPattern, Pattern]] = [
-            (one, compile_expression(one.match, within_lines=True))
-            for one in handle.notify.patterns
+            (pattern, compile_expression(pattern.match, within_lines=True))
+            for pattern in handle.notify.patterns
         ]
         costly = min(slice_size(pattern) for _, pattern in self._patterns)
         share = costly // (_COST_DIVISOR * len(self._patterns))
@@ -49,12 +49,12 @@ class PatternScanner:
         self._carried = b""
         """The unfinished last line, or its end."""
         self._reported: set[str] = set()
-        """The patterns that have matched in it already."""
+        """Patterns that have already matched in the unfinished line."""
         self.offset = 0
 
     @property
     def has_unread(self) -> bool:
-        """Whether there is output that was not looked at."""
+        """Whether there is output that was not scanned."""
         spool = self._handle.spool
         return self.offset < spool.end and (
             self._is_complete or self.offset < shown_end(spool, self._handle.rendering)
@@ -65,7 +65,7 @@ class PatternScanner:
         return self._handle.stopped and self._handle.output_complete
 
     def scan_slice(self) -> list[MatchedLine]:
-        """Look at the next slice."""
+        """Scan the next slice; return the matches in order."""
         spool, rendering = self._handle.spool, self._handle.rendering
         if spool.start > self.offset:
             self.offset, self._carried = spool.start, b""
@@ -80,19 +80,19 @@ class PatternScanner:
             data = data[: len(data) - rendering.pending(data)] or data
         self.offset += len(data)
         text = self._carried + rendering.plain(data)
-        found = [
-            one
+        matches = [
+            match
             for watched, pattern in self._patterns
-            for one in self._find_matches(watched, pattern, text)
+            for match in self._find_matches(watched, pattern, text)
         ]
-        self._carry(text, found)
-        found.sort(key=lambda one: one.end)
-        return found
+        self._carry(text, matches)
+        matches.sort(key=lambda match: match.end)
+        return matches
 
     def _find_matches(
         self, watched: NotifyPattern, pattern: Pattern, text: bytes
     ) -> list[MatchedLine]:
-        found: list[MatchedLine] = []
+        matches: list[MatchedLine] = []
         base = self.offset - len(text)
         last = text.rfind(b"\n") + 1
         # What was said of the unfinished line is not said again when it goes on.
@@ -107,27 +107,27 @@ class PatternScanner:
             begin = text.rfind(b"\n", 0, match.start()) + 1
             end = text.find(b"\n", match.end())
             end = len(text) if end < 0 else end
-            is_enough = len(found) + 1 >= _MAX_SLICE_MATCHES
+            is_enough = len(matches) + 1 >= _MAX_SLICE_MATCHES
             line = _shown(text[begin:end], match.start() - begin, match.end() - begin)
-            found.append(MatchedLine(watched, line, base + match.end(), is_enough))
+            matches.append(MatchedLine(watched, line, base + match.end(), is_enough))
             pos = end + 1
             if is_enough:
                 break
-        return found
+        return matches
 
-    def _carry(self, text: bytes, found: list[MatchedLine]) -> None:
-        """Remember the unfinished line, and what has matched in it."""
+    def _carry(self, text: bytes, matches: list[MatchedLine]) -> None:
+        """Keep the unfinished line, and the patterns that matched in the line."""
         begin = text.rfind(b"\n") + 1
         if begin:
             self._reported.clear()
         start = self.offset - len(text) + begin
         if begin < len(text):
-            self._reported.update(one.pattern.name for one in found if one.end > start)
+            self._reported.update(match.pattern.name for match in matches if match.end > start)
         self._carried = text[max(begin, len(text) - _MAX_CARRIED_LINE) :]
 
 
 def _shown(line: bytes, start: int, end: int) -> str:
-    """The part of a line that a terminal would show where it matched, begun early enough for that."""
+    """Return the part of a line that a terminal shows around the match, cut and printable."""
     begin = line.rfind(b"\r", 0, start) + 1
     stop = line.find(b"\r", end)
     piece = line[begin : len(line) if stop < 0 else stop]

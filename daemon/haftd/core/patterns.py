@@ -1,8 +1,9 @@
-"""Regular expressions from outside, on output that is still coming.
+"""Regular expressions of callers, matched against output as it comes.
 
-Rules: what cannot be compiled is the caller's mistake and gets a sentence. Linear time is not enough, since a large expression still costs microseconds a byte:
-`slice_size` says how much text may be given to one in one go so that nobody else waits long.
-`^` and `$` mean lines, and `$` also the end of what has been printed so far, as a prompt needs it.
+Rules: an expression that cannot be compiled is the caller's mistake and raises `invalid_params`. Linear time
+is not enough, since a large expression still costs microseconds a byte: `slice_size` bounds the text of one
+match, so that the loop is not blocked. `^` and `$` match at lines, `$` also at the end of the output so far,
+as a prompt needs it.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from .text import STRIPPED, Rendering, shown_end
 __all__ = ["Match", "OutputMatcher", "Pattern", "compile_pattern", "slice_size"]
 
 _MAX_SLICE_COST = 4_000_000
-"""Instructions times bytes in one go, 20 ms of the worst there is; at least 1 KiB is taken."""
+"""Instructions times bytes of one match, 20 ms at worst; at least 1 KiB is taken."""
 
 _MAY_CROSS_LINES = re.compile(
     r"[\x00-\x1f] | \\[^wdbBAzS.\\\[\](){}*+?|^$/\-'\" :;,=<>@#&%!~`_] | \[\^ | \[: | \(\?[a-zA-Z]*s",
     re.VERBOSE,
 )
-"""Anything that can match a line end; when in doubt, it does."""
+"""Matches an expression that can match a line end, conservatively."""
 
 
 _BETWEEN = frozenset(b" \t\r\n\a\b")
-"""What a terminal puts between the letters of a line that it wraps."""
+"""Bytes that a terminal inserts between the letters of a wrapped line."""
 
 
 def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
-    """Compile an expression; `within_lines`: nothing in it ever matches a line end.
+    """Compile an expression; with `within_lines` the expression never matches a line end.
 
     Raises `invalid_params`.
     """
@@ -45,18 +46,17 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
 
 
 def slice_size(pattern: Pattern) -> int:
-    """Return how many bytes `pattern` should be given in one go."""
+    """Return how many bytes to match against `pattern` at once."""
     return max(1_024, min(262_144, _MAX_SLICE_COST // max(1, pattern.programsize)))
 
 
 class OutputMatcher:
-    """Finds the first match in output as it comes, in pieces of any size.
+    """Finds the first match in output that comes in pieces of any size.
 
-    What can still become a match is carried over: the unfinished last line, or a stretch of any
-    lines if the expression can match a line end; 64 KiB or 16 KiB of it at most, less for a
-    large expression. A longer match that comes in pieces is not seen. What is looked at is the
-    text of the output as `rendering` has it plainly, but for an `echo` that it begins with: what
-    was typed is no answer to it.
+    Carries over the text that may still become a match: the unfinished last line, or any lines if the
+    expression can match a line end; at most 64 KiB or 16 KiB, less for a large expression. A longer match
+    that comes in pieces is missed. The text is that of the rendering's `plain`, without a leading `echo`:
+    typed input is no answer.
     """
 
     __slots__ = (
@@ -82,9 +82,9 @@ class OutputMatcher:
         echo: bytes = b"",
     ) -> None:
         self.offset = start
-        """The offset in the output after what was looked at."""
+        """The output offset after the matched text."""
         self.found: tuple[int, int] | None = None
-        """The offsets of the first match; off by what was stripped from the text that it is in."""
+        """Offsets of the first match; off by the bytes that rendering stripped."""
         self._rendering = rendering
         self._echo = b"".join(echo.split())
         self._held = b""
@@ -97,7 +97,7 @@ class OutputMatcher:
         self._context = len(self._carried)
 
     def feed(self, data: bytes) -> bool:
-        """Look at what was printed next; returns whether there is a match by now."""
+        """Match the next output; return whether there is a match by now."""
         for at in range(0, len(data), self._size):
             if self.found is not None:
                 break
@@ -105,9 +105,9 @@ class OutputMatcher:
         return self.found is not None
 
     def scan_spool(self, spool: Spool) -> bool:
-        """Look at one slice of what the spool has behind `offset`; returns as `feed` does.
+        """Match one slice of the spool after `offset`; return whether there is a match by now.
 
-        Call it until not `behind`, letting others run in between. Dropped output is skipped.
+        Call while `has_unread`, with a checkpoint in between. Dropped output is skipped.
         """
         if self.found is not None or not self.has_unread(spool):
             return self.found is not None
@@ -120,7 +120,7 @@ class OutputMatcher:
         return self.found is not None
 
     def has_unread(self, spool: Spool) -> bool:
-        """Whether there is output that was not looked at."""
+        """Return whether the spool has output that was not matched."""
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
     def _match_output(self, data: bytes) -> None:
@@ -131,15 +131,15 @@ class OutputMatcher:
         self._search(text)
 
     def finish(self) -> bool:
-        """Nothing more is waited for: look also at what may be no more than an echo."""
+        """Match also the text held back as a possible echo, when no more output is awaited."""
         if self.found is None and self._held:
             held, self._held, self._echo = self._held, b"", b""
             self._search(held)
         return self.found is not None
 
     def _strip_echo(self, text: bytes) -> bytes:
-        """What follows the echo, which comes in pieces and wrapped; all that was held back where it
-        turns out to be none."""
+        """Return the text after the echo, which comes in pieces and wrapped; the held text if there is no
+        echo."""
         held, self._held = self._held + text, b""
         echo, at = self._echo, 0
         for place, byte in enumerate(held):

@@ -1,10 +1,9 @@
-"""Which handles there are: ids taken, ids free again, results kept for a while.
+"""The registry of handles: admission of ids, lookup, retention of stopped handles.
 
-Rules: a decision is made in one call and is then a fact. A live handle is never evicted. An id is
-free as soon as its handle is stopped; the new handle takes its place. What leaves the books is
-returned by `sweep` exactly once, for its spool to be closed by the caller. Where stopped handles hold
-too many files, what they printed is cut, what became of them stays. A spawn whose start
-fails is as if it had never been admitted. Section 4, "Stopped handles".
+Rules: each decision is one synchronous call. A live handle is never evicted. An id is free as soon as its
+handle is stopped; the new handle takes its place. `sweep` returns each evicted handle exactly once, and the
+caller closes its spool. Where stopped handles hold too many files, their output is truncated, their end
+stays. A spawn that fails to start leaves no trace. Section 4, "Stopped handles".
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from .spool import Budget, Spool
 __all__ = ["Admission", "Registry"]
 
 _MAX_REMEMBERED_IDS = 10_000
-"""How many used ids are known, so that an expired one is told from one never used."""
+"""Used ids kept, to tell an expired handle from an unknown id."""
 
 _FILES_CLOSED_AT_ONCE = 32
-"""How many files are closed at once for something that cannot be started."""
+"""Files closed at once when a spawn lacks descriptors."""
 
 _EMPTY = Budget(0)
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -42,7 +41,8 @@ def _digest(args: dict[str, Any]) -> bytes:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """A handle. `known`: an earlier call with the same `call_id` made it; nothing is to be started."""
+    """An admitted handle. `is_repeated`: an earlier call with the same `call_id` created the handle; nothing
+    is to be started."""
 
     handle: Handle
     is_repeated: bool = False
@@ -80,11 +80,11 @@ class Registry:
         retain_all: int = 4096,
         open_max: int = 4096,
     ) -> None:
-        """`open_max`: how many stopped handles may hold a file; what is with the others is cut."""
+        """`open_max`: how many stopped handles may hold a file; the output of the others is truncated."""
         self.on_used: Callable[[str, str, int], None] = lambda session, id, generation: None
-        """Told the last generation of an id whenever that changes; 0 where it was never used."""
+        """Called with an id's last generation whenever that changes; 0 for an id that was never used."""
         self.on_stopped: Callable[[Handle], None] = lambda handle: None
-        """Told of each handle that has stopped, before anybody else is."""
+        """Called with each stopped handle, before any other hook."""
         self._max_handles = max_handles
         self._max_per_session = max_per_session
         self._retain_s = retain_s
@@ -92,20 +92,20 @@ class Registry:
         self._retain_all = retain_all
         self._open_max = open_max
         self.truncated_handles = 0
-        """How many lost output because there were too many files."""
+        """Handles that lost output because too many files were open."""
         self.truncated_unread = 0
-        """How many of them nobody had read."""
+        """Those among them that were unread."""
         self._by_session: dict[str, SessionHandles] = {}
         self._live = 0
         self._stopped = 0
         self._reserved: set[tuple[str, str]] = set()
-        """Ids that the spawns of a batch are about to take."""
+        """Ids reserved for the spawns of a batch."""
         self._used: dict[tuple[str, str], int] = {}
-        """The last generation of each id, the longest unused first."""
+        """The last generation of each id, longest unused first."""
         self._replaced: dict[Handle, Handle] = {}
-        """What a handle replaced, as long as its start can still fail."""
+        """The handle that a pending handle replaced, as long as its start can fail."""
         self._evicted: list[Handle] = []
-        """What has left the books and was not yet returned by `sweep`."""
+        """Evicted handles that `sweep` has not returned yet."""
 
     # --- admission --------------------------------------------------------------------------
 
@@ -123,17 +123,17 @@ class Registry:
         wall: float = 0.0,
     ) -> Admission:
         """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
-        shelf = self._by_session.get(session)
+        handles = self._by_session.get(session)
         call = None if call_id is None else (call_id, tool, _digest(args))
-        known = None if shelf is None or call is None else shelf.calls.get(call)
-        if known is not None:
-            return Admission(known, is_repeated=True)
-        previous = shelf.handles.get(id) if shelf is not None else None
+        repeated = None if handles is None or call is None else handles.calls.get(call)
+        if repeated is not None:
+            return Admission(repeated, is_repeated=True)
+        previous = handles.by_id.get(id) if handles is not None else None
         if previous is not None and not previous.stopped:
             raise handle_exists(id, session, previous.state)
         if (session, id) in self._reserved:
             raise handle_exists(id, session, State.PENDING)
-        if shelf is not None and shelf.live_count >= self._max_per_session:
+        if handles is not None and handles.live_count >= self._max_per_session:
             raise limit_exceeded(
                 "max_handles_session",
                 self._max_per_session,
@@ -154,55 +154,55 @@ class Registry:
             root=root,
             wall=wall,
         )
-        if shelf is None:
-            shelf = self._by_session[session] = SessionHandles()
+        if handles is None:
+            handles = self._by_session[session] = SessionHandles()
         if previous is not None:
-            shelf.remove(previous)
+            handles.remove(previous)
             self._stopped -= 1
             self._replaced[handle] = previous
         self._remember(session, id, handle.generation)
         self.on_used(session, id, handle.generation)
-        shelf.handles[id] = handle
-        shelf.live_count += 1
+        handles.by_id[id] = handle
+        handles.live_count += 1
         self._live += 1
         if call is not None:
-            shelf.calls[call] = handle
+            handles.calls[call] = handle
         handle.on_stop = self._on_stop
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
-        """Keep an id for a spawn of a batch that is about to take it; return what gives the promise up, as the
-        spawn takes the id now, or never will."""
+        """Reserve an id for a spawn of a batch; return the function that drops the reservation, for the
+        moment at which the spawn takes the id or is rejected."""
         self._reserved.add((session, id))
         return lambda: self._reserved.discard((session, id))
 
     def is_reserved(self, session: str, id: str) -> bool:
-        """Whether a spawn of a batch is about to take the id."""
+        """Return whether a spawn of a batch has reserved the id."""
         return (session, id) in self._reserved
 
     def find_call(
         self, session: str, call_id: str | None, tool: str, args: dict[str, Any]
     ) -> Handle | None:
-        """Return the handle that a call with this `call_id`, tool and args has made already."""
-        shelf = self._by_session.get(session)
-        if call_id is None or shelf is None:
+        """Return the handle that an earlier call with this `call_id`, tool and args created."""
+        handles = self._by_session.get(session)
+        if call_id is None or handles is None:
             return None
-        return shelf.calls.get((call_id, tool, _digest(args)))
+        return handles.calls.get((call_id, tool, _digest(args)))
 
     def withdraw(self, handle: Handle) -> None:
-        """Undo the admission of a handle that did not start; what it replaced is back."""
-        shelf = self._by_session.get(handle.session)
-        if shelf is None or shelf.handles.get(handle.id) is not handle:
+        """Undo the admission of a handle that failed to start; the handle that was replaced is back."""
+        handles = self._by_session.get(handle.session)
+        if handles is None or handles.by_id.get(handle.id) is not handle:
             return
         handle.on_stop = None
-        del shelf.handles[handle.id]
-        if handle in shelf.stopped:
-            del shelf.stopped[handle]
+        del handles.by_id[handle.id]
+        if handle in handles.stopped:
+            del handles.stopped[handle]
             self._stopped -= 1
         else:
-            shelf.live_count -= 1
+            handles.live_count -= 1
             self._live -= 1
-        shelf.forget_call(handle)
+        handles.forget_call(handle)
         key = (handle.session, handle.id)
         if handle.generation > 1:
             self._used[key] = handle.generation - 1
@@ -211,9 +211,9 @@ class Registry:
         self.on_used(handle.session, handle.id, handle.generation - 1)
         previous = self._replaced.pop(handle, None)
         if previous is not None:
-            shelf.add_stopped(previous)
+            handles.add_stopped(previous)
             self._stopped += 1
-        elif not shelf.handles:
+        elif not handles.by_id:
             del self._by_session[handle.session]
 
     def restore_lost(
@@ -228,12 +228,11 @@ class Registry:
         wall: float = 0.0,
         age: float = 0.0,
     ) -> Handle | None:
-        """Keep a stopped handle for what a daemon before this one ran and lost; it was started `age`
-        seconds ago.
+        """Add a stopped handle for an execution that a crashed daemon lost, started `age` seconds ago.
 
-        Of several records of one id the highest generation counts; None if a newer one was there.
+        Of several records of one id the highest generation counts; returns None for an older one.
         """
-        shelf = self._by_session.get(session)
+        handles = self._by_session.get(session)
         if self._used.get((session, id), 0) > generation:
             return None
         handle = Handle(
@@ -247,22 +246,22 @@ class Registry:
         )
         handle.command = command
         handle.end(now, by=EndedBy(by="lost"), complete=True)
-        if shelf is None:
-            shelf = self._by_session[session] = SessionHandles()
-        older = shelf.handles.get(id)
+        if handles is None:
+            handles = self._by_session[session] = SessionHandles()
+        older = handles.by_id.get(id)
         if older is not None:
-            self._evict(shelf, older)
+            self._evict(handles, older)
         self._remember(session, id, generation)
-        shelf.add_stopped(handle)
+        handles.add_stopped(handle)
         self._stopped += 1
         return handle
 
     def restore_used(self, session: str, id: str, generation: int) -> None:
-        """Know an id that a daemon before this one has used."""
+        """Remember an id that an earlier daemon used."""
         self._remember(session, id, generation)
 
     def used(self) -> Iterator[tuple[str, str, int]]:
-        """The ids that are known, with their last generations, the longest unused first."""
+        """Iterate over the remembered ids with their last generations, longest unused first."""
         for (session, id), generation in self._used.items():
             yield session, id, generation
 
@@ -270,61 +269,63 @@ class Registry:
 
     def find(self, session: str, id: str, now: float) -> Handle:
         """Return the newest handle of an id; raises `handle_not_found`."""
-        shelf = self._by_session.get(session)
-        handle = shelf.handles.get(id) if shelf is not None else None
-        if shelf is not None and handle is not None and handle.stopped:
+        handles = self._by_session.get(session)
+        handle = handles.by_id.get(id) if handles is not None else None
+        if handles is not None and handle is not None and handle.stopped:
             when = expires_at(handle, self._retain_s)
             if when is not None and when <= now:
-                self._evict(shelf, handle)
+                self._evict(handles, handle)
                 self._drop_empty(session)
                 handle = None
         if handle is None:
-            others = () if shelf is None else reversed(shelf.handles.values())
-            known = [one.id for one in sorted(others, key=lambda one: one.stopped)]
-            raise handle_not_found(id, session, expired=(session, id) in self._used, known=known)
+            others = () if handles is None else reversed(handles.by_id.values())
+            known_ids = [other.id for other in sorted(others, key=lambda other: other.stopped)]
+            raise handle_not_found(
+                id, session, expired=(session, id) in self._used, known=known_ids
+            )
         return handle
 
     def get(self, session: str, id: str, generation: int) -> Handle | None:
-        """Return the handle of just this use, if it is still there."""
-        shelf = self._by_session.get(session)
-        handle = None if shelf is None else shelf.handles.get(id)
+        """Return the handle of exactly this generation, or None."""
+        handles = self._by_session.get(session)
+        handle = None if handles is None else handles.by_id.get(id)
         return None if handle is None or handle.generation != generation else handle
 
     def list(self, session: str | None = None) -> builtins.list[Handle]:
-        """Return the handles of a session, or all, the longest known first."""
+        """Return the handles of a session, or all, oldest first."""
         if session is not None:
-            shelf = self._by_session.get(session)
-            return list(shelf.handles.values()) if shelf is not None else []
-        return [h for shelf in self._by_session.values() for h in shelf.handles.values()]
+            handles = self._by_session.get(session)
+            return list(handles.by_id.values()) if handles is not None else []
+        return [h for handles in self._by_session.values() for h in handles.by_id.values()]
 
     def live(self, session: str | None = None) -> builtins.list[Handle]:
-        """Return those of them that are not stopped."""
+        """Return the handles that are not stopped."""
         return [handle for handle in self.list(session) if not handle.stopped]
 
     # --- leaving ----------------------------------------------------------------------------
 
     def forget(self, handle: Handle) -> None:
-        """Let a stopped handle go before its time, as a closed session does."""
-        shelf = self._by_session.get(handle.session)
-        if shelf is not None and handle in shelf.stopped:
-            self._evict(shelf, handle)
+        """Evict a stopped handle early, as a closed session does."""
+        handles = self._by_session.get(handle.session)
+        if handles is not None and handle in handles.stopped:
+            self._evict(handles, handle)
             self._drop_empty(handle.session)
 
     def sweep(self, now: float) -> builtins.list[Handle]:
-        """Let go what is no longer kept; returns all that has left since the last sweep.
+        """Evict expired handles; return all handles evicted since the last sweep.
 
-        The caller closes their spools. Results that were read go when their time is over, and the
-        oldest, read ones first, when there are too many.
+        The caller closes their spools. Handles whose end was read go when their time is over, and the oldest,
+        read ones first, when there are too many.
         """
         for new in [new for new in self._replaced if new.state is not State.PENDING]:
             self._evicted.append(self._replaced.pop(new))
-        for session, shelf in list(self._by_session.items()):
-            gone = shelf.expired(now, self._retain_s)
+        for session, handles in list(self._by_session.items()):
+            gone = handles.expired(now, self._retain_s)
             for handle in gone:
-                self._evict(shelf, handle)
-            excess = len(shelf.stopped) - self._retain_max
-            for handle in choose_evicted(shelf.stopped, max(0, excess)):
-                self._evict(shelf, handle)
+                self._evict(handles, handle)
+            excess = len(handles.stopped) - self._retain_max
+            for handle in choose_evicted(handles.stopped, max(0, excess)):
+                self._evict(handles, handle)
             self._drop_empty(session)
         excess = self._stopped - self._retain_all
         if excess > 0:
@@ -335,7 +336,7 @@ class Registry:
         return out
 
     def next_expiry(self, now: float) -> float | None:
-        """Return when `sweep` next has something to do (`now` if it has already), None if never."""
+        """Return the time of the next sweep: `now` if one is due, None if there is nothing to expire."""
         if self._evicted or (self._stopped > self._retain_all and self._has_evictable()):
             return now
         if any(new.state is not State.PENDING for new in self._replaced):
@@ -343,27 +344,26 @@ class Registry:
         if self._open_files() > self._open_max and self._has_evictable(is_open=True):
             return now
         earliest: float | None = None
-        for shelf in self._by_session.values():
-            if len(shelf.stopped) > self._retain_max and shelf.has_evictable():
+        for handles in self._by_session.values():
+            if len(handles.stopped) > self._retain_max and handles.has_evictable():
                 return now
-            for handle in shelf.stopped:
+            for handle in handles.stopped:
                 when = expires_at(handle, self._retain_s)
                 if when is not None and (earliest is None or when < earliest):
                     earliest = when
         return earliest if earliest is None or earliest > now else now
 
     def close_files(self) -> bool:
-        """Close files of stopped handles, for something that cannot be had without a descriptor;
-        returns whether there were any."""
+        """Close files of stopped handles to free descriptors; return whether any was closed."""
         return self._truncate_oldest(_FILES_CLOSED_AT_ONCE)
 
     def _truncate_oldest(self, count: int) -> bool:
-        """Cut the output of so many, the longest stopped first, those before that were read. What
-        became of them stays to be read."""
+        """Truncate the output of `count` handles, read ones first, then the longest stopped; their end stays
+        readable."""
         if count <= 0:
             return False
-        is_open = [handle for handle in self._by_stop_time() if handle.spool.is_open]
-        chosen = choose_evicted(is_open, count)
+        open_handles = [handle for handle in self._by_stop_time() if handle.spool.is_open]
+        chosen = choose_evicted(open_handles, count)
         for handle in chosen:
             before = handle.spool.start
             handle.spool.shrink()
@@ -374,30 +374,32 @@ class Registry:
 
     def _open_files(self) -> int:
         return sum(
-            handle.spool.is_open for shelf in self._by_session.values() for handle in shelf.stopped
+            handle.spool.is_open
+            for handles in self._by_session.values()
+            for handle in handles.stopped
         )
 
     def _by_stop_time(self) -> builtins.list[Handle]:
-        everyone = [h for shelf in self._by_session.values() for h in shelf.stopped]
-        everyone.sort(key=lambda handle: handle.stopped_at or 0.0)
-        return everyone
+        stopped = [h for handles in self._by_session.values() for h in handles.stopped]
+        stopped.sort(key=lambda handle: handle.stopped_at or 0.0)
+        return stopped
 
     def _has_evictable(self, *, is_open: bool = False) -> bool:
-        return any(shelf.has_evictable(is_open=is_open) for shelf in self._by_session.values())
+        return any(handles.has_evictable(is_open=is_open) for handles in self._by_session.values())
 
     # --- the books --------------------------------------------------------------------------
 
     def _on_stop(self, handle: Handle) -> None:
         handle.on_stop = None
-        shelf = self._by_session[handle.session]
-        shelf.live_count -= 1
+        handles = self._by_session[handle.session]
+        handles.live_count -= 1
         self._live -= 1
-        shelf.stopped[handle] = None
+        handles.stopped[handle] = None
         self._stopped += 1
         self.on_stopped(handle)
 
-    def _evict(self, shelf: SessionHandles, handle: Handle) -> None:
-        shelf.remove(handle)
+    def _evict(self, handles: SessionHandles, handle: Handle) -> None:
+        handles.remove(handle)
         self._stopped -= 1
         self._evicted.append(handle)
         previous = self._replaced.pop(handle, None)
@@ -405,7 +407,7 @@ class Registry:
             self._evicted.append(previous)
 
     def _drop_empty(self, session: str) -> None:
-        if not self._by_session[session].handles:
+        if not self._by_session[session].by_id:
             del self._by_session[session]
 
     def _remember(self, session: str, id: str, generation: int) -> None:
@@ -415,7 +417,7 @@ class Registry:
         while len(self._used) > _MAX_REMEMBERED_IDS:
             oldest = next(iter(self._used))
             generation = self._used.pop(oldest)
-            shelf = self._by_session.get(oldest[0])
-            if shelf is not None and oldest[1] in shelf.handles:
+            handles = self._by_session.get(oldest[0])
+            if handles is not None and oldest[1] in handles.by_id:
                 # Still there: it is not the longest unused.
                 self._used[oldest] = generation

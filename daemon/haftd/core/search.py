@@ -1,8 +1,8 @@
-"""Finding lines in what a spool still has.
+"""Search lines in the kept output of a spool.
 
-Rules: a line is found when the expression matches within its text, never across its end; each line
-once, oldest first. A search is done in steps that are short whatever the expression is; what is
-appended meanwhile is not looked at. A line too long to show is cut around its match.
+Rules: a line matches when the expression matches within its text, never across its end; each line once,
+oldest first. A search runs in steps that are short whatever the expression is; output appended meanwhile is
+not searched. A line too long to show is cut around its match.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .text import STRIPPED, Rendering
 __all__ = ["Search"]
 
 _MAX_LINE = 4_096
-"""Bytes of a line that are shown."""
+"""Bytes of a line in the reply."""
 
 _MAX_REPLY = 4_194_304
-"""Bytes of all lines together: one reply."""
+"""Bytes of all lines together."""
 
 
 _MAX_STEP_MATCHES = 500
-"""Lines found in one step: two milliseconds."""
+"""Lines matched in one step: two milliseconds."""
 
 
 class Search:
-    """One search; call `step` until it returns True, letting others run in between.
+    """One search; call `step` until it returns True, with checkpoints in between.
 
     Raises `invalid_params` for a pattern that cannot be used.
     """
@@ -52,9 +52,9 @@ class Search:
         rendering: Rendering = STRIPPED,
     ) -> None:
         self.matches: list[tuple[int, str]] = []
-        """The lines found and the offsets at which they begin."""
+        """Offsets and texts of the matching lines."""
         self.more = False
-        """Not all was looked at: there may be others."""
+        """Whether the search stopped early: there may be further matches."""
         self._spool = spool
         self._rendering = rendering
         text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
@@ -67,7 +67,7 @@ class Search:
         self._stop = spool.end
 
     def step(self) -> bool:
-        """Look at the next slice; returns whether the search is over."""
+        """Search the next slice; return whether the search is over."""
         at, stop = self._at, self._stop
         if at >= stop or self.more:
             return True
@@ -89,7 +89,7 @@ class Search:
 
     def _look(self, raw: bytes, at: int) -> None:
         data = self._rendering.plain(raw)
-        pos = counted = start = found = 0
+        pos = counted = start = count = 0
         while pos < len(data) and not self.more:
             match = self._pattern.search(data, pos)
             if match is None or (match.start() == len(data) and data.endswith(b"\n")):
@@ -102,9 +102,9 @@ class Search:
                 start = raw.find(b"\n", start) + 1
             counted = begin
             self._found(data[begin : pos - 1], begin, match, at + start if start else self._line)
-            found += 1
+            count += 1
             if (
-                found == _MAX_STEP_MATCHES
+                count == _MAX_STEP_MATCHES
                 and end >= 0
                 and (next_line := raw.find(b"\n", start) + 1)
             ):

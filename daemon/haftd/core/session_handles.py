@@ -1,8 +1,8 @@
-"""One session's handles, and which of the stopped ones may go.
+"""The handles of one session, and the choice of stopped handles to evict.
 
-Rules: a stopped handle stays until its end was read and its time is over; when there are too many,
-the oldest go, those that were read first. A live handle never goes, nor one of which something may
-still run: who else could end that? Section 4.
+Rules: a stopped handle stays until its end was read and its retention is over; when there are too many, the
+oldest go, read ones first. A live handle never goes, nor one whose processes may still run: no other handle
+could end these. Section 4.
 """
 
 from __future__ import annotations
@@ -14,50 +14,51 @@ from .handles import CallKey, Handle
 __all__ = ["SessionHandles", "choose_evicted", "expires_at"]
 
 _MIN_RETENTION_AFTER_READ_S = 5.0
-"""A result first read late stays this long, so that a reader whose reply got lost can ask again."""
+"""Retention after the first read, so that a reader whose reply got lost can ask again."""
 
 
 class SessionHandles:
-    """The handles of one session; counting them over all sessions is the registry's."""
+    """The handles of one session; totals over all sessions belong to the registry."""
 
-    __slots__ = ("calls", "handles", "live_count", "stopped")
+    __slots__ = ("by_id", "calls", "live_count", "stopped")
 
     def __init__(self) -> None:
-        self.handles: dict[str, Handle] = {}
+        self.by_id: dict[str, Handle] = {}
         """The newest handle of each id."""
         self.live_count = 0
-        """How many of them are not stopped."""
+        """Number of handles that are not stopped."""
         self.stopped: dict[Handle, None] = {}
-        """Those that are, in the order in which they stopped."""
+        """Stopped handles, in the order of their stops."""
         self.calls: dict[CallKey, Handle] = {}
-        """By the call that made it, where that had an id."""
+        """Handles by the call that created them, where the call has an id."""
 
     def add_stopped(self, handle: Handle) -> None:
-        """Take in a stopped handle."""
-        self.handles[handle.id] = handle
+        """Add a stopped handle."""
+        self.by_id[handle.id] = handle
         self.stopped[handle] = None
         if handle.call is not None:
             self.calls.setdefault(handle.call, handle)
 
     def remove(self, handle: Handle) -> None:
-        """Take out a stopped handle."""
-        del self.handles[handle.id]
+        """Remove a stopped handle."""
+        del self.by_id[handle.id]
         del self.stopped[handle]
         self.forget_call(handle)
 
     def forget_call(self, handle: Handle) -> None:
-        """A repeated call no longer finds `handle`."""
+        """Make a repeated call create a handle anew."""
         if handle.call is not None and self.calls.get(handle.call) is handle:
             del self.calls[handle.call]
 
     def has_evictable(self, *, is_open: bool = False) -> bool:
-        """Whether there is a stopped one that could go, or whose file could."""
+        """Return whether a stopped handle may go; with `is_open`, one that holds a file."""
         return any(
-            not handle.held and (handle.spool.is_open or not is_open) for handle in self.stopped
+            not handle.is_left_running and (handle.spool.is_open or not is_open)
+            for handle in self.stopped
         )
 
     def expired(self, now: float, retain_s: float) -> list[Handle]:
-        """Return those whose time is over."""
+        """Return the stopped handles whose retention is over."""
         gone = []
         for handle in self.stopped:
             if handle.stopped_at is not None and handle.stopped_at + retain_s > now:
@@ -69,8 +70,8 @@ class SessionHandles:
 
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
-    """Return when a handle may go, None while it lives or nobody has read its end."""
-    if handle.read_at is None or handle.stopped_at is None or handle.held:
+    """Return the time at which a handle may be evicted; None for a live or unread one."""
+    if handle.read_at is None or handle.stopped_at is None or handle.is_left_running:
         return None
     return max(
         handle.stopped_at + retain_s, handle.read_at + min(retain_s, _MIN_RETENTION_AFTER_READ_S)
@@ -78,11 +79,11 @@ def expires_at(handle: Handle, retain_s: float) -> float | None:
 
 
 def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
-    """Choose `count` handles to let go; `stopped` has the longest stopped first."""
+    """Return the `count` handles to evict; `stopped` has the longest stopped first."""
     read: list[Handle] = []
     unread: list[Handle] = []
     for handle in stopped:
-        if handle.held:
+        if handle.is_left_running:
             continue
         (unread if handle.read_at is None else read).append(handle)
     return (read + unread)[:count]

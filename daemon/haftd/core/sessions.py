@@ -1,9 +1,9 @@
-"""Which connections are in which sessions.
+"""Membership of connections in sessions.
 
-Rules: a session is made on first use and belongs to nobody; a connection is an opaque key that may
-be in several. That its last one has left ends nothing: the session is then known by its handles,
-to the registry, and here no more. So names do not pile up, nor do those of one connection: one
-that uses too many leaves the one that it joined first. Section 7.
+Rules: a session is created on first use and has no owner; a connection is an opaque key that may be in
+several. The leaving of the last connection ends nothing: the session is then known by its handles, to the
+registry only. So names do not accumulate, nor those of one connection: one that joins too many leaves the
+first. Section 7.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Hashable
 __all__ = ["Sessions"]
 
 _MAX_JOINED = 1_024
-"""In how many sessions a connection is counted."""
+"""Sessions of one connection."""
 
 
 class Sessions:
@@ -26,7 +26,7 @@ class Sessions:
         self._by_connection: dict[Hashable, dict[str, None]] = {}
 
     def join(self, name: str, key: Hashable) -> bool:
-        """The connection `key` uses the session; whether it did not before."""
+        """Add the connection `key` to a session; return whether it was no member before."""
         names = self._by_connection.setdefault(key, {})
         if name in names:
             return False
@@ -39,14 +39,14 @@ class Sessions:
         return True
 
     def leave(self, key: Hashable) -> list[str]:
-        """The connection is gone; returns the sessions of which it was the last."""
+        """Remove a closed connection; return the sessions that it leaves empty."""
         names = list(self._by_connection.pop(key, ()))
         for name in names:
             self._drop(name, key)
         return [name for name in names if name not in self._sessions]
 
     def close(self, name: str) -> None:
-        """Forget the session. A later use makes it anew."""
+        """Forget the session; a later use creates the session anew."""
         for key in self._sessions.pop(name, ()):
             names = self._by_connection[key]
             del names[name]
@@ -54,15 +54,15 @@ class Sessions:
                 del self._by_connection[key]
 
     def names(self) -> list[str]:
-        """Name the sessions that have connections, the longest known first."""
+        """Return the sessions that have connections, oldest first."""
         return list(self._sessions)
 
     def connections(self, name: str) -> int:
-        """Count the connections that are in a session."""
+        """Return how many connections are in a session."""
         return len(self._sessions.get(name, ()))
 
     def members(self, name: str) -> list[Hashable]:
-        """The connections that are in a session, who came first first."""
+        """Return the connections in a session, in the order of joining."""
         return list(self._sessions.get(name, ()))
 
     def _drop(self, name: str, key: Hashable) -> None:

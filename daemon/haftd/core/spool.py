@@ -1,14 +1,13 @@
-"""The output of one handle: a stream of bytes of which the beginning and the newest part are kept.
+"""The output of one handle: a byte stream of which the beginning and the newest part are kept.
 
-Rules: a byte has an offset for ever, counted from the handle's first. Memory holds the newest
-bytes; what it has no room for goes into a ring in a file; what the file has no room for is
-dropped, oldest first, and counted. The very first bytes are then still there as `head`. A disk
-that is full or broken costs old output, never the handle, and is counted in the budget's `faults`. So does a lack of
-descriptors: a spool that is whole can `shrink` to what memory may hold.
+Rules: a byte's offset is permanent, counted from the handle's first byte. Memory holds the newest bytes;
+older bytes go into a ring in a file; bytes beyond the file are dropped, oldest first, and counted. The very
+first bytes then remain as `head`. A full or broken disk costs old output, never the handle, and is counted in
+the budget's `faults`. So does a lack of descriptors: a finished spool can `shrink` to what memory may hold.
 
-The file is opened at the first overflow and belongs to the spool. The byte at offset `n` stands at
-`n % capacity`. The capacity can shrink to what is written as long as nothing has wrapped, so no
-byte ever moves. Large chunks are kept as they come, small ones are gathered.
+The file is opened at the first overflow and belongs to the spool. The byte at offset `n` is at `n %
+capacity`. The capacity can shrink to the written size as long as nothing has wrapped, so no byte ever moves.
+Large chunks are kept as they come, small ones are gathered.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from .spool_files import SavedFile, SpoolFolder
 __all__ = ["Budget", "Spool"]
 
 _BLOCK = 65_536
-"""What is moved at once: small chunks are gathered up to this size, chunks of more than two of it
-are cut up. Less where memory is small."""
+"""Size of a block: small chunks are gathered up to this size, chunks of more than two blocks are split. Less
+where memory is small."""
 
 _MIN_LARGE_CHUNK = 4_096
-"""A chunk of this size is kept as it came."""
+"""Size from which a chunk is kept as it came."""
 
 _MAX_HEAD = 32_768
-"""How much of the beginning outlives the ring: half of what a read returns by default."""
+"""Bytes of the beginning that outlive the ring: half of what a read returns by default."""
 
 _DISK_STEP = 1_048_576
-"""Disk is taken from the budget in pieces of this size."""
+"""Disk is taken from the budget in steps of this size."""
 
 _MAX_IDLE_MEMORY = 65_536
-"""How much of a finished spool may stay in memory."""
+"""Bytes of a finished spool that may stay in memory."""
 
 
 class Budget:
@@ -47,27 +46,26 @@ class Budget:
         self.total = total
         self.used = 0
         self.faults = 0
-        """How often the disk failed."""
+        """Number of disk failures."""
 
     @property
     def free(self) -> int:
-        """What can still be taken."""
+        """Bytes that can still be taken."""
         return max(0, self.total - self.used)
 
     def take(self, wanted: int) -> int:
-        """Take up to `wanted` bytes; returns what there was."""
+        """Take up to `wanted` bytes; return how many were granted."""
         granted = min(wanted, self.free)
         self.used += granted
         return granted
 
     def give(self, amount: int) -> None:
-        """Give back what `take` granted."""
+        """Return granted bytes."""
         self.used -= amount
 
 
 class Spool:
-    """One handle's output. `folder` is where what memory has no room for goes, and where all of it
-    can be saved under a name; None: nowhere."""
+    """One handle's output. `folder` holds the overflow file and named files; None: memory only."""
 
     __slots__ = (
         "_blocks",
@@ -89,12 +87,12 @@ class Spool:
 
     def __init__(self, memory: int, disk: int, folder: SpoolFolder | None, budget: Budget) -> None:
         self.end = 0
-        """The offset after the newest byte: how much was ever appended."""
+        """The offset after the newest byte, so the size of all output."""
         self.head = b""
         """The first bytes of the stream, once the kept stretch no longer begins with them."""
         self.folder = folder
         self.saved: SavedFile | None = None
-        """The file in which it was; it goes with the spool."""
+        """The named file of this output; removed with the spool."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
         self.budget = budget
@@ -116,11 +114,11 @@ class Spool:
 
     @property
     def on_disk(self) -> int:
-        """How many bytes are in the file."""
+        """Bytes in the file."""
         return self._memory_start - self._disk_start
 
     def append(self, data: bytes) -> None:
-        """Add `data`; a disk that fails is counted, never raised."""
+        """Append `data`; a disk failure is counted, never raised."""
         size = len(data)
         if size < _MIN_LARGE_CHUNK and size < self._room:
             tail = self._tail
@@ -165,7 +163,7 @@ class Spool:
         )
 
     def finish(self) -> None:
-        """No more is expected: move memory to the file where that costs no byte and frees some."""
+        """Expect no more output: move memory to the file where that drops no byte and frees memory."""
         if (
             self.end - self._memory_start <= _MAX_IDLE_MEMORY
             or self.end - self._disk_start > self._capacity
@@ -189,26 +187,26 @@ class Spool:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds a descriptor."""
+        """Whether the spool holds a descriptor."""
         return self._fd >= 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether its file has everything that was ever appended, from its first byte on."""
+        """Whether the file holds all output from the first byte on."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def link_file(self, link: Callable[[int], str]) -> str:
-        """Have `link` give a name to the file, whose descriptor it takes."""
+        """Pass the file's descriptor to `link`, and return the name that it gives the file."""
         return link(self._fd)
 
     def transfer_disk(self) -> int:
-        """Leave the disk that was taken to whoever gave the file a name; returns how much that is."""
+        """Leave the granted disk to the file's new name; return how many bytes that is."""
         granted, self._granted = self._granted, 0
         return granted
 
     def shrink(self) -> None:
-        """Go on without a file, as a finished spool may: of more than stays in memory then, the
-        beginning and the newest part are kept."""
+        """Close the file of a finished spool; if memory cannot hold all, the head and the newest part are
+        kept."""
         if self._fd < 0:
             return
         size = self.end - self._disk_start
@@ -224,7 +222,7 @@ class Spool:
         self._release()
 
     def close(self) -> None:
-        """Drop everything and close the file; offsets stay what they were."""
+        """Drop all bytes and close the file; offsets stay."""
         self._capacity = 0
         self._blocks = self._tail = None
         self._disk_start = self._memory_start = self.end
@@ -278,7 +276,7 @@ class Spool:
         return b"".join(pieces)
 
     def _drop_before(self, offset: int) -> None:
-        """The stretch begins at `offset` from now on; the beginning is saved first."""
+        """Begin the kept stretch at `offset`; keep the head first."""
         if self._disk_start == 0 and not self.head:
             wanted = min(_MAX_HEAD, self._memory, self.end)
             try:
@@ -292,7 +290,7 @@ class Spool:
     # --- the file ---------------------------------------------------------------------------
 
     def _to_disk(self, data: bytes) -> None:
-        """Write the bytes that stand at [_memory_start, …) into the ring, or give the disk up."""
+        """Write the bytes at [_memory_start, …) into the ring, or abandon the file."""
         at = self._memory_start
         stop = at + len(data)
         if self._granted < self._capacity and stop > self._granted and not self._grow(stop):
@@ -356,7 +354,7 @@ class Spool:
         return b"".join(pieces)
 
     def _abandon_file(self) -> None:
-        """Go on without a file; what only the file had is dropped."""
+        """Continue without a file; bytes that only the file had are dropped."""
         if self._memory_start > self._disk_start:
             self._drop_before(self._memory_start)
         self._capacity = 0

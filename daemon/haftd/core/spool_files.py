@@ -1,7 +1,7 @@
-"""Where spools keep files, and a file that was given a name.
+"""The folder of spool files, and a named file in the folder.
 
-Rules: values and a seam; what is written there, and when, is not known here. Who was told the name
-reads the file, so it belongs to the spool and goes with it.
+Rules: values and a protocol without I/O. A client that got the name reads the file, so the file belongs to
+the spool and is removed with the spool.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ __all__ = ["SavedFile", "SpoolFolder"]
 
 
 class SpoolFolder(Protocol):
-    """Where spools are, and files with a name that only their owner can read."""
+    """A folder of anonymous spool files and of named files that only their owner can read."""
 
     def open(self) -> int:
-        """Open a file without a name; raises OSError."""
+        """Open an anonymous file; raises OSError."""
 
     def link(self, fd: int) -> str:
-        """Give such a file a name, and return its path; raises OSError."""
+        """Give an anonymous file a name, and return its path; raises OSError."""
 
     def unlink(self, path: str) -> None:
-        """Remove a file that was given a name; never raises."""
+        """Remove a named file; never raises."""
 
 
 class SavedFile(msgspec.Struct, frozen=True):
-    """A file, the folder it is in, and how many bytes of the output are not even in there."""
+    """A named file: its folder, its path, its bytes of the disk budget, and the bytes of output that it
+    lacks."""
 
     folder: SpoolFolder
     path: str

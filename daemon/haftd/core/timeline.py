@@ -1,8 +1,8 @@
-"""When the bytes of an output were appended: points (offset, time), at most `MAX_POINTS` of them.
+"""Times at which output was appended: points (offset, time), at most `MAX_POINTS` of them.
 
-The first byte appended at least a grain after the last point becomes a point. When there are too many points, the
-grain is doubled and the points that are too close for the new grain are dropped: the timeline of any output is
-bounded, and every byte was appended less than `error` seconds after the point before it.
+The first byte appended at least a grain after the last point becomes a point. When there are too many points,
+the grain is doubled and the points that are too close for the new grain are dropped: the timeline of any
+output is bounded, and every byte was appended less than `error` seconds after the point before it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What each member of a batch may say, so that all of them together fit into a model's window.
+"""Truncate the texts of a batch, so that all of its replies together fit into a model's window.
 
-Rules: the longest texts are cut first, down to one length for all that are cut; what is shorter
-stays as it is. What stands for the missing bytes counts, too. A stopped handle's cut is said in
-`truncated`, with the file that has all of it; a live one's in `omitted`, to be read again by `cursor`.
-The replies that came in are not changed. Section 5, "Batches".
+Rules: the longest texts are cut first, all to one length; shorter texts stay. The line in place of the
+missing bytes counts as well. The cut of a stopped handle is reported in `truncated`, with the file of the
+whole output; that of a live one in `omitted`, to be read again by `cursor`. The given results are not
+changed. Section 5, "Batches".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 _LINE = len(left_out(1 << 62).encode())
 
 FindHandle = Callable[[str, str, int], Handle | None]
-"""The handle of this session, id and generation, if it is still there."""
+"""Look up a handle by session, id and generation."""
 
 _STATES = (Pending, Running, Waiting, Stopped)
 
@@ -34,7 +34,8 @@ _STATES = (Pending, Running, Waiting, Stopped)
 def truncate_batch(
     results: Sequence[object], find: FindHandle, budget: int = MAX_BATCH_BYTES
 ) -> Generator[None, None, list[object]]:
-    """Return the results of a batch, cut where all of them are too much, in steps."""
+    """Return the results of a batch, truncated to `budget`; a generator, so that other tasks run between its
+    steps."""
     sizes: list[int] = []
     for result in results:
         for state in _states(result):
@@ -51,30 +52,30 @@ def _all_cut(
 ) -> Generator[None, None, list[object]]:
     cut: list[object] = []
     for value in values:
-        told = yield from _cut(value, most, find)
-        cut.append(told)
+        shortened = yield from _cut(value, most, find)
+        cut.append(shortened)
     return cut
 
 
 def _cut(value: Any, most: int, find: FindHandle) -> Generator[None, None, Any]:
-    """What was given, as it is told with none of its texts longer than `most`."""
+    """Return the value with no text longer than `most`."""
     if not any(_states(value)):
         return value
-    told = msgspec.to_builtins(value, enc_hook=as_text)
+    fields = msgspec.to_builtins(value, enc_hook=as_text)
     if isinstance(value, _STATES):
         for field, text in _texts(value).items():
             if _size(text) > most:
-                _shorten(told, field, text, max(0, most - _LINE), find)
+                _shorten(fields, field, text, max(0, most - _LINE), find)
                 yield
-        return told
+        return fields
     for name, rows in _held(value):
-        if name in told:
-            told[name] = yield from _all_cut(rows, most, find)
-    return told
+        if name in fields:
+            fields[name] = yield from _all_cut(rows, most, find)
+    return fields
 
 
 def size_limit(sizes: Sequence[int], budget: int) -> int:
-    """Return the most that each may have, so that all of them have at most `budget`."""
+    """Return the largest size that each may have, so that all together have at most `budget`."""
     left, most = budget, 0
     for at, size in enumerate(ordered := sorted(sizes)):
         most = left // (len(ordered) - at)
@@ -85,7 +86,7 @@ def size_limit(sizes: Sequence[int], budget: int) -> int:
 
 
 def _held(result: object) -> Iterator[tuple[str, Any]]:
-    """The lists in a result, by the names that they have on the wire."""
+    """Iterate over the lists in a result, with their names on the wire."""
     if isinstance(result, msgspec.Struct):
         for field, name in zip(
             result.__struct_fields__, result.__struct_encode_fields__, strict=True
@@ -95,7 +96,7 @@ def _held(result: object) -> Iterator[tuple[str, Any]]:
 
 
 def _states(result: object) -> Iterator[HandleState]:
-    """The handle states in a result: it is one, or has a list of them."""
+    """Iterate over the handle states in a result, which is one or has lists of them."""
     if isinstance(result, _STATES):
         yield result
     else:
@@ -105,11 +106,11 @@ def _states(result: object) -> Iterator[HandleState]:
 
 
 def _texts(state: HandleState) -> dict[str, str]:
-    """What a state says at length; half of what is bytes would be nothing."""
-    said = {field: getattr(state, field, None) for field in ("result", "content")}
+    """Return the long texts of a state; base64 stays whole, as half of it could not be decoded."""
+    texts = {field: getattr(state, field, None) for field in ("result", "content")}
     return {
         field: text
-        for field, text in said.items()
+        for field, text in texts.items()
         if isinstance(text, str) and not isinstance(text, Base64)
     }
 
@@ -120,8 +121,8 @@ def _size(text: str) -> int:
 
 def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: FindHandle) -> None:
     before = state.get("omitted", 0)
-    told = state.get("truncated")
-    missing = before if told is None else told["bytes"] - told["kept"]
+    truncated = state.get("truncated")
+    missing = before if truncated is None else truncated["bytes"] - truncated["kept"]
     shorter, whole, kept = cut_text(text, size)
     lost = whole - kept
     line = left_out(missing)
@@ -136,11 +137,11 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
         state["omitted"] = before + lost
     if state["state"] == "stopped":
         saved = None if handle is None else handle.save()
-        if told is None:
-            told = {"bytes": whole, "kept": whole}
+        if truncated is None:
+            truncated = {"bytes": whole, "kept": whole}
         state["truncated"] = {
-            "bytes": told["bytes"],
-            "kept": told["kept"] - lost,
+            "bytes": truncated["bytes"],
+            "kept": truncated["kept"] - lost,
             "path": None if saved is None else saved.path,
         }
         if saved is not None and saved.omitted:

@@ -1,7 +1,7 @@
-"""Which turn of its conversation a session is in.
+"""The current turn of each session's conversation.
 
-Rules: pure. Turns are counted from 1, and a session has its first from its start. Names are not kept
-for ever: of the sessions that have counted, the longest unused begin anew. Section 7.
+Rules: pure. Turns are counted from 1, and a session is in its first from its start. Names are bounded: of the
+sessions that have counted, the longest unused begin anew. Section 7.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Turns:
         self._ended: set[str] = set()
 
     def begin(self, session: str) -> int:
-        """Begin a turn: the next, unless the session has had none."""
+        """Begin a turn and return its number: the next one, or 1 for a session without one."""
         begun = self._begun.pop(session, 0) + 1
         return self._keep(session, begun)
 
     def end(self, session: str) -> int:
-        """End the turn that it is in, which was begun by its start if by nothing else."""
+        """End the current turn and return its number; a session's first turn needs no `begin`."""
         begun = self._begun.pop(session, 0)
         if session in self._ended or not begun:
             begun += 1
@@ -35,11 +35,11 @@ class Turns:
         return begun
 
     def is_begun(self, session: str) -> bool:
-        """Whether somebody has begun the turn that it is in, and is so expected to end it."""
+        """Return whether a client has begun the current turn, and is expected to end it."""
         return session in self._begun and session not in self._ended
 
     def forget(self, session: str) -> None:
-        """The session is closed."""
+        """Forget a closed session."""
         self._begun.pop(session, None)
         self._ended.discard(session)
 

@@ -1,9 +1,8 @@
-"""A handle as its reader sees it: the state object of the wire.
+"""The state of a handle as its reader sees it: the state object of the wire.
 
-Rules: `delta` reads from the mark and moves it over what it returned or left out; a `cursor` and every
-other view leave it. A stopped handle's delta begins at the mark as the stop found it, so
-every fetch of it is the same. What succeeded has a result, what failed an error, never both.
-Sections 3 and 4.
+Rules: `delta` reads from the session's read offset and moves that over all that it returned or left out; a
+`cursor` and every other view leave it. The read offset is frozen at the stop, so that every delta of a
+stopped handle is the same. A success has a result, a failure an error, never both. Sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ def handle_state(
 ) -> HandleState:
     """Return the handle's state with the text that `view` or `cursor` asks for.
 
-    A `peek` (a list, an error's data) moves no mark and does not count as read. `painted` is what the
-    view `paint` shows. The view `none` has no text, and the read mark as its cursor. With `defer` a
-    long text is one that is `Unmade`.
+    A `peek` (a list, an error's data) moves no read offset and does not count as read. `painted` is the text
+    of the view `paint`. The view `none` has no text, and the read offset as its cursor. With `defer` a long
+    text is `Unmade`.
     """
     if waited is None:
         waited = UNSET
     state = handle.state
     if state is State.STOPPED:
-        handle.end_shown = handle.end_shown or not (peek or cursor is not None)
+        handle.is_end_shown = handle.is_end_shown or not (peek or cursor is not None)
         encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
@@ -67,8 +66,8 @@ def handle_state(
         handle, view, cursor, max_bytes, final=False, defer=defer
     )
     if not peek and cursor is None and view == "delta":
-        handle.mark = piece.cursor
-    elapsed = int((now - handle.born) * 1000)
+        handle.read_offset = piece.cursor
+    elapsed = int((now - handle.created_at) * 1000)
     review = UNSET if handle.review is None else handle.review
     if state is State.RUNNING:
         return Running(
@@ -90,7 +89,7 @@ def handle_state(
     if state is State.WAITING:
         assert handle.question is not None, "a waiting handle has its question"
         if not peek and cursor is None:
-            handle.question_shown = handle.asked
+            handle.last_question_shown = handle.question_count
         return Waiting(
             id=handle.id,
             tool=handle.tool,
@@ -124,9 +123,9 @@ def handle_state(
 def _encoded_slice(
     handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str, defer: bool
 ) -> Slice | None:
-    """What the views that are no text show; None for the others."""
+    """Return the slice of the views `raw` and `paint`; None for the others."""
     if view == "raw":
-        start = handle.mark if cursor is None else cursor
+        start = handle.read_offset if cursor is None else cursor
         return bytes_from(handle.spool, start, max_bytes, defer=defer)
     return Slice(painted, handle.spool.end) if view == "paint" else None
 
@@ -136,12 +135,12 @@ def _text_slice(
 ) -> Slice:
     spool = handle.spool
     if view == "none":
-        return Slice("", handle.mark)
+        return Slice("", handle.read_offset)
     tail = view == "tail"
     if cursor is not None:
         start = cursor
     elif view == "delta" or (view == "screen" and handle.stopped):
-        start = handle.mark
+        start = handle.read_offset
     elif view == "screen":
         # The screen is the answer; it says no more than what was printed so far.
         return Slice("", spool.end)
@@ -167,7 +166,7 @@ def _stopped_state(
 ) -> Stopped:
     assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
     error = failure_of(
-        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.limit
+        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.exceeded_limit
     )
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
@@ -203,7 +202,7 @@ def _stopped_state(
         session=handle.session,
         cursor=position,
         generation=handle.generation,
-        elapsed_ms=int((handle.stopped_at - handle.born) * 1000),
+        elapsed_ms=int((handle.stopped_at - handle.created_at) * 1000),
         omitted=omitted,
         waited=waited,
         screen=screen,
@@ -223,7 +222,7 @@ def _stopped_state(
 
 
 def _truncation(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncated:
-    """Say how much was cut, and where all of it is."""
+    """Return how much was cut, and the path of the whole."""
     saved = None if peek else handle.save()
     if saved is None:
         return Truncated(bytes=whole, kept=kept, path=None)
@@ -233,4 +232,4 @@ def _truncation(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncat
 def _requested_start(handle: Handle, view: str, cursor: int | None) -> int:
     if cursor is not None:
         return cursor
-    return 0 if view in ("all", "tail") else handle.mark
+    return 0 if view in ("all", "tail") else handle.read_offset

@@ -24,7 +24,7 @@ DROPPED = "It was given up before anybody had decided whether its result is hand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a use ended; the fields are those of `Handle.end`."""
+    """The end of an execution; the fields are those of `Handle.end`."""
 
     by: EndedBy
     result: str | None = None
@@ -36,7 +36,7 @@ class Ending:
 
     @property
     def is_output(self) -> bool:
-        """Whether the text that it ended with is what it printed."""
+        """Whether the text of the end is the printed output."""
         return self.raw or self.by.by != "exit"
 
 
@@ -64,7 +64,7 @@ class ReviewDecision:
 
 
 class WithheldResult:
-    """The output of one use, and its end once that has come."""
+    """The output of one execution, and its end once ended."""
 
     __slots__ = ("_is_open", "ending", "spool")
 

@@ -210,7 +210,7 @@ class InquiryQueue:
             id=handle.inquiry_id,
             tool=handle.tool,
             may=handle.may,
-            order=(0, handle.born),
+            order=(0, handle.created_at),
             handle=handle,
             question=question,
         )

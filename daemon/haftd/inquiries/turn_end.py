@@ -114,7 +114,7 @@ def question_of(handles: Sequence[Handle], now: float) -> Question:
 
 def _brief(handle: Handle, now: float) -> str:
     """Describe a handle in one line, with no words of the program."""
-    text = f"{handle.tool}, {handle.state} for {_span(now - handle.born)}"
+    text = f"{handle.tool}, {handle.state} for {_span(now - handle.created_at)}"
     if handle.last_output is not None:
         text += f", last output {_span(now - handle.last_output)} ago"
     return text

@@ -125,7 +125,7 @@ class Follower:
         return False
 
     def _is_new_state(self) -> bool:
-        now = (self._handle.state, self._handle.asked)
+        now = (self._handle.state, self._handle.question_count)
         if now == self._said:
             return False
         if now != self._seen:
@@ -134,7 +134,7 @@ class Follower:
 
     def _say_state(self) -> bool:
         handle = self._handle
-        self._said = (handle.state, handle.asked)
+        self._said = (handle.state, handle.question_count)
         most = 65_536 if handle.stopped else 0
         state = handle_state(handle, trio.current_time(), max_bytes=most, peek=True)
         said: dict[str, Any] = msgspec.to_builtins(state)

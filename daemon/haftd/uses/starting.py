@@ -133,7 +133,7 @@ class Starter:
         if admitted.is_repeated:
             return handle, self.supervisor.use_of(handle), False
         handle.terminal = ready.invocation.terminal
-        handle.on_news = self.news
+        handle.on_state_change = self.news
         _heed(handle, ready.tool)
         try:
             call = self.calls.of_use(handle, ready)

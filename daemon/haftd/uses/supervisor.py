@@ -83,7 +83,7 @@ class Supervisor:
         use.mark = call.mark
         self._uses[handle] = use
         self._marks[call.mark] = use
-        handle.hold(use.left_behind)
+        handle.set_left_behind(use.left_behind)
         self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
         if review is not None:
             self._nursery.start_soon(review.run, lambda: use.ender)
@@ -209,7 +209,7 @@ class Supervisor:
             if not use.review.has_ended:
                 use.review.cancel()
             await use.review.done.wait()
-        handle.release()
+        handle.clear_left_behind()
         del self._uses[handle]
         self._marks.pop(call.mark, None)
         if handle.unconfirmed:
@@ -228,7 +228,9 @@ class Supervisor:
         """Hold what could not be ended, so that it is listed and can be aborted again."""
         remains = Remains(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
-        handle.hold(lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living()))
+        handle.set_left_behind(
+            lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living())
+        )
         self._nursery.start_soon(self._see_remains_out, handle, call, remains)
 
     async def _see_remains_out(self, handle: Handle, call: Call, remains: Remains) -> None:
@@ -238,7 +240,7 @@ class Supervisor:
             remains.close()
             del self._remains[handle]
         handle.unconfirmed = ()
-        handle.release()
+        handle.clear_left_behind()
         self._clear_up(call, True)
         handle.wake()
 

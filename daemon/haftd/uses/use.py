@@ -206,7 +206,7 @@ class Use:
         if self.review is not None:
             self.review.emit(data)
         else:
-            self.handle.emit(data, trio.current_time())
+            self.handle.append_output(data, trio.current_time())
 
     def written(self, number: int) -> None:
         """See `runtimes.base.Port`."""
@@ -258,7 +258,7 @@ class Use:
         """See `runtimes.base.Port`."""
         if self.review is not None:
             self.review.complete()
-        self.handle.complete(trio.current_time())
+        self.handle.complete_output(trio.current_time())
 
     def ask(self, question: Question) -> PendingAnswer:
         """See `runtimes.base.Port`."""
@@ -368,7 +368,7 @@ class Use:
     def fail(self, error: RpcError) -> None:
         """Say that the tool could not be started, also to those who wait for its end."""
         self.failure = error
-        self.handle.on_news = None  # whoever started it is told
+        self.handle.on_state_change = None  # whoever started it is told
         self.handle.end(
             trio.current_time(),
             failure=ToolError(error.message),

@@ -50,7 +50,7 @@ def _row(handle: Handle, use: Use | None) -> dict[str, Any]:
     row["command"] = handle.command
     row["root"] = handle.root
     row["started_at"] = handle.started_at
-    row["age_s"] = round(trio.current_time() - handle.born, 3)
+    row["age_s"] = round(trio.current_time() - handle.created_at, 3)
     row["bytes"] = handle.spool.end
     if handle.last_output_at is not None:
         row["last_output_at"] = handle.last_output_at

@@ -20,7 +20,8 @@ def output_timeline(daemon: Daemon, caller: Caller, params: TimelineParams) -> T
         grain_ms=round(handle.timeline.error * 1000),
         cursor=handle.spool.end,
         points=tuple(
-            (offset, round((at - handle.born) * 1000)) for offset, at in points[: params.max_points]
+            (offset, round((at - handle.created_at) * 1000))
+            for offset, at in points[: params.max_points]
         ),
         more=more,
     )

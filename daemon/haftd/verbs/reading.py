@@ -108,11 +108,11 @@ def look(
         painted = Base64(b64encode(bytes_that_draw or b"").decode())
     if params.view in ("screen", "paint") and isinstance(cursor, UnsetType):
         # With a cursor it is somebody beside the session's reader, who has not seen it.
-        handle.seen = handle.spool.end
+        handle.viewed_offset = handle.spool.end
     if handle.stopped:
         daemon.stir()
-    begin = handle.mark if isinstance(cursor, UnsetType) else cursor
-    mark, was_shown = handle.mark, handle.end_shown
+    begin = handle.read_offset if isinstance(cursor, UnsetType) else cursor
+    mark, was_shown = handle.read_offset, handle.is_end_shown
     state = handle_state(
         handle,
         trio.current_time(),
@@ -135,7 +135,7 @@ def look(
     if not unmade:
         return shown(state)
 
-    moved = handle.mark
+    moved = handle.read_offset
 
     async def made() -> HandleState:
         def make() -> dict[str, str]:
@@ -145,8 +145,8 @@ def look(
             texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
         except trio.Cancelled:
             # Nothing is handed out. Unless somebody has read on meanwhile, the next reader gets it.
-            if handle.mark == moved:
-                handle.mark, handle.end_shown = mark, was_shown
+            if handle.read_offset == moved:
+                handle.read_offset, handle.is_end_shown = mark, was_shown
             raise
         return shown(structs.replace(state, **texts))
 
@@ -190,7 +190,7 @@ def _is_suspended(handle: Handle, use: Use | None, waited: Waited | UnsetType) -
     was just found to read, runs."""
     if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
         return False
-    is_silent = trio.current_time() - (handle.last_output or handle.born) >= _SILENT_S
+    is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
     return (is_silent or waited in ("deadline", "quiet")) and use.is_suspended()
 
 
@@ -209,13 +209,13 @@ def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
     if not isinstance(params.cursor, UnsetType):
         return params.cursor
     if params.view not in ("screen", "paint"):
-        return handle.mark
+        return handle.read_offset
     use = daemon.supervisor.use_of(handle)
     if not isinstance(params.since_revision, UnsetType) and use is not None:
         screen = use.screen()
         if screen is not None and screen.revision != params.since_revision:
             return -1  # what it has is out of date already
-    return max(handle.mark, handle.seen)
+    return max(handle.read_offset, handle.viewed_offset)
 
 
 def answer(

@@ -38,13 +38,13 @@ async def until(
     watched = tuple(handles)
     for handle in watched:
         handle.listen(wait.ring)
-        handle.awaited += 1
+        handle.await_count += 1
     try:
         return await wait.run()
     finally:
         for handle in watched:
             handle.unlisten(wait.ring)
-            handle.awaited -= 1
+            handle.await_count -= 1
 
 
 class _Wait(Generic[T]):
