@@ -2,7 +2,8 @@
 
 Rules: what is shown was sent. `…` stands for what is left out: `jsonrpc`, fields that the dialogue is not
 about, the middle of a long text, the answers that this git's prompt offers. What differs each time (ids made
-up, times) is among the fields that are left out; paths stand for those of the test.
+up, times) is among the fields that are left out; paths stand for those of the test. `modify_file` is the example
+of docs/definitions.md.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,40 +26,27 @@ __all__ = ["PAGES", "dialogues", "filled"]
 _ROOT = Path(__file__).parents[2]
 PAGES = (_ROOT / "README.md", _ROOT / "docs" / "assistants.md", _ROOT / "docs" / "mcp.md")
 
-_MODIFY = """
-import json, os
-call = json.loads(os.environ["HAFT_CALL"])["tool"]
-if "backup" in call["answers"]:
-    print(json.dumps({"type": "success", "content": "File modified successfully"}))
-else:
-    question = {"id": "backup", "text": "Create backup files?", "answer_type": "Boolean"}
-    print(json.dumps({"type": "needs_input", "question": question}))
-"""
-_TOOLS = f"""
-[tools.modify_file]
-source = "local"
-output = "outcome"
-command = ["{sys.executable}", "-I", "-S", "-c", '''{_MODIFY}''']
-parameters.path = {{ type = "string", required = true }}
-
+_TOOLS = """
 [tools.deploy]
 source = "local"
 run = "ask"
 output = "raw"
-command = ["echo", "deployed to {{{{ tool.arguments.to }}}}"]
-parameters.to = {{ type = "string", required = true }}
+command = ["echo", "deployed to {{ tool.arguments.to }}"]
+parameters.to = { type = "string", required = true }
 
 [tools.server]
 source = "local"
 stateful = true
 on_turn_end = "inquire"
 command = ["sh", "-c", "echo 'listening on 8000'; exec sleep 300"]
-parameters = {{}}
+parameters = {}
 """
 _SCRIPTS = {
     "build": "echo compiling; read go <gates/build; echo '12 files compiled'",
     "check": "echo 'running 2 tests'; read go <gates/check; echo 'writes: FAILED'; exit 1",
 }
+_FOLDER = "/home/me/poem"
+"""The root of the calls, as the pages show the test's folder."""
 _MORE = "…"
 _STATE = ("state", "content", "input_wanted", "result", "error")
 
@@ -87,16 +74,23 @@ class _Host:
         requests: list[dict[str, Any]] = []
         for method, params in calls:
             self._id += 1
-            requests.append({"id": self._id, "method": method, "params": params})
+            root = {"root": _FOLDER} if _starts_tool(method, params) else {}
+            requests.append({"id": self._id, "method": method, "params": {**params, **root}})
         self.shown("→", requests)
-        # The root is that of the test, so it is not shown.
+        root = {"root": str(self.root)}
         sent = [
-            {"jsonrpc": "2.0", **one, "params": {**one["params"], "root": str(self.root)}}
-            if one["method"] == "tools/call"
-            else {"jsonrpc": "2.0", **one}
-            for one in requests
+            {"jsonrpc": "2.0", **request, "params": {**request["params"], **root}}
+            if "root" in request["params"]
+            else {"jsonrpc": "2.0", **request}
+            for request in requests
         ]
         self.wire.send(sent if len(sent) > 1 else sent[0])
+
+    def initializes(self, capability: str) -> None:
+        """Show the `initialize` without which the daemon sends this connection no request."""
+        named = {"client": {"name": "host"}, "protocol": 1, "session": "talk-7"}
+        self.asks(("initialize", {**named, "capabilities": {capability: True}}))
+        self.hears("session")
 
     def calls(self, *calls: tuple[str, dict[str, Any]], **more: Any) -> None:
         self.asks(
@@ -130,6 +124,22 @@ class _Host:
         return self.lines
 
 
+def _starts_tool(method: str, params: dict[str, Any]) -> bool:
+    """Return whether a request starts a program, which needs the folder to run in."""
+    return (
+        method == "tools/call"
+        and params["tool"] != "await"
+        and params["arguments"].get("action", "spawn") == "spawn"
+    )
+
+
+def modify_file() -> str:
+    """Return the definition of `modify_file` that docs/definitions.md shows."""
+    page = (_ROOT / "docs" / "definitions.md").read_text()
+    (example,) = re.findall(r"^```toml\n(\[tools\.modify_file\]\n.*?)^```$", page, re.M | re.S)
+    return str(example)
+
+
 def dialogues(folder: Path) -> dict[str, str]:
     """All of them by name, held with a daemon in this folder."""
     root = make_repository(folder / "poem")
@@ -139,7 +149,7 @@ def dialogues(folder: Path) -> dict[str, str]:
         (root / name).write_text(f"#!/bin/sh\n{script}\n")
         (root / name).chmod(0o755)
     daemon = RunningDaemon(folder / "daemon")
-    daemon.tools(_TOOLS)
+    daemon.tools(_TOOLS + modify_file())
     daemon.start()
     try:
         made = {
@@ -198,6 +208,7 @@ def _batch(host: _Host) -> list[str]:
 
 
 def _question(host: _Host) -> list[str]:
+    host.initializes("inquiry")
     host.calls(("modify_file", {"path": "poem.txt"}), call_id="call_7")
     asked = host.hears("inquiry_id", "question")
     host.replies(asked, {"answer": True})
@@ -229,6 +240,7 @@ def _pulled(host: _Host) -> list[str]:
 
 
 def _approval(host: _Host) -> list[str]:
+    host.initializes("approval")
     host.calls(("deploy", {"to": "prod"}))
     asked = host.hears("tool", "action", "arguments", "rendered")
     host.replies(asked, {"decision": "edit", "arguments": {"to": "staging"}})
