@@ -348,10 +348,12 @@ def confined(what: str, handle: str | None, session: str | None) -> RpcError:
 
 
 def peer_gone() -> RpcError:
-    """The process that has connected was gone before it could be identified."""
+    """The process that has connected could not be identified: it was gone, or is not seen to have the
+    connection."""
     return RpcError(
         "not_authorized",
-        "The process that has connected is gone, so nobody can tell who calls; connect again.",
+        "haftd cannot tell which process has connected: it has ended, or hides what it has open; connect "
+        "again, over the Unix socket if this is a WebSocket.",
     )
 
 

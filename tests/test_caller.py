@@ -1,0 +1,125 @@
+"""What a connection may do, by the process that has made it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast, get_args
+
+import pytest
+
+from haftd.caller import Caller, Confinement, Permission
+from haftd.daemon import Daemon
+from haftd.host.connected import Connected
+from haftd.host.identity import Stat
+from haftd.rim.connection import Rim
+
+PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
+ALL = frozenset(PERMISSIONS)
+NONE = frozenset[str]()
+
+
+def of_a_handle(*may: str) -> Caller:
+    return Caller("unix", confinement=Confinement("handle", "h", "mine", frozenset(may)))
+
+
+def test_who_haftd_has_not_started_may_do_all() -> None:
+    person = Caller("unix")
+    assert all(person.may(one) for one in PERMISSIONS)
+    assert person.may_use("any") and person.may_use("*") and person.may_reach(ALL)
+    with pytest.raises(AssertionError):
+        person.refusal("do this")
+
+
+@pytest.mark.parametrize("granted", PERMISSIONS)
+def test_a_program_may_do_what_its_definition_grants_and_nothing_else(granted: Permission) -> None:
+    program = of_a_handle(granted)
+    assert [one for one in PERMISSIONS if program.may(one)] == [granted]
+    assert program.may_use("mine")
+    assert program.may_use("other") == program.may_use("*") == (granted == "handles")
+    assert program.may_reach(NONE) and program.may_reach(frozenset([granted]))
+    assert not program.may_reach(ALL)
+
+
+@pytest.mark.parametrize("why", ["started", "gone"])
+def test_what_is_of_no_handle_uses_no_session(why: Any) -> None:
+    program = Caller("unix", confinement=Confinement(why))
+    assert not any(map(program.may_use, ("default", "*", "mine")))
+    assert not any(map(program.may, PERMISSIONS)) and not program.may_reach(ALL)
+
+
+def test_a_refusal_says_who_is_refused_and_where_it_runs() -> None:
+    told = {
+        why: Caller("unix", confinement=Confinement(cast(Any, why), *names)).refusal("do this")
+        for why, names in (("handle", ("h", "mine")), ("started", ()), ("gone", ()))
+    }
+    assert {error.kind for error in told.values()} == {"not_authorized"}
+    assert "'h'" in told["handle"].message and "'mine'" in told["handle"].message
+    assert "do this" in told["handle"].message and "do this" in told["started"].message
+    assert "ended" in told["gone"].message and "hides" in told["gone"].message
+    assert "connect again" in told["gone"].message and "Unix socket" in told["gone"].message
+
+
+def test_the_audit_log_names_the_handle_that_a_caller_runs_in_and_nothing_that_is_not_known() -> (
+    None
+):
+    assert Caller("unix", 7, "c").identity == {"name": "c", "pid": 7, "transport": "unix"}
+    assert of_a_handle().identity == {"transport": "unix", "session": "mine", "handle": "h"}
+    gone = Caller("websocket", confinement=Confinement("gone"))
+    assert gone.identity == {"transport": "websocket"}
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "label"), [("c", 7, "c"), (None, 7, "pid 7"), (None, None, "unix")]
+)
+def test_a_caller_is_called_by_what_is_known_of_it(
+    name: str | None, pid: int | None, label: str
+) -> None:
+    assert Caller("unix", pid, name).label == label
+
+
+def test_a_connection_that_has_said_nothing_yet_is_itself_and_is_asked_nothing() -> None:
+    caller = Caller("unix")
+    assert not (caller.initialized or caller.inquiry or caller.approval)
+    assert caller != Caller("unix") and len({caller, Caller("unix")}) == 2
+
+
+ITSELF = Stat(9, "S", 1, 9, 9, 0, 0, 5)
+
+
+def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confinement | None:
+    daemon = SimpleNamespace(supervisor=SimpleNamespace(holding=lambda line: holding))
+    return Daemon.confine(cast(Any, daemon), Connected(9, 0, None, lineage))
+
+
+def test_a_process_is_confined_by_what_it_descends_from() -> None:
+    handle = SimpleNamespace(id="h", session="mine", may=ALL)
+    use = SimpleNamespace(handle=handle)
+    assert confined(()) is None
+    assert confined(None) == Confinement("gone")
+    assert confined((ITSELF,)) == Confinement("started")
+    assert confined((ITSELF,), (use, True)) == Confinement("handle", "h", "mine", ALL)
+    assert confined((ITSELF,), (use, False)) == Confinement("handle", "h", "mine", NONE)
+
+
+@pytest.mark.parametrize(
+    ("confinement", "session"),
+    [
+        (None, "default"),
+        (Confinement("gone"), "default"),
+        (Confinement("handle", "h", "mine"), "mine"),
+        (Confinement("handle", "h", "mine", frozenset(["questions"])), "mine"),
+        (Confinement("handle", "h", "mine", frozenset(["handles"])), "default"),
+    ],
+)
+def test_calls_that_name_no_session_are_of_the_one_that_the_caller_may_use(
+    confinement: Confinement | None, session: str
+) -> None:
+    rim = Rim(
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, None),
+        lambda caller: None,
+        confine=lambda peer: confinement,
+    )
+    caller = rim.caller_of("unix", Connected(0, 0, None, ()))
+    assert (caller.session, caller.confinement, caller.pid) == (session, confinement, None)
