@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from haftd.host.group import become_subreaper
+from haftd.host.tree.process_tree import become_subreaper
 
 __all__ = ["subreaper"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from haftd import ownership
-from haftd.host.folder import FolderRefused, prepare, prepare_state
+from haftd.host.files.runtime_folder import FolderRefused, prepare, prepare_state
 from haftd.ownership import steps, why_replaceable
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.document import Unreadable, read

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from haft_protocol.places import with_login_folder
 from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
-from haftd.host.identity import boot_id
-from haftd.host.mark import carry, home_of
+from haftd.host.process.identity import boot_id
+from haftd.host.process.process_tag import carry, home_of
 
 __all__ = ["main"]
 

@@ -30,11 +30,11 @@ from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
-from haftd.host.group import Reaper, become_subreaper
-from haftd.host.guardian import Guardian
-from haftd.host.lockfile import DaemonLock, Held
-from haftd.host.mark import home_of
-from haftd.host.privacy import become_private
+from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.process.privacy import become_private
+from haftd.host.process.process_tag import home_of
+from haftd.host.recovery.guardian import Guardian
+from haftd.host.tree.process_tree import Reaper, become_subreaper
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval
 from haftd.opening import EXIT_HELD, CannotStart

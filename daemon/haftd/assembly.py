@@ -35,12 +35,12 @@ from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget, Spool
 from haftd.core.turns import Turns
 from haftd.daemon import Daemon, Facts, cut_output
-from haftd.host.idlog import IdLog
-from haftd.host.journal import Journal
-from haftd.host.mark import OUTER, home_of
-from haftd.host.program import Missing, resolve
-from haftd.host.recover import Report
-from haftd.host.spoolfolder import SpoolFolder
+from haftd.host.files.id_log import IdLog
+from haftd.host.files.spool_folder import SpoolFolder
+from haftd.host.launch.program import Missing, resolve
+from haftd.host.process.process_tag import OUTER, home_of
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.recovery import Report
 from haftd.inquiries.backend import Backend
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.command import CommandBackend

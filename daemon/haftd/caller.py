@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from haft_protocol.errors import RpcError, confined, peer_gone
-from haftd.host.identity import Identity
+from haftd.host.process.identity import Identity
 
 __all__ = ["Caller", "Confinement", "Permission"]
 

@@ -33,7 +33,7 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
-from haftd.host.connected import Connected
+from haftd.host.process.peer_process import Connected
 from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue

@@ -21,14 +21,14 @@ from haft_protocol.methods import Problem
 from haft_protocol.places import machine_lock, machine_name
 from haftd.config.options import EXIT_CONFIG, Paths
 from haftd.config.settings import Settings, WebSocketSettings
-from haftd.host import folder
 from haftd.host.cgroup import find_base
-from haftd.host.identity import boot_id, machine_id, pid_namespace
-from haftd.host.journal import Journal
-from haftd.host.lockfile import DaemonLock, Held
-from haftd.host.mark import home_of
-from haftd.host.recover import Report, recover
-from haftd.host.spoolfolder import sweep
+from haftd.host.files import runtime_folder
+from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.spool_folder import sweep
+from haftd.host.process.identity import boot_id, machine_id, pid_namespace
+from haftd.host.process.process_tag import home_of
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.recovery import Report, recover
 from haftd.rim.transports.token import Credentials
 from haftd.tools import loginpath
 from haftd.upkeep import Listener
@@ -73,9 +73,9 @@ class CannotStart(Exception):
 def private_folders(paths: Paths) -> None:
     """Make the folders, or check those that are there. Raises `CannotStart`."""
     try:
-        folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
-        folder.prepare_state(Path(paths.state), ("spool", "calls"))
-    except folder.FolderRefused as refused:
+        runtime_folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
+        runtime_folder.prepare_state(Path(paths.state), ("spool", "calls"))
+    except runtime_folder.FolderRefused as refused:
         raise CannotStart(str(refused)) from None
     except OSError as error:
         raise CannotStart(f"{error.filename}: {error.strerror}") from None
@@ -196,10 +196,10 @@ def unix_listeners(given: Sequence[socket.socket], path: Path) -> list[Listener]
     if given:
         return [Listener(Path(sock.getsockname()), sock, owned=False) for sock in given]
     try:
-        return [Listener(path, folder.bind(path), owned=True)]
-    except folder.SocketInUse as error:
+        return [Listener(path, runtime_folder.bind(path), owned=True)]
+    except runtime_folder.SocketInUse as error:
         raise CannotStart(str(error), EXIT_HELD) from None
-    except (folder.FolderRefused, OSError) as error:
+    except (runtime_folder.FolderRefused, OSError) as error:
         raise CannotStart(str(error)) from None
 
 

@@ -20,9 +20,9 @@ import structlog
 import trio
 
 from haftd.config.options import Paths
-from haftd.host import folder
-from haftd.host.journal import Journal
-from haftd.host.lockfile import DaemonLock, Held
+from haftd.host.files import runtime_folder
+from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.recovery.journal import Journal
 from haftd.rim.transports.token import Credentials
 
 __all__ = ["Listener", "Upkeep"]
@@ -46,18 +46,18 @@ class Listener:
         self.path = path
         self.sock = sock
         self._owned = owned
-        self._inode = folder.inode_of(path)
+        self._inode = runtime_folder.inode_of(path)
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
         """Return whether the path can be bound again: nothing is there, or a socket without a server."""
-        inode = folder.inode_of(self.path)
-        return inode is None or (inode != self._inode and folder.is_abandoned(self.path))
+        inode = runtime_folder.inode_of(self.path)
+        return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
         """Return whether the path leads to a file of another process, a served socket for instance."""
-        inode = folder.inode_of(self.path)
-        return inode not in (None, self._inode) and not folder.is_abandoned(self.path)
+        inode = runtime_folder.inode_of(self.path)
+        return inode not in (None, self._inode) and not runtime_folder.is_abandoned(self.path)
 
     async def serve(self, serve: Serve) -> None:
         """Accept connections until cancelled or retired."""
@@ -79,7 +79,7 @@ class Listener:
     def close(self) -> None:
         """Unlink and close; the file's inode number is not used again before it is closed."""
         if self._owned:
-            folder.unlink_inode(self.path, self._inode)
+            runtime_folder.unlink_inode(self.path, self._inode)
         self.sock.close()
 
 
@@ -125,9 +125,9 @@ class Upkeep:
     async def keep(self) -> str:
         """Make again what is removed; return why clients cannot find this daemon for ten seconds now."""
         while True:
-            await folder.watch(self._watched(), lambda: not self._is_whole())
+            await runtime_folder.watch(self._watched(), lambda: not self._is_whole())
             with trio.move_on_after(_PATIENCE_S):
-                await folder.watch(self._watched(), self._restore)
+                await runtime_folder.watch(self._watched(), self._restore)
             if not self._restore():
                 return self._why
 
@@ -155,19 +155,19 @@ class Upkeep:
         """Make again what is gone; return whether clients find this daemon."""
         if self._is_whole():
             return True
-        gone = [str(path) for path in self._watched() if folder.inode_of(path) is None]
+        gone = [str(path) for path in self._watched() if runtime_folder.inode_of(path) is None]
         try:
-            folder.prepare(Path(self._paths.runtime.folder), ours=self._paths.runtime.ours)
+            runtime_folder.prepare(Path(self._paths.runtime.folder), ours=self._paths.runtime.ours)
             self._lock.restore()
             self._rebind()
-        except (OSError, folder.FolderRefused, folder.SocketInUse, Held) as error:
+        except (OSError, runtime_folder.FolderRefused, runtime_folder.SocketInUse, Held) as error:
             self._why = str(error)
             return False
         self._lock_folder()
         self._given_up = False
         try:
             self._record()
-        except (OSError, folder.FolderRefused, Held) as error:
+        except (OSError, runtime_folder.FolderRefused, Held) as error:
             # A full disk, a home that the network lost: no reason to end anything.
             self._given_up = True
             log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))
@@ -180,7 +180,7 @@ class Upkeep:
             self._journal.compact()
         if self._credentials is not None:
             self._credentials.write(self._paths.runtime)
-        folder.prepare_state(Path(self._paths.state), ("spool", "calls"))
+        runtime_folder.prepare_state(Path(self._paths.state), ("spool", "calls"))
         for lock in self._state_locks:
             lock.restore()
 
@@ -189,7 +189,7 @@ class Upkeep:
             raise AssertionError("what is kept is served")
         for place, listener in enumerate(self.listeners):
             if listener.is_gone():
-                fresh = Listener(listener.path, folder.bind(listener.path), owned=True)
+                fresh = Listener(listener.path, runtime_folder.bind(listener.path), owned=True)
                 self.listeners[place] = fresh
                 self._nursery.start_soon(fresh.serve, self._serve)
                 self._nursery.start_soon(listener.retire)
@@ -211,4 +211,4 @@ class Upkeep:
         if held >= 0:
             os.close(held)
         with contextlib.suppress(OSError):
-            self._folder = folder.keep_from_cleaners(Path(self._paths.runtime.folder))
+            self._folder = runtime_folder.keep_from_cleaners(Path(self._paths.runtime.folder))

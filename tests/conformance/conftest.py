@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from haftd.host.gate import best_gate
+from haftd.host.launch.gate import best_gate
 from tests.subreaper import subreaper
 
 

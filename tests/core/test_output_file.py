@@ -12,7 +12,7 @@ from haftd.core.handles import Handle
 from haftd.core.output_file import save_output
 from haftd.core.spool import Budget, Spool
 from haftd.core.views import handle_state
-from haftd.host.spoolfolder import SpoolFolder
+from haftd.host.files.spool_folder import SpoolFolder
 
 
 @pytest.fixture

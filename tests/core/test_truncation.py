@@ -19,7 +19,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, size_limit
 from haftd.core.truncation import truncate_batch as portion_in_steps
 from haftd.core.views import handle_state
-from haftd.host.spoolfolder import SpoolFolder
+from haftd.host.files.spool_folder import SpoolFolder
 
 Sizes = st.lists(st.integers(0, 10_000), max_size=40)
 

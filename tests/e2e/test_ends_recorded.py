@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.journal import read_records
+from haftd.host.recovery.journal import read_records
 from tests.faults.harness import Ground, needs_cgroup, until
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from haftd.host.identity import every_pid
+from haftd.host.process.identity import every_pid
 from tests.e2e.inquiring import Client, asking, tool
 from tests.faults.harness import until
 from tests.running import RunningDaemon

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from haftd.host.journal import read_records
+from haftd.host.recovery.journal import read_records
 from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire

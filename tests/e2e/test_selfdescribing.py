@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from haftd.host.identity import every_pid
+from haftd.host.process.identity import every_pid
 from tests.faults.harness import until
 from tests.processes import is_running
 from tests.running import RunningDaemon

@@ -31,9 +31,9 @@ from types import TracebackType
 import pytest
 
 from haftd.host.cgroup import Cgroup, find_base, find_own
-from haftd.host.identity import Identity, every_pid, of_child, read_stat
-from haftd.host.mark import Mark
-from haftd.host.record import Record
+from haftd.host.process.identity import Identity, every_pid, of_child, read_stat
+from haftd.host.process.process_tag import Mark
+from haftd.host.recovery.record import Record
 
 __all__ = [
     "STANDIN",

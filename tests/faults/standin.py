@@ -24,15 +24,15 @@ from pathlib import Path
 import trio
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.folder import bind, prepare
-from haftd.host.guardian import Guardian
-from haftd.host.identity import Identity
-from haftd.host.journal import Journal
-from haftd.host.launch import Launched, LaunchFailed, Plan, launch
-from haftd.host.lockfile import DaemonLock, Held
-from haftd.host.mark import Mark, carry, home_of, new_instance
-from haftd.host.record import Record
-from haftd.host.recover import Report, recover
+from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.runtime_folder import bind, prepare
+from haftd.host.launch.spawn import Launched, LaunchFailed, Plan, launch
+from haftd.host.process.identity import Identity
+from haftd.host.process.process_tag import Mark, carry, home_of, new_instance
+from haftd.host.recovery.guardian import Guardian
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.record import Record
+from haftd.host.recovery.recovery import Report, recover
 
 WORD = "haft-standin"
 

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.identity import read_stat
+from haftd.host.process.identity import read_stat
 from tests.faults import standin
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from haftd.host.journal import read_records
+from haftd.host.recovery.journal import read_records
 from tests.faults.harness import (
     Ground,
     Subject,

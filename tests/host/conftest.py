@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from haftd.host import brand, family
+from haftd.host.process import ancestry, rlimit_tag
 
 
 @pytest.fixture(params=["lists", "scan"])
 def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel lists children, or it does not."""
     if request.param == "scan":
-        monkeypatch.setattr(family, "_kernel_lists", lambda: False)
+        monkeypatch.setattr(ancestry, "_kernel_lists", lambda: False)
 
 
 @pytest.fixture
 def no_brand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(brand, "bounds", lambda _: None)
+    monkeypatch.setattr(rlimit_tag, "bounds", lambda _: None)

@@ -11,11 +11,11 @@ from typing import Literal
 import trio
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.gate import Gate
-from haftd.host.group import Kin
-from haftd.host.identity import Identity
-from haftd.host.launch import Launched, Plan, launch
+from haftd.host.launch.gate import Gate
+from haftd.host.launch.spawn import Launched, Plan, launch
+from haftd.host.process.identity import Identity
 from haftd.host.pump import pump
+from haftd.host.tree.process_tree import Kin
 from tests.patience import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.launch import Launched
-from haftd.host.reads import ReadState, reading
+from haftd.host.input_state.read_state import ReadState, reading
+from haftd.host.launch.spawn import Launched
 from tests.host.launching import plan, running
 
 __all__ = ["DEADLINE_S", "PYTHON", "Stage", "needs", "python", "stage", "syscall_of"]

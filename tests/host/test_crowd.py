@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.group import Kin
+from haftd.host.tree.process_tree import Kin
 from tests.faults.harness import cgroup_base, needs_cgroup
 from tests.host.launching import new_mark, plan, running
 from tests.subreaper import subreaper

@@ -19,8 +19,15 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host import gate as gate_room
-from haftd.host.gate import GATE_FD, REPORT_FD, Gate, best_gate, interpreter_gate, machine_gate
+from haftd.host.launch import gate as gate_room
+from haftd.host.launch.gate import (
+    GATE_FD,
+    REPORT_FD,
+    Gate,
+    best_gate,
+    interpreter_gate,
+    machine_gate,
+)
 
 
 @pytest.fixture(params=["machine", "interpreter"])
@@ -268,8 +275,8 @@ def test_the_other_machines_gate_says_the_same(tmp_path: Path, machine: str, run
 
 _DIES = """
 import os, signal, sys
-from haftd.host.gate import best_gate, interpreter_gate
-from haftd.host.launch import Plan, launch
+from haftd.host.launch.gate import best_gate, interpreter_gate
+from haftd.host.launch.spawn import Plan, launch
 def record(identity):
     print(identity.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.guardian import Guardian
-from haftd.host.mark import Mark, new_instance
+from haftd.host.process.process_tag import Mark, new_instance
+from haftd.host.recovery.guardian import Guardian
 from tests.faults.harness import Crowd, until
 from tests.processes import is_running
 
@@ -22,7 +22,7 @@ HOME = secrets.token_hex(6)  # tests that run beside these have another one
 DAEMON = """
 import sys, time
 from pathlib import Path
-from haftd.host.guardian import Guardian
+from haftd.host.recovery.guardian import Guardian
 folder = Path(sys.argv[1])
 guardian = Guardian.start(home=sys.argv[2], instance=sys.argv[3], journal=folder / "handles.lock", lock=folder / "recover.lock")
 print(guardian.pid, flush=True)
@@ -147,11 +147,11 @@ def test_it_holds_nothing_but_its_pipe_and_carries_no_mark(
 def test_it_is_made_of_the_standard_library() -> None:
     code = (
         "import sys; before = set(sys.modules); sys.path.insert(0, sys.argv[1]);"
-        "import haftd.host.guardian;"
+        "import haftd.host.recovery.guardian;"
         "print(sorted({m.partition('.')[0] for m in set(sys.modules) - before}"
         " - set(sys.stdlib_module_names)))"
     )
-    root = Path(sys.modules["haftd.host.guardian"].__file__ or "").parents[2]
+    root = Path(sys.modules["haftd.host.recovery.guardian"].__file__ or "").parents[3]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, root], capture_output=True, text=True, check=True
     )

@@ -11,8 +11,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from haftd.host import pump, tty
-from haftd.host.hangup import Changes, is_hung_up
+from haftd.host import pump
+from haftd.host.tty import pseudo_terminal
+from haftd.host.tty.hangup import Changes, is_hung_up
 from tests.patience import PATIENCE_S
 
 
@@ -20,7 +21,7 @@ class Terminal:
     """A terminal whose other end is opened and closed at will."""
 
     def __init__(self) -> None:
-        self.master, self.slave = tty.open_terminal(24, 80)
+        self.master, self.slave = pseudo_terminal.open_terminal(24, 80)
         self.got = bytearray()
         self.is_over = False
         self._came = trio.Event()

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
-from haftd.host import identity
-from haftd.host.identity import Identity, has_ended, of_child, verify
+from haftd.host.process import identity
+from haftd.host.process.identity import Identity, has_ended, of_child, verify
 from tests.faults.harness import Crowd, needs_namespaces
 
 
@@ -141,7 +141,7 @@ def test_another_user_s_environment_is_not_ours(tmp_path: os.PathLike[str]) -> N
 
 _REUSE = """
 import os, sys, time
-from haftd.host.identity import of_child, verify, boot_id
+from haftd.host.process.identity import of_child, verify, boot_id
 rounds, gap = int(sys.argv[1]), float(sys.argv[2])
 
 def start():

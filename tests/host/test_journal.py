@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.host.identity import Identity
-from haftd.host.journal import Journal, read_records
-from haftd.host.mark import Mark
-from haftd.host.record import VERSION, Record
+from haftd.host.process.identity import Identity
+from haftd.host.process.process_tag import Mark
+from haftd.host.recovery.journal import Journal, read_records
+from haftd.host.recovery.record import VERSION, Record
 from tests.faults.harness import record_of
 
 HOME = "0123456789ab"
@@ -430,8 +430,8 @@ def test_the_file_does_not_grow_with_what_has_ended(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from haftd.host.journal import Journal
-from haftd.host.record import Record
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.record import Record
 def record(n): return Record(n, 1000 + n, 7 * n, 10_000 + n, "boot", 9, 1, 0, f"a.b.{n}")
 journal = Journal.open(Path(sys.argv[1]))
 journal.compact([])

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.lockfile import DaemonLock, Held, holds_daemon_lock
+from haftd.host.files.lockfile import DaemonLock, Held, holds_daemon_lock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from haftd.host.lockfile import DaemonLock
+from haftd.host.files.lockfile import DaemonLock
 lock = DaemonLock.acquire(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host import program
-from haftd.host.program import LONGEST_WORD, LaunchFailed, Missing, check_words, explain, resolve
+from haftd.host.launch import program
+from haftd.host.launch.program import (
+    LONGEST_WORD,
+    LaunchFailed,
+    Missing,
+    check_words,
+    explain,
+    resolve,
+)
 
 
 def make(path: Path, text: str | bytes = "#!/bin/sh\nexit 0\n", mode: int = 0o755) -> Path:

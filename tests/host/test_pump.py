@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host import pump as room
-from haftd.host import tty
 from haftd.host.pump import CHUNK, Closed, InputFull, Writer, drain, pump
+from haftd.host.tty import pseudo_terminal
 
 
 class Pipe:
@@ -147,7 +147,7 @@ async def test_nothing_is_read_before_what_was_made_of_the_last_piece_is_done(pi
 
 async def test_the_end_of_a_terminal_is_an_end() -> None:
     """It reads as EIO, after the last byte."""
-    master, slave = tty.open_terminal(24, 80)
+    master, slave = pseudo_terminal.open_terminal(24, 80)
     other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
     os.write(other, b"last words\n")
     os.close(other)

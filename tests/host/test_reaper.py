@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from haftd.host import family
-from haftd.host.identity import read_stat
-from haftd.host.launch import Exit, launch, leaders
-from haftd.host.reaper import Reaper
+from haftd.host.launch.spawn import Exit, launch, leaders
+from haftd.host.process import ancestry
+from haftd.host.process.identity import read_stat
+from haftd.host.tree.reaper import Reaper
 from tests.host.launching import (
     new_mark,
     no_record,
@@ -25,20 +25,20 @@ from tests.patience import PATIENCE_S
 from tests.processes import is_running
 from tests.subreaper import subreaper
 
-from .test_group import script
+from .test_process_tree import script
 
 
 @pytest.fixture(autouse=True)
 def adopting() -> Iterator[None]:
     with subreaper():
         yield
-    assert not [pid for pid in family.children(os.getpid()) if pid not in zombies()]
+    assert not [pid for pid in ancestry.children(os.getpid()) if pid not in zombies()]
     for child in zombies():
         os.waitpid(child, 0)
 
 
 def zombies() -> list[int]:
-    states = {pid: read_stat(pid) for pid in family.children(os.getpid())}
+    states = {pid: read_stat(pid) for pid in ancestry.children(os.getpid())}
     return [pid for pid, stat in states.items() if stat is not None and stat.state == "Z"]
 
 
@@ -107,7 +107,7 @@ async def test_what_others_wait_for_is_left_to_them() -> None:
 def test_a_daemon_whose_parent_ignored_SIGCHLD_still_gets_exits() -> None:
     code = (
         "import os, subprocess\n"
-        "from haftd.host.group import become_subreaper\n"
+        "from haftd.host.tree.process_tree import become_subreaper\n"
         "become_subreaper()\n"
         "pid = os.posix_spawn('/bin/sh', ['sh', '-c', 'exit 7'], {})\n"
         "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))\n"

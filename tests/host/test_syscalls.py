@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host import syscalls
+from haftd.host.input_state import syscalls
 
 
 def test_the_numbers_are_those_of_the_kernel_s_headers() -> None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from haftd.host import usage
+from haftd.host.process import usage
 
 _GONE = 4_190_000
 _HELD = 30_000_000

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from haftd.host.gate import best_gate
+from haftd.host.launch.gate import best_gate
 from haftd.runtimes import screen
 from haftd.runtimes.screen import load
 from tests.subreaper import subreaper

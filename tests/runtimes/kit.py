@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from haftd.host.identity import every_pid, read_environ, read_stat
-from haftd.host.mark import Mark, new_instance
+from haftd.host.process.identity import every_pid, read_environ, read_stat
+from haftd.host.process.process_tag import Mark, new_instance
 from haftd.runtimes.base import Call
 
 __all__ = ["HERE", "TERMINAL", "asking", "call", "fds", "lives", "python", "shell"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.host.launch import Exit
+from haftd.host.launch.spawn import Exit
 from haftd.runtimes.bounds import Bounds
 
 

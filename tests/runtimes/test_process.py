@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.group import Kin
+from haftd.host.tree.process_tree import Kin
 from haftd.runtimes import child
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haftd.host.reads import ReadState
+from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.terminal import TerminalGrip
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from haftd.host.reads import ReadState
+from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.base import Wanted
 from haftd.runtimes.wanting import wanted
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.host import program
+from haftd.host.launch import program
 from haftd.tools.template import (
     MAX_ARGUMENT,
     BadTemplate,

@@ -1,6 +1,6 @@
 """What the daemon's command line and environment say: its options, and where its files are.
 
-Rules: this is all that is read before the daemon executes itself again (`host/mark`), so it stands on
+Rules: this is all that is read before the daemon executes itself again (`host/process/process_tag`), so it stands on
 little. No file is looked at. What cannot be used raises `ConfigError`, which ends the start with 78.
 Sections 1 and 11.
 """

@@ -1,11 +1,12 @@
 """Everything that is Linux: starting, signalling, terminals, the lock file, recovery.
 
-A launch: `program` `gate` `ends` `limits` `launch` `pump` `tty`; a terminal that no process has open: `hangup`.
-Who a process is: `identity` `mark` `brand` `family`, and which one connects: `connected`.
-A handle's processes: `group` `cgroup` `reaper` `remains`, and what they use: `usage`.
-Whether one reads: `reads`, by `looks` at its processes, at `waits` (by the numbers in `syscalls`) and
-`peers` (with `sockdiag`), with `alarm` for a look in less than a millisecond.
-After a crash: `record` `journal` `claims` `targets` `recover` `guardian`.
-What others may see of this one: `privacy`.
-What is left to open: `descriptors`. The place: `folder` `spoolfolder` `idlog` `lockfile`.
+`launch`: start a program.
+`process`: identify a process, and find the handle that the process belongs to.
+`tree`: the processes of one handle, signalled and ended together, with `cgroup` where one is delegated.
+`input_state`: find out from the kernel which processes wait for input.
+`tty`: pseudo-terminals.
+`recovery`: the journal of started processes, and the end of all that a dead daemon left.
+`files`: the runtime folder and the files of the state folder.
+`pump` moves bytes between descriptors and the daemon, `timer` wakes the loop in less than a millisecond,
+`descriptors` keeps a reserve of file descriptors, `sock_diag` asks the kernel about a socket.
 """

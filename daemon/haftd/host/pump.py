@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from haftd.host.hangup import Changes, is_hung_up
+from haftd.host.tty.hangup import Changes, is_hung_up
 
 __all__ = [
     "CHUNK",

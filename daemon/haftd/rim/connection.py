@@ -23,7 +23,7 @@ from haft_protocol.methods import LimitsResult
 from haft_protocol.weighing import Scale
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
-from haftd.host.connected import Connected
+from haftd.host.process.peer_process import Connected
 from haftd.logs import Log
 
 from .dispatch import Dispatcher

@@ -29,7 +29,7 @@ from haft_protocol.inputs import InputKind, Mouse
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
     from haftd.host.cgroup import Cgroup
-    from haftd.host.identity import Identity
+    from haftd.host.process.identity import Identity
 
 __all__ = [
     "Call",

@@ -16,8 +16,8 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from haftd.host import brand, usage
-from haftd.host.launch import Exit
+from haftd.host.launch.spawn import Exit
+from haftd.host.process import rlimit_tag, usage
 
 __all__ = ["Bounds"]
 
@@ -65,7 +65,7 @@ class Bounds:
     def follow(self, mark: str) -> None:
         """Count what ended processes of this mark have used, until `unfollow`."""
         if mark and "cpu_s" in self._limits:
-            self._brand = brand.of(mark)
+            self._brand = rlimit_tag.of(mark)
             usage.ended[self._brand] = self._used_s
 
     def unfollow(self) -> None:

@@ -24,8 +24,8 @@ import structlog
 import trio
 
 from haftd.host import pump
-from haftd.host.group import Kin
-from haftd.host.launch import Exit, Launched, LaunchFailed, Plan, launch
+from haftd.host.launch.spawn import Exit, Launched, LaunchFailed, Plan, launch
+from haftd.host.tree.process_tree import Kin
 
 from .base import Call, Ended, LeftOver, Port, StartFailed, is_cancellation
 from .bounds import Bounds

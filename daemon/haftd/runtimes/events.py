@@ -34,7 +34,7 @@ from haft_protocol.outcome import (
     Success,
     read_event,
 )
-from haftd.host.launch import Exit
+from haftd.host.launch.spawn import Exit
 
 from .base import Call, Input, InputRefused, PendingAnswer, Port, ToolFailed, Wanted
 from .child import Child, Output

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 
 from haftd.core.text import STRIPPED, Rendering
-from haftd.host.family import is_suspended
+from haftd.host.process.ancestry import is_suspended
 
 from .base import Call, InputRefused, LeftOver
 from .child import Child

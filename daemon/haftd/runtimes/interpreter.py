@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from haft_protocol.outcome import Malformed
-from haftd.host.launch import Exit
+from haftd.host.launch.spawn import Exit
 
 from .base import ToolFailed
 

@@ -30,7 +30,7 @@ from haft_protocol.outcome import (
     read_outcome,
 )
 from haft_protocol.questions import Question
-from haftd.host.launch import Exit
+from haftd.host.launch.spawn import Exit
 
 from .base import Call, Ended, Port, StartFailed, ToolFailed, is_cancellation
 from .bounds import Bounds

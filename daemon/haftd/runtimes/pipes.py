@@ -16,7 +16,8 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 
-from haftd.host import pump, reads
+from haftd.host import pump
+from haftd.host.input_state import read_state
 
 from . import keys
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
@@ -81,7 +82,7 @@ class PipeGrip(ChildGrip):
         try:
             if stdin is None or pump.unread(stdin):
                 return Wanted("busy")
-            told = reads.reading_pipe((child.pid,), os.fstat(stdin).st_ino)
+            told = read_state.reading_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
         return Wanted("busy") if self._has_printed() else wanted(told)

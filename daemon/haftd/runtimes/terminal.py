@@ -22,8 +22,10 @@ from dataclasses import replace
 import trio
 
 from haftd.core.text import Rendering
-from haftd.host import pump, reads, tty
-from haftd.host.family import is_suspended
+from haftd.host import pump
+from haftd.host.input_state import read_state
+from haftd.host.process.ancestry import is_suspended
+from haftd.host.tty import pseudo_terminal
 
 from . import pacing, screen
 from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
@@ -140,7 +142,7 @@ class TerminalGrip(ChildGrip):
         if self._screen.is_behind:
             return Wanted("busy")  # What it printed may be a query, which is not answered yet.
         try:
-            told = reads.reading(self.master, child.launched.slave, (child.pid,))
+            told = read_state.reading(self.master, child.launched.slave, (child.pid,))
         except OSError:
             return Wanted("unknown")
         # What it printed before it came to wait is there by now; it belongs before the answer.
@@ -154,7 +156,7 @@ class TerminalGrip(ChildGrip):
     def _edits_line(self) -> bool:
         """Whether a program that takes the keys edits a line with them, and has not taken the whole screen."""
         try:
-            modes = tty.modes(self.master)
+            modes = pseudo_terminal.modes(self.master)
         except OSError:
             return False
         if modes.echo or not screen.is_loaded():
@@ -164,7 +166,7 @@ class TerminalGrip(ChildGrip):
     def is_suspended(self) -> bool:
         """See `base.Grip`."""
         try:
-            group = tty.foreground(self.master)
+            group = pseudo_terminal.foreground(self.master)
         except OSError:
             group = None
         if group is None:
@@ -174,7 +176,7 @@ class TerminalGrip(ChildGrip):
     def hides_input(self) -> bool:
         """See `base.Grip`."""
         try:
-            modes = tty.modes(self.master)
+            modes = pseudo_terminal.modes(self.master)
         except OSError:
             return False
         return modes.canonical and not modes.echo
@@ -269,13 +271,13 @@ class TerminalGrip(ChildGrip):
         number = signal.Signals[f"SIG{name}"]
         if name in _INTERRUPTS:
             self._typist.drop_secrets()
-        group = tty.foreground(self.master)
+        group = pseudo_terminal.foreground(self.master)
         if group is None or not self.child.kin.signal_group(number, group):
             self.child.kin.signal(number)
 
     def _resize(self, rows: int, cols: int) -> None:
         try:
-            tty.set_size(self.master, rows, cols)
+            pseudo_terminal.set_size(self.master, rows, cols)
         except (OSError, ValueError) as refused:
             raise InputRefused(f"The terminal cannot be resized: {refused}.") from None
         self._screen.resize(rows, cols)

@@ -33,7 +33,8 @@ from dataclasses import dataclass
 
 import trio
 
-from haftd.host import pump, tty
+from haftd.host import pump
+from haftd.host.tty import pseudo_terminal
 
 from . import keys, screen
 from .base import Input, InputRefused
@@ -63,7 +64,7 @@ def _may_be_pasted(item: Input) -> bool:
     return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
 
 
-def _enter(modes: tty.Modes) -> str:
+def _enter(modes: pseudo_terminal.Modes) -> str:
     """What the key that ends a line sends: CR. A terminal that does not map it wants LF."""
     return "\r" if modes.maps_cr or not modes.canonical else "\n"
 
@@ -199,15 +200,15 @@ class Typist:
         """Whether that waits for the program to turn the echo off."""
         return bool(self._queue) and self._queue[0].item.secret and not self._busy
 
-    def _modes(self) -> tty.Modes | None:
+    def _modes(self) -> pseudo_terminal.Modes | None:
         try:
-            return tty.modes(self._master)
+            return pseudo_terminal.modes(self._master)
         except OSError:
             return None
 
     def _foreground(self) -> int | None:
         try:
-            return tty.foreground(self._master)
+            return pseudo_terminal.foreground(self._master)
         except OSError:
             return None
 
@@ -221,7 +222,7 @@ class Typist:
 
     # -- what an input means -------------------------------------------------------------------
 
-    def _check(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+    def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
         """Refuse what cannot be typed, before anything is; returns what it is as of now.
 
         That is nothing while the terminal library has to be loaded first.
@@ -232,15 +233,15 @@ class Typist:
             longest, before = 0, self._line
             for part in _LINE_END.split(item.text.encode()):
                 longest, before = max(longest, before + len(part)), 0
-            if longest > tty.LONGEST_LINE:
+            if longest > pseudo_terminal.LONGEST_LINE:
                 raise InputRefused(
                     f"A line of {longest:,} bytes is too long for a terminal that reads by the "
-                    f"line: it would be cut at {tty.LONGEST_LINE:,} bytes without a word. Give "
+                    f"line: it would be cut at {pseudo_terminal.LONGEST_LINE:,} bytes without a word. Give "
                     "shorter lines, put the text into a file, or start the tool on a pipe."
                 )
         return () if self._wants_library(item) else self._encode(item, modes)
 
-    def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: tty.Modes) -> bool:
+    def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> bool:
         """Whether `item` can be typed here and now."""
         if len(parts) != 1 or (item.secret and not self._hides(modes)):
             return False
@@ -268,7 +269,7 @@ class Typist:
         is_key = item.kind in ("keys", "mouse", "eof") or (item.kind == "line" and not item.text)
         return is_key or self._last_was_key
 
-    def _encode(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+    def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
         """The bytes of `item`, one part for each event that has to be read by itself."""
         match item.kind:
             case "text":
@@ -298,10 +299,10 @@ class Typist:
                 return (self._end_of_input(modes),)
         raise AssertionError(f"a {item.kind} is not typed")
 
-    def _paste(self, text: str, modes: tty.Modes) -> bytes:
+    def _paste(self, text: str, modes: pseudo_terminal.Modes) -> bytes:
         return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
 
-    def _is_pasted(self, item: Input, modes: tty.Modes) -> bool:
+    def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
         """Whether a line would be changed by being typed: a program that edits its line takes a tab
         for completion, and indents the next row by itself."""
         return (
@@ -311,7 +312,7 @@ class Typist:
             and not self._screen.is_alternate
         )
 
-    def _encode_late(self, item: Input, modes: tty.Modes) -> tuple[bytes, ...]:
+    def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
         """As `_encode`. What the modes of now have no bytes for is dropped: who gave it has its
         number already, and no input may end the handle."""
         try:
@@ -319,20 +320,20 @@ class Typist:
         except InputRefused:
             return ()
 
-    def _end_of_input(self, modes: tty.Modes) -> bytes:
+    def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
         """One EOF character hands over a line that is begun, and only the next one ends."""
         eof = modes.eof or b"\x04"
         return eof * 2 if modes.canonical and self._line else eof
 
     # -- typing --------------------------------------------------------------------------------
 
-    def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: tty.Modes) -> None:
+    def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> None:
         """Type the one part of an input."""
         (data,) = parts
         self._put(data, modes)
         self._done(typed)
 
-    def _put(self, data: bytes, modes: tty.Modes) -> None:
+    def _put(self, data: bytes, modes: pseudo_terminal.Modes) -> None:
         with contextlib.suppress(pump.Closed):
             self._writer.put(data)
         self._unread = True
@@ -399,7 +400,7 @@ class Typist:
             lambda: bool(self._queue) and self._queue[0] is typed, self._hides
         )
 
-    def _hides(self, modes: tty.Modes) -> bool:
+    def _hides(self, modes: pseudo_terminal.Modes) -> bool:
         """Whether a secret would not be shown. A program that takes keys does the echo itself, or
         none: it has to wait for input, with nothing unread before, and must not be one that edits
         a line, as a shell at its prompt. There the echo is on again before what it runs can ask."""
@@ -407,13 +408,15 @@ class Typist:
             return not modes.echo
         return not self.edits_line(modes) and self._reads()
 
-    def edits_line(self, modes: tty.Modes) -> bool:
+    def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
         """Whether a program edits the line that is typed, and so shows it. It takes pastes, or has
         taken Enter from the terminal but left it the interrupt, as readline, zsh and fish do; who
         reads a password by keys has no use for either."""
         return self._screen.bracketed_paste or modes.gives_enter_alone
 
-    async def _no_echo(self, still: Callable[[], bool], hides: Callable[[tty.Modes], bool]) -> bool:
+    async def _no_echo(
+        self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
+    ) -> bool:
         """Wait until nothing typed is shown; False when that is `still` wanted no more."""
         pause = _FIRST_LOOK_S
         while still():
@@ -433,7 +436,7 @@ class Typist:
 
     # -- whether it was read -------------------------------------------------------------------
 
-    def _is_unread(self, modes: tty.Modes) -> bool:
+    def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
         """Whether the program has not read all that was typed. Exact while not canonical."""
         if not self._unread or modes.canonical:
             return False

@@ -14,7 +14,7 @@ Rules:
 
 from __future__ import annotations
 
-from haftd.host.reads import ReadState
+from haftd.host.input_state.read_state import ReadState
 
 from .base import Wanted
 

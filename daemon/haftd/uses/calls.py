@@ -23,10 +23,10 @@ from haft_protocol.errors import spawn_failed
 from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.host.cgroup import Cgroup
-from haftd.host.identity import Identity
-from haftd.host.journal import Journal
-from haftd.host.mark import Mark
-from haftd.host.record import Record
+from haftd.host.process.identity import Identity
+from haftd.host.process.process_tag import Mark
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.record import Record
 from haftd.runtimes.base import Call
 from haftd.tools.definition import Tool
 from haftd.tools.environment import build, call_value

@@ -21,9 +21,9 @@ from haft_protocol.errors import (
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.handles import Handle
 from haftd.core.outcomes import internal_failure
-from haftd.host.identity import Stat
-from haftd.host.launch import leaders
-from haftd.host.remains import Remains
+from haftd.host.launch.spawn import leaders
+from haftd.host.process.identity import Stat
+from haftd.host.tree.survivors import Remains
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import (
     Call,

@@ -10,7 +10,7 @@ from haft_protocol.errors import handle_stopped, inquiry_failed, mark_not_found
 from haft_protocol.methods import AskpassParams, AskpassResult
 from haftd.caller import Caller
 from haftd.daemon import Daemon
-from haftd.host.identity import is_alive
+from haftd.host.process.identity import is_alive
 from haftd.inquiries.secret_prompt import secret_prompt
 from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
 

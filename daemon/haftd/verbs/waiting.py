@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import trio
 
 from haftd.core.handles import Handle
-from haftd.host import alarm
+from haftd.host import timer
 
 __all__ = ["until"]
 
@@ -101,5 +101,5 @@ class _Wait(Generic[T]):
 
     def _be_rung_at(self, when: float) -> None:
         left = when - trio.current_time()
-        if left < alarm.COARSE_S:
-            alarm.ring_in(left, self.ring)
+        if left < timer.COARSE_S:
+            timer.ring_in(left, self.ring)

@@ -21,7 +21,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
-from haftd.host.connected import identify
+from haftd.host.process.peer_process import identify
 from haftd.rim.connection import Rim, full, start_connection
 from haftd.rim.wire import Gone, Pace
 

@@ -23,7 +23,7 @@ from trio_websocket import (
 
 from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
 from haftd.config.loopback import is_loopback
-from haftd.host.connected import identify_tcp
+from haftd.host.process.peer_process import identify_tcp
 from haftd.rim.connection import Rim, full, serve_connection
 from haftd.rim.wire import Gone, Pace
 

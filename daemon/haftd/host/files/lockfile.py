@@ -1,0 +1,186 @@
+"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's of a state folder.
+
+Rules:
+
+- It is a flock: a POSIX lock would vanish with any close of the file.
+- Its descriptor is close-on-exec: a child that kept it would be the daemon after the daemon.
+- The file is never unlinked: a lock on a file that nobody else opens locks nothing.
+- A holder may be stopped; that is alive, and whoever finds it so leaves and touches nothing.
+- Its first line is a JSON object: the holder's identity and, once it serves, its socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from haftd.host.process.identity import (
+    Identity,
+    boot_id,
+    has_ended,
+    of_child,
+    pid_namespace,
+    read_stat,
+    verify,
+)
+
+__all__ = ["DaemonLock", "Held", "holds_daemon_lock"]
+
+_PF_EXITING = 0x4
+_LINE = 1024
+"""Bytes of the first line: one write and one read, below a page, so that no reader sees half of it."""
+
+
+class Held(Exception):
+    """Another daemon holds the lock; `pid` and `socket` as it wrote them, None where it did not."""
+
+    def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
+        who = "" if pid is None else f" (process {pid})"
+        where = "" if socket is None else f" and serves {socket}"
+        super().__init__(f"another daemon{who} holds {path}{where}")
+        self.path = path
+        self.pid = pid
+        self.socket = socket
+
+
+class DaemonLock:
+    """A lock that one daemon holds until `close` or its end."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+        self._socket: str | None = None
+
+    @classmethod
+    def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
+        """Take the lock, or raise Held. Other OSErrors are those of opening the file.
+
+        Blocks for `patience_s` at most, and only while the holder that the file names is dead: a
+        child that is between fork and exec holds a dead daemon's descriptors for that moment.
+        """
+        deadline = time.monotonic() + patience_s
+        while True:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            lock = cls(path, fd)
+            with contextlib.suppress(OSError):
+                os.fchmod(fd, 0o1600)  # sticky: spared by age cleaners
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = _read_holder(fd)
+                os.close(fd)
+                if holder.alive or time.monotonic() > deadline:
+                    raise Held(path, holder.pid, holder.socket) from None
+                time.sleep(0.002)
+                continue
+            except BaseException:
+                os.close(fd)
+                raise
+            # Somebody may have replaced the file between open and flock: a lock on a file
+            # that nobody else will open locks nothing.
+            if not lock.still_ours():
+                os.close(fd)
+                if time.monotonic() > deadline:
+                    raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+                continue
+            lock.announce(None)
+            return lock
+
+    def announce(self, socket: str | None) -> None:
+        """Write this process and the socket at which it serves; what cannot be written is left out."""
+        self._socket = socket
+        with contextlib.suppress(OSError):
+            _write_holder(self._fd, socket)
+
+    def restore(self) -> None:
+        """Take the lock again where its file was removed. Raises Held, OSError, as `acquire` does."""
+        if not self.still_ours():
+            fresh = DaemonLock.acquire(self.path, patience_s=0)
+            os.close(self._fd)
+            self._fd = fresh._fd
+            self.announce(self._socket)
+
+    def still_ours(self) -> bool:
+        """Say whether the path still leads to the file that is locked."""
+        try:
+            there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            return False
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def close(self) -> None:
+        """Let go of the lock. The file stays."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """The daemon that a lock file names, and whether it may be alive."""
+
+    pid: int | None = None
+    socket: str | None = None
+    alive: bool = True
+
+
+def _write_holder(fd: int, socket: str | None) -> None:
+    pidfd = os.pidfd_open(os.getpid())
+    try:
+        holder = {**asdict(of_child(os.getpid(), pidfd)), "socket": socket}
+        line = json.dumps(holder).encode() + b"\n"
+    finally:
+        os.close(pidfd)
+    # In place, because renaming would give the lock away. Blanks cover what was there before.
+    os.pwrite(fd, line.ljust(_LINE), 0)
+
+
+def _read_holder(fd: int) -> _Holder:
+    try:
+        form = json.loads(os.pread(fd, _LINE, 0))
+        socket = form.get("socket") if isinstance(form, dict) else None
+        who = Identity(*(form[key] for key in ("pid", "ticks", "inode", "boot", "ns")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return _Holder()
+    if who.ns != pid_namespace() and who.boot == boot_id():
+        return _Holder(who.pid, socket)  # its numbers mean nothing here
+    pidfd = verify(who)
+    if pidfd is None:
+        return _Holder(who.pid, socket, alive=False)
+    try:
+        stat = read_stat(who.pid)
+        dying = has_ended(pidfd) or stat is None or bool(stat.flags & _PF_EXITING)
+    finally:
+        os.close(pidfd)
+    return _Holder(who.pid, socket, alive=not dying)
+
+
+def holds_daemon_lock(pid: int) -> bool:
+    """Say whether the process has a `daemon.lock` open, as no child of a daemon has.
+
+    One that we may not look into counts as having it: then it is left alone.
+    """
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    for name in names:
+        try:
+            link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+        except PermissionError:
+            return True
+        except OSError:
+            continue
+        if link.removesuffix(" (deleted)").endswith("/daemon.lock"):
+            return True
+    return False

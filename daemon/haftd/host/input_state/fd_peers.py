@@ -1,0 +1,147 @@
+"""Who is at the other end of a descriptor: of a Unix socket, a pipe, the master of a terminal.
+
+Rules: nothing is opened but for the moment, and nothing waits: sock_diag(7) has answered before the
+request returns. What the kernel does not tell (another network's socket, a kernel without unix_diag,
+another user's program) is nobody. Nothing is raised.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import select
+import socket
+import stat
+import struct
+from collections.abc import Callable
+
+from haftd.host import sock_diag
+
+__all__ = ["has_both_ends", "is_readable", "listens", "peer_of", "terminal_of", "writes_to"]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
+_SHOW_PEER = 4
+_PEER = 2
+_ANY = 0xFFFF_FFFF
+_ASK = struct.Struct("=BBHIIIII")
+_TOLD = struct.Struct("=BBBBIII")
+_ATTRIBUTE = struct.Struct("=HH")
+_INT = struct.Struct("=I")
+
+
+def has_both_ends(pid: int, inode: int) -> bool:
+    """Say whether a process holds the other end of its Unix socket, too."""
+    peer = peer_of(inode)
+    return peer is not None and _holds(
+        pid, lambda what, _: what.st_ino == peer and stat.S_ISSOCK(what.st_mode)
+    )
+
+
+def writes_to(pid: int, pipes: frozenset[int]) -> bool:
+    """Say whether a process can write to one of these pipes, given by their inodes."""
+    return _holds(
+        pid,
+        lambda what, fd: (
+            what.st_ino in pipes
+            and stat.S_ISFIFO(what.st_mode)
+            and max(0, _told(pid, fd, rb"^flags:\s*([0-7]+)", 8)) & (os.O_WRONLY | os.O_RDWR) > 0
+        ),
+    )
+
+
+def terminal_of(pid: int, master: int) -> int:
+    """The number of the terminal of a master that a process holds; -1 for not known."""
+    return _told(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
+
+
+def is_readable(pid: int, fd: int) -> bool | None:
+    """Say whether a process could read from a descriptor; None where that may not be known. What is
+    on its way to the master of a terminal is handed over by the asking."""
+    copy = _copy(pid, fd)
+    if copy is None:
+        return None
+    try:
+        poll = select.poll()
+        poll.register(copy, select.POLLIN)
+        return bool(poll.poll(0))
+    finally:
+        os.close(copy)
+
+
+def listens(pid: int, fd: int) -> bool:
+    """Say whether a process waits at a socket for others to connect; nothing else comes there."""
+    copy = _copy(pid, fd)
+    if copy is None:
+        return False
+    yes, size = ctypes.c_int(), ctypes.c_uint32(ctypes.sizeof(ctypes.c_int))
+    try:
+        failed = _libc.getsockopt(
+            copy, socket.SOL_SOCKET, socket.SO_ACCEPTCONN, ctypes.byref(yes), ctypes.byref(size)
+        )
+    finally:
+        os.close(copy)
+    return failed == 0 and yes.value == 1
+
+
+def _copy(pid: int, fd: int) -> int | None:
+    """A descriptor of a process as one of ours; None where that may not be had."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    try:
+        copy = _libc.syscall(_PIDFD_GETFD, pidfd, fd, 0)
+    finally:
+        os.close(pidfd)
+    return int(copy) if copy >= 0 else None
+
+
+def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - half the time of Path.iterdir
+    except OSError:
+        return False
+    for name in names:
+        try:
+            if wanted(os.stat(f"{folder}/{name}"), name):  # noqa: PTH116
+                return True
+        except OSError:
+            continue  # closed meanwhile
+    return False
+
+
+def _told(pid: int, fd: str, pattern: bytes, base: int) -> int:
+    """A number that fdinfo has; -1 where there is none."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
+            found = re.search(pattern, file.read(), re.MULTILINE)
+    except OSError:
+        return -1
+    return int(found[1], base) if found else -1
+
+
+def peer_of(inode: int) -> int | None:
+    """The inode of the socket to which a Unix socket is connected."""
+    request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
+    try:
+        told = sock_diag.ask(request)
+    except OSError:
+        return None
+    return None if told is None else _attribute(told)
+
+
+def _attribute(told: bytes) -> int | None:
+    """The peer that an answer names."""
+    at = _TOLD.size
+    while at + _ATTRIBUTE.size <= len(told):
+        size, name = _ATTRIBUTE.unpack_from(told, at)
+        if name == _PEER and size >= _ATTRIBUTE.size + _INT.size:
+            (peer,) = _INT.unpack_from(told, at + _ATTRIBUTE.size)
+            return int(peer)
+        if size < _ATTRIBUTE.size:
+            return None
+        at += (size + 3) & ~3
+    return None

@@ -1,0 +1,341 @@
+"""Whether somebody waits for input right now: on a terminal, or at the end of a pipe.
+
+Rules:
+
+- Nothing is guessed. What a program prints, how long it is silent and what it is called say
+  nothing. A read or a poll of the terminal that a thread of the foreground group sleeps in does,
+  while nothing that was typed is unread.
+- `reads` is certain, always. `busy` is, unless the program has taken the keyboard over (the
+  terminal is not canonical) and sleeps by the clock, for it may look at the keyboard in between;
+  or waits for somebody beyond, to whom it may have handed the terminal (tmux).
+  Where something may not be looked at (another user's program, such as sudo) and nothing else
+  reads, it is `unknown`.
+- A terminal within the terminal (script, expect) is looked into: who reads is who reads there.
+- An answer is of one moment. What is seen to wait is looked at again at the end, and has to be
+  in the very same wait; in between the modes and the foreground are read.
+- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment,
+  never as a controlling one, and only while a program holds it too.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import select
+import stat
+import termios
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Literal, NamedTuple
+
+from haftd.host.input_state.fd_peers import is_readable, writes_to
+from haftd.host.input_state.wait_snapshot import (
+    Look,
+    Wait,
+    confirm,
+    look_at,
+    look_at_strangers,
+    related,
+)
+from haftd.host.process.ancestry import children
+from haftd.host.tty import pseudo_terminal
+
+__all__ = ["Kind", "ReadState", "reading", "reading_pipe"]
+
+Kind = Literal["line", "key", "secret"]
+
+_TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py
+_THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+_DEV_TTY = os.makedev(5, 0)
+_PTS_MAJOR = 136
+_DEEPEST = 3
+_SETTLED_S = 0.5
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """Whether input is awaited, as of one moment."""
+
+    state: Literal["reads", "busy", "unknown"]
+    kind: Kind | None = None
+    """What is awaited, by the modes of the terminal: a line; a line that is not shown; keys. Of
+    an `unknown`, what it would be. None when busy. On a pipe always a line."""
+    certain: bool = False
+    pids: tuple[int, ...] = ()
+    """Who waits; of an `unknown`, who cannot be told; of a `busy`, who is in the foreground."""
+    within_ms: int | None = None
+    """Every wait ends by itself as well, after so long at most: the program does something else
+    now and then. None when one lasts for ever."""
+    relays: bool = False
+    """Every program that waits has something else to wait for, too: a socket, or a pipe from
+    another program of the foreground. What is typed may be for somebody beyond (ssh, tmux), and
+    what is awaited may be somebody's work, of whom this says nothing."""
+    loops: bool = False
+    """Every program that waits does so in an event loop, for other things as well."""
+    at_work: bool = False
+    """A program that waits does something else at the same time, in another thread or in a
+    program that it has started in the foreground."""
+    processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
+    """Of what is not certain: the foreground group, and the pid, start time and reaped faults of each
+    process that has to do with it. Between two looks with the same ones nothing of it was started and
+    nothing has ended."""
+    is_settled: bool = field(default=False, compare=False)
+    """And whether somebody is in the foreground, of whom nothing has begun within `_SETTLED_S`."""
+
+
+class _Terminal(NamedTuple):
+    """How to ask a terminal."""
+
+    foreground: Callable[[], int | None]
+    open: Callable[[], int]
+    """Open it as its programs do; raises OSError."""
+    master: int | None
+
+
+def reading(master: int, slave: str, pids: Iterable[int]) -> ReadState:
+    """Tell whether a program in the foreground of the terminal waits for what is typed.
+
+    `pids`: where to look, together with all that descends from them; the leader of the session
+    is enough but for what has lost its parent. Blocks for some 0.1 ms. Call it when the output
+    was read up to here: a program that prints and then waits has done both by then. Raises
+    OSError when `master` is no terminal.
+    """
+    return _reading(
+        _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
+        pids,
+    )
+
+
+def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadState:
+    group = terminal.foreground()
+    for _ in range(3):
+        if group is None:
+            break
+        told = _in_foreground(terminal, pids, group, depth)
+        now = terminal.foreground()
+        if now == group:
+            return told
+        group = now
+    seen = frozenset[tuple[int, int, int]]() if group is None else frozenset({(group, 0, 0)})
+    return ReadState("unknown", processes=seen)
+
+
+def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
+    """Tell whether one of these, or of what descends from them, waits at the end of that pipe.
+
+    Who waits there has read all that was written. Anything still queued is the caller's to know.
+    """
+
+    def sought(what: os.stat_result) -> bool:
+        return (
+            what.st_ino == pipe_inode
+            and stat.S_ISFIFO(what.st_mode)
+            and what.st_dev == _pipe_device()
+        )
+
+    look = look_at(pids, None, sought)
+    found = confirm(look)
+    if found:
+        told = _reads(look, found, "line")
+    elif look.unsure or not look.members:
+        told = ReadState("unknown", "line", pids=tuple(sorted(look.unsure)))
+    else:
+        told = ReadState("busy", None, True, tuple(look.members))
+    return _with_processes(told, look, None)
+
+
+def _with_processes(told: ReadState, look: Look, group: int | None) -> ReadState:
+    """Add what speaks for its silence, where that may have to decide."""
+    if told.certain and not (told.relays or told.loops):
+        return told
+    who = related(look, group)
+    newest_s = max((one.ticks for one in who), default=0) / _TICKS_A_SECOND
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
+    return replace(
+        told,
+        processes=frozenset(
+            {(group or 0, 0, 0), *((one.pid, one.ticks, one.reaped) for one in who)}
+        ),
+        is_settled=bool(look.members or look.unsure) and age_s >= _SETTLED_S,
+    )
+
+
+def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
+    try:
+        fd = terminal.open()
+    except OSError:  # it is exclusive, or there is no descriptor to be had
+        kind = None if terminal.master is None else _kind(terminal.master)[0]
+        return ReadState("unknown", kind)
+    try:
+        return ReadState("busy", None, True) if _unread(fd) else _at(fd, pids, group, depth)
+    finally:
+        os.close(fd)
+
+
+def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
+    """Tell it of the terminal that `fd` is open to."""
+    ours = os.fstat(fd)
+
+    def itself(what: os.stat_result) -> bool:
+        return (what.st_dev, what.st_ino) == (ours.st_dev, ours.st_ino)
+
+    def sought(what: os.stat_result) -> bool:
+        # /dev/tty is this one: the group is of its session.
+        return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
+
+    look = look_at([*pids, group], group, sought)
+    look_at_strangers(look, itself)
+    kind, patience_ms = _kind(fd)
+    carried = _carried(look)
+    within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
+    found = confirm(look)
+    if found and within is not None and within.state != "unknown":
+        told = within
+    elif found:
+        told = _reads(look, found, kind, patience_ms)
+    elif look.unsure or (not look.members and not _is_empty(group)):
+        told = ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
+    else:
+        doubtful = kind == "key" and (look.timed or bool(look.outward))
+        told = ReadState("busy", None, not doubtful, tuple(look.members))
+    told = _with_processes(told, look, group)
+    # Nobody may be in the foreground in there.
+    return replace(told, is_settled=told.is_settled and (within is None or within.is_settled))
+
+
+def _carried(look: Look) -> int | None:
+    """The number of the one terminal for which all that waits here waits, too: what is typed goes
+    there, and all of it has gone, and all that was printed there has been passed on."""
+    waits = look.waits
+    carried = {number for wait in waits for number, _ in wait.seen.terminals}
+    if len(carried) != 1 or any(
+        not wait.seen.terminals or wait.pid in look.outward or _is_fed(wait, look.members)
+        for wait in waits
+    ):
+        return None
+    return min(carried)
+
+
+def _inside(number: int, look: Look, depth: int) -> ReadState | None:
+    """Tell it of the terminal that is carried; None where that cannot be told."""
+    below = [child for pid in look.members for child in children(pid)]
+    terminal = _Terminal(
+        lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
+    )
+    try:
+        told = _reading(terminal, below, depth)
+    except OSError:
+        return None
+    if told.state != "reads":
+        return told
+    # What was printed in there may be on its way to who carries it, who is not awake yet.
+    for wait in look.waits:
+        for _, fd in wait.seen.terminals:
+            if (readable := is_readable(wait.pid, fd)) is not False:
+                return None if readable is None else ReadState("busy", None, True)
+    return told
+
+
+def _foreground_of(pids: Iterable[int], number: int) -> int | None:
+    """The foreground of a terminal, as one of these processes has it that are on it."""
+    terminal = os.makedev(_PTS_MAJOR, number)
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                told = file.read()
+        except OSError:
+            continue
+        fields = told[told.rfind(b")") + 2 :].split()
+        if int(fields[4]) & 0xFFFF_FFFF == _as_told(terminal):
+            return int(fields[5]) if int(fields[5]) > 0 else None
+    return None
+
+
+def _as_told(device: int) -> int:
+    """A device's number as /proc/<pid>/stat writes it."""
+    major, minor = os.major(device), os.minor(device)
+    return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
+
+
+def _reads(look: Look, found: list[Wait], kind: Kind, patience_ms: int | None = None) -> ReadState:
+    """Put together what several waits come to. `patience_ms` is that of a read."""
+    who = {wait.pid for wait in found}
+    fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
+    bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in found]
+    timed = [bound for bound in bounds if bound is not None]
+    within = max(timed) if len(timed) == len(bounds) else None
+    carriers = {wait.pid for wait in found if wait.seen.terminals}
+    relays = who <= look.outward | fed | carriers
+    loops = all(wait.seen.loops for wait in found)
+    at_work = not who.isdisjoint(look.at_work) or _has_started(who, look)
+    return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
+
+
+def _has_started(who: set[int], look: Look) -> bool:
+    """Say whether another member descends from one of these."""
+    for member in look.members:
+        if member not in who:
+            ancestor = look.processes.get(member)
+            while ancestor is not None:
+                if ancestor.parent in who:
+                    return True
+                ancestor = look.processes.get(ancestor.parent)
+    return False
+
+
+def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
+    """Say whether another of them can write to a pipe that the wait is for, too."""
+    pipes = wait.seen.pipes
+    return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
+
+
+def _peer(master: int, slave: str) -> int:
+    """Open the other end of a terminal. Raises OSError."""
+    try:
+        return fcntl.ioctl(master, _TIOCGPTPEER, _THEIRS)
+    except OSError:
+        return os.open(slave, _THEIRS)
+
+
+def _unread(fd: int) -> bool:
+    """Say whether something typed is unread."""
+    # What is on its way to the reader is handed over by the poll. It knows a line that has no end
+    # yet from one that could be read, which FIONREAD does only in canonical mode.
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(event & select.POLLIN for _, event in poll.poll(0))
+
+
+def _kind(fd: int) -> tuple[Kind, int | None]:
+    """What a read of the terminal gets, and after how many milliseconds it gives up."""
+    try:
+        _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
+    except termios.error as error:
+        raise OSError(*error.args) from None
+    if lflag & termios.ICANON:
+        return ("line" if lflag & termios.ECHO else "secret"), None
+    return "key", None if chars[termios.VMIN] else chars[termios.VTIME] * 100
+
+
+def _is_empty(group: int) -> bool:
+    """Say whether nobody is in the foreground: a shell is about to take it back."""
+    try:
+        os.killpg(group, 0)
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    return False
+
+
+@cache
+def _pipe_device() -> int:
+    """The file system of all pipes without a name."""
+    ours, theirs = os.pipe()
+    try:
+        return os.fstat(ours).st_dev
+    finally:
+        os.close(ours)
+        os.close(theirs)

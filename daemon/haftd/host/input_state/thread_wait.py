@@ -1,0 +1,363 @@
+"""What one thread is blocked in.
+
+Rules:
+
+- Only what the kernel says counts: the call that a thread is in and its arguments
+  (/proc/<pid>/task/<tid>/syscall), the sets that those point to (/proc/<pid>/mem), what an epoll
+  watches (fdinfo), what a descriptor is (fd). No name of a program, no text, no lapse of time.
+- What may not be read, or is not understood (another machine's numbers, a set too large, a ring
+  of io_uring, whose reads no call shows), is `hidden`. It is never taken for anything else.
+- Every answer is of one moment. `still` tells whether a thread never left its wait since: an event
+  loop comes back to the very same call, so that the scheduler's count of its runs is compared, too.
+- What a program has both ends of (the pair of sockets with which an event loop wakes itself) is
+  its own affair.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
+
+from haftd.host.input_state.fd_peers import has_both_ends, listens, terminal_of
+from haftd.host.input_state.syscalls import CALLS, Call
+
+__all__ = ["Blocked", "Sought", "blocked", "still"]
+
+Sought = Callable[[os.stat_result], bool]
+"""Whether what a descriptor stands for is what input is awaited from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What a thread does, as far as input is concerned."""
+
+    state: Literal["reads", "watches", "away", "hidden"]
+    """`reads`: in a read of what is sought. `watches`: waits until that can be read. `away`:
+    runs, or sleeps in anything else. `hidden`: cannot be told."""
+    within_ms: int | None = None
+    """What it sleeps in ends by itself, after so long in all; None for never."""
+    outward: bool = False
+    """It waits for somebody beyond: a socket, or a terminal that cannot be told, perhaps among
+    others."""
+    terminals: frozenset[tuple[int, int]] = frozenset()
+    """The terminals whose master it waits for beside what is sought: number and descriptor."""
+    loops: bool = False
+    """It waits in an epoll for more than what is sought: an event loop. What such a set has, the
+    program has once put there (libuv takes out what it has stopped to read when it next stirs),
+    unless it is told of it one time only and has to ask again (EPOLLONESHOT)."""
+    idle: bool = False
+    """It is away, and waits without an end for a lock or for what others send it, for work; or it
+    keeps a house: an event loop's, or a runtime's (Go), in long naps."""
+    pipes: frozenset[int] = frozenset()
+    """The inodes of the pipes that it waits for beside what is sought."""
+    line: bytes = b""
+    """The kernel's own words."""
+    ran: bytes = b""
+    """How long the thread has run in all, and how often, as of the wait (schedstat)."""
+
+
+_AWAY: Final = Blocked("away")
+_HIDDEN: Final = Blocked("hidden")
+
+
+_OURS: Final = CALLS.get(os.uname().machine, {})
+
+_4_GIB = 1 << 32
+_X32 = 1 << 30
+_ELF_64 = b"\x7fELF\x02"
+_POLLFD = struct.Struct("=ihh")
+_TIME = struct.Struct("=qq")
+_LONGEST_MS = 0x7FFF_FFFF
+_IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
+_ONE_SHOT = 1 << 30
+_FUTEX_COMMAND = 0x7F
+_HOUSEKEEPING_MS = 1500
+"""Who works takes no such naps between one thing and the next. Go's last until its next timer."""
+_DEEPEST = 4  # the kernel nests epolls no deeper
+_MOST_WATCHED = 1024
+_MOST_TOLD = 1 << 18
+_WATCHED = re.compile(
+    rb"tfd:\s*(\d+) events:\s*([0-9a-f]+) data:\s*[0-9a-f]+(?:\s+pos:\S+ ino:([0-9a-f]+))?"
+)
+_RING_FILE = "anon_inode:[io_uring]"
+_EPOLL_FILE = "anon_inode:[eventpoll]"
+
+
+class _Unclear(Exception):
+    """What would have to be known cannot be read, or is not understood."""
+
+
+def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
+    """Tell what a thread does. One that is gone is `away`. Never raises."""
+    try:
+        line = _read(f"/proc/{pid}/task/{tid}/syscall")
+    except (FileNotFoundError, ProcessLookupError):
+        return _AWAY
+    except OSError:
+        # What it is in may be hidden; whether it sleeps is not. Input is awaited asleep.
+        return _HIDDEN if _sleeps(pid, tid) else _AWAY
+    words = line.split()
+    if words[:1] == [b"running"]:
+        return _AWAY
+    if len(words) < 9:
+        # Asleep, but in no call: on a page fault, or on the way out.
+        return _AWAY if words[:1] == [b"-1"] else _HIDDEN
+    number = int(words[0])
+    args = [int(word, 16) for word in words[1:7]]
+    ran = _run_count(pid, tid)
+    try:
+        if not _OURS or number >= _X32 or _is_foreign(pid, int(words[7], 16), int(words[8], 16)):
+            return _HIDDEN
+        call = _OURS.get(number)
+        if call is None or (call.resumed and "poll" not in _waits_in(pid, tid)):
+            return _AWAY
+        return replace(_judge(pid, call, args, sought, line), ran=ran)
+    except (FileNotFoundError, ProcessLookupError):
+        return _AWAY
+    except (_Unclear, OSError):
+        # A thread that has gone on meanwhile is not hidden: what it had has changed under the look.
+        return _HIDDEN if still(pid, tid, Blocked("hidden", line=line, ran=ran)) else _AWAY
+
+
+def still(pid: int, tid: int, seen: Blocked) -> bool:
+    """Say whether the thread is where it was seen, and neither stopped nor traced to a halt."""
+    try:
+        line = _read(f"/proc/{pid}/task/{tid}/syscall")
+    except OSError:
+        return False
+    return line == seen.line and _sleeps(pid, tid) and _run_count(pid, tid) == seen.ran
+
+
+def _run_count(pid: int, tid: int) -> bytes:
+    """Read how long and how often a thread has run; empty on a kernel without CONFIG_SCHED_INFO."""
+    try:
+        return _read(f"/proc/{pid}/task/{tid}/schedstat")
+    except OSError:
+        return b""
+
+
+def _sleeps(pid: int, tid: int) -> bool:
+    """Say whether a thread sleeps until something comes, and is not stopped."""
+    try:
+        told = _read(f"/proc/{pid}/task/{tid}/stat")
+    except OSError:
+        return False
+    return told[told.rfind(b")") + 2 :][:1] == b"S"
+
+
+def _judge(pid: int, call: Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
+    if call.shape == "ring":
+        raise _Unclear
+    if call.shape == "lock":
+        return Blocked("away", idle=_is_long(pid, call, args))
+    within = 0 if call.shape == "nap" else _bound(pid, call, args)
+    match call.shape:
+        case "read" | "epoll":
+            watched = [args[call.first] & 0xFFFF_FFFF]
+        case "poll":
+            watched = _polled(pid, args[call.first], args[1] & 0xFFFF_FFFF)
+        case "select":
+            watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
+        case _:
+            watched = []
+    found = _files(pid, (_Watched(fd) for fd in watched), sought)
+    kinds = {_kind(pid, file) for file in found}
+    terminals = frozenset((file.inode, file.fd) for file in found if file.kind == "terminal")
+    pipes = frozenset(file.inode for file in found if file.kind == "pipe")
+    if "sought" in kinds:
+        state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
+        loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in found
+        return Blocked(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
+    if "unclear" in kinds:
+        raise _Unclear
+    # The timers of an event loop that hears of nothing but its own program are housekeeping: V8
+    # clears its memory by such a loop in a thread of its own, for as long as a second.
+    kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
+    idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
+    return Blocked("away", within, "socket" in kinds, terminals, idle=idle)
+
+
+def _is_long(pid: int, call: Call, args: list[int]) -> bool:
+    """Say whether a wait for a lock has no end, or one that is too far away for who works."""
+    if args[call.bound] == 0:
+        return True
+    # The others (FUTEX_WAIT_BITSET) say when, not for how long.
+    is_relative = args[call.first] & _FUTEX_COMMAND == 0
+    return is_relative and (_bound(pid, call, args) or 0) >= _HOUSEKEEPING_MS
+
+
+def _kind(pid: int, file: _File) -> str:
+    """What it is; a socket only where somebody beyond may send what comes, and get what is typed."""
+    if file.kind == "socket" and (has_both_ends(pid, file.inode) or listens(pid, file.fd)):
+        return "other"
+    return file.kind
+
+
+def _bound(pid: int, call: Call, args: list[int]) -> int | None:
+    """How long a call lasts at most, in milliseconds."""
+    if call.bound < 0:
+        return None
+    bound = args[call.bound]
+    if call.unit == "ms":
+        bound &= 0xFFFF_FFFF
+        return None if bound > _LONGEST_MS else bound
+    if bound == 0:
+        return None
+    seconds, rest = _TIME.unpack(_memory(pid, bound, _TIME.size))
+    return int(seconds * 1000 + rest // (1_000_000 if call.unit == "timespec" else 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What a descriptor stands for. `terminal`: the master of one, whose number is `inode`. `fd` is
+    kept of what is looked at again."""
+
+    kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
+    inode: int = 0
+    fd: int = -1
+    once: bool = False
+    """An epoll tells of it one time only."""
+
+
+class _Watched(NamedTuple):
+    """A descriptor that is waited for, with the inode of its file where that is known."""
+
+    fd: int
+    inode: int | None = None
+    once: bool = False
+
+
+def _files(pid: int, watched: Iterable[_Watched], sought: Sought, depth: int = 0) -> set[_File]:
+    """What these descriptors are, and what the epolls among them watch."""
+    found: set[_File] = set()
+    for fd, inode, once in watched:
+        file = _file(pid, fd, inode, sought)
+        if once and file is _SOUGHT:
+            file = _ASKED
+        if file.kind != "epoll":
+            found.add(file)
+        elif depth > _DEEPEST:
+            found.add(_UNCLEAR)
+        else:
+            found |= _files(pid, _registered(pid, fd), sought, depth + 1)
+    return found
+
+
+def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
+    path = f"/proc/{pid}/fd/{fd}"
+    try:
+        what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
+    except FileNotFoundError:
+        # Closed meanwhile; but what an epoll watches is a file, which may live without its number.
+        return _OTHER if inode is None else _UNCLEAR
+    if inode not in (None, what.st_ino):
+        return _UNCLEAR
+    if sought(what):
+        return _SOUGHT
+    if stat.S_ISSOCK(what.st_mode):
+        return _File("socket", what.st_ino, fd)
+    if stat.S_ISFIFO(what.st_mode):
+        return _File("pipe", what.st_ino)
+    if stat.S_ISCHR(what.st_mode):
+        return _File("terminal", terminal_of(pid, fd), fd) if _is_master(what.st_rdev) else _OTHER
+    if stat.S_IFMT(what.st_mode) == 0:
+        link = os.readlink(path)  # noqa: PTH115
+        return _File("epoll") if link == _EPOLL_FILE else _UNCLEAR if link == _RING_FILE else _OTHER
+    return _OTHER
+
+
+_SOUGHT: Final = _File("sought")
+_ASKED: Final = _File("sought", once=True)
+_UNCLEAR: Final = _File("unclear")
+_OTHER: Final = _File("other")
+
+
+def _is_master(rdev: int) -> bool:
+    """/dev/ptmx, or the master of an old pair."""
+    return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
+
+
+def _polled(pid: int, address: int, count: int) -> list[int]:
+    """The descriptors of an array of pollfd whose input is awaited."""
+    if count > _MOST_WATCHED:
+        raise _Unclear
+    table = _memory(pid, address, count * _POLLFD.size)
+    return [fd for fd, events, _ in _POLLFD.iter_unpack(table) if fd >= 0 and events & _IN]
+
+
+def _selected(pid: int, address: int, count: int) -> list[int]:
+    """The descriptors of an fd_set."""
+    if address == 0:
+        return []
+    if count > _MOST_WATCHED:
+        raise _Unclear
+    bits = int.from_bytes(_memory(pid, address, (count + 7) // 8), "little")
+    return [fd for fd in range(count) if bits >> fd & 1]
+
+
+def _registered(pid: int, epoll: int) -> list[_Watched]:
+    """The descriptors that an epoll watches for input."""
+    told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
+    if len(told) > _MOST_WATCHED:
+        raise _Unclear
+    return [
+        _Watched(int(fd), int(inode, 16) if inode else None, int(events, 16) & _ONE_SHOT > 0)
+        for fd, events, inode in told
+        if int(events, 16) & _IN
+    ]
+
+
+def _is_foreign(pid: int, stack: int, place: int) -> bool:
+    """Say whether a program's numbers are not this machine's: a 32-bit program's.
+
+    Only such a one has all of itself below 4 GiB, but a 64-bit program may, too.
+    """
+    if stack >= _4_GIB or place >= _4_GIB:
+        return False
+    if stack == place == 0:
+        raise _Unclear  # a worker of io_uring: it shows the call of the one that it works for
+    return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
+
+
+def _waits_in(pid: int, tid: int) -> str:
+    """The function of the kernel in which a thread sleeps."""
+    name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
+    if name in ("", "0"):
+        raise _Unclear
+    return name
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
+    if size == 0:
+        return b""
+    fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, size, address)
+    except OverflowError:
+        raise _Unclear from None
+    finally:
+        os.close(fd)
+    if len(data) != size:
+        raise _Unclear
+    return data
+
+
+def _read(path: str, size: int = _MOST_TOLD) -> bytes:
+    """Read a file of /proc, or its first `size` bytes. Raises OSError, _Unclear."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.read(fd, min(size, 4096))
+        if len(data) < 4096:
+            return data
+        while part := os.read(fd, 65_536):
+            data += part
+            if len(data) >= size:
+                raise _Unclear
+        return data
+    finally:
+        os.close(fd)

@@ -1,0 +1,378 @@
+"""Starting a program: recorded first, run second.
+
+Rules:
+
+- `launch` decides everything without waiting: descriptors, the child at its gate, its identity,
+  its cgroup and limits, its record; then the gate is opened. Whatever fails before that has run
+  nothing and leaves nothing, neither a process nor a descriptor.
+- `confirm` then waits for the kernel's word that the program runs.
+- A child has descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
+  its own session, and on a terminal that as controlling one. Umask and limits are the daemon's,
+  less what the plan says.
+- A leader's exit is taken exactly once, by its `reap`, whoever calls that; every other room asks
+  `leaders` before it touches a child of this process.
+- Nothing is done between fork and execution (`preexec_fn`), and no child hangs on the life of a
+  thread (`PR_SET_PDEATHSIG`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import trio
+
+from haftd.host import pump
+from haftd.host.cgroup import Cgroup
+from haftd.host.descriptors import has_room, shortage
+from haftd.host.launch.gate import GATE_FD, REPORT_FD, Gate, best_gate
+from haftd.host.launch.limits import limits_of
+from haftd.host.launch.program import (
+    LaunchFailed,
+    Missing,
+    check_folder,
+    check_words,
+    explain,
+    resolve,
+)
+from haftd.host.launch.spawn_fds import Ends
+from haftd.host.process import rlimit_tag, usage
+from haftd.host.process.identity import Identity, of_child, read_stat
+from haftd.host.process.process_tag import VARIABLE
+from haftd.host.tty import pseudo_terminal
+
+__all__ = [
+    "Exit",
+    "LaunchFailed",
+    "Launched",
+    "Missing",
+    "Plan",
+    "launch",
+    "leaders",
+    "signal_name",
+]
+
+PIPE_SIZE = 262_144
+"""Of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""
+
+_PF_EXITING = 0x4
+_SIGNALS = signal.valid_signals()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One program to be started. `env` is all of its environment and finds it on PATH.
+
+    The mark that it holds as HAFT_HANDLE is branded on the child as well (see `brand`).
+    `nofile` is the soft limit of descriptors to give it, for a daemon that has raised its own.
+    Of `limits`, `memory` (bytes of data a process), `cpu_s` (seconds a process) and `processes`
+    become limits of the kernel; others are not this room's.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(repr=False)
+    terminal: bool = False
+    rows: int = 24
+    cols: int = 80
+    stdin: Literal["pipe", "null"] = "null"
+    output: Literal["raw", "outcome", "events"] = "raw"
+    limits: Mapping[str, float] = field(default_factory=dict)
+    nofile: int | None = None
+    cgroup: Cgroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: with `code`, or by `signal` (its name without SIG).
+
+    Both None: something took the status before us.
+    """
+
+    code: int | None = None
+    signal: str | None = None
+
+
+def signal_name(number: int) -> str:
+    """`TERM` for 15; `RTMIN+n` for those without a name."""
+    try:
+        return signal.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return f"RTMIN+{number - signal.SIGRTMIN}" if number > 31 else str(number)
+
+
+class Launched:
+    """A started leader, with the descriptors of ours that reach it.
+
+    `stdout` takes standard error too when the output is `raw`; `stderr` is None then. On a
+    terminal there is only `master`, and `slave` is the path of the other end. All of them are
+    closed by `close`.
+    """
+
+    __slots__ = (
+        "_closed",
+        "_exit",
+        "_report",
+        "_turn",
+        "cwd",
+        "identity",
+        "mark",
+        "master",
+        "path",
+        "pid",
+        "pidfd",
+        "slave",
+        "stderr",
+        "stdin",
+        "stdout",
+    )
+
+    def __init__(self, path: str, cwd: str, mark: str, report: int) -> None:
+        self.path = path
+        self.mark = mark
+        self.cwd = cwd
+        self.pid = 0
+        self.pidfd = -1
+        self.identity = Identity(0, 0, 0, "", 0)
+        self.stdin: int | None = None
+        self.stdout: int | None = None
+        self.stderr: int | None = None
+        self.master: int | None = None
+        self.slave = ""
+        self._report = report
+        self._exit: Exit | None = None
+        self._closed = False
+        self._turn = trio.Lock()
+
+    @property
+    def exit(self) -> Exit | None:
+        """How it ended, once that was taken."""
+        return self._exit
+
+    async def confirm(self) -> None:
+        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused it.
+
+        After a refusal the gate is gone and everything is closed. Cancelled, it leaves a started
+        process behind: the caller ends it.
+        """
+        answer = b""
+        try:
+            while len(answer) < 4:
+                try:
+                    part = os.read(self._report, 4 - len(answer))
+                except BlockingIOError:
+                    await trio.lowlevel.wait_readable(self._report)
+                    continue
+                if not part:
+                    return
+                answer += part
+        finally:
+            report, self._report = self._report, -1
+            pump.close(report)
+        with trio.CancelScope(shield=True):
+            await self.wait_exit()  # the gate exits by itself, at once
+        self.close()
+        code = int.from_bytes(answer, sys.byteorder, signed=True)
+        if code > 0:
+            check_folder(self.cwd)
+            raise LaunchFailed(
+                f"Cannot start in the folder {self.cwd}: {os.strerror(code).lower()}.", "folder"
+            )
+        raise explain(-code, self.path, self.cwd)
+
+    async def wait_exit(self) -> Exit:
+        """Wait until the leader has ended, and take its status. Any number of tasks may wait."""
+        async with self._turn:  # a descriptor is watched by one task
+            while (exit := self.reap()) is None:
+                await trio.lowlevel.wait_readable(self.pidfd)
+        return exit
+
+    def reap(self) -> Exit | None:
+        """Take the exit status if there is one; None while it lives. The only place to do so."""
+        if self._exit is not None:
+            return self._exit
+        used_s = usage.cpu_s((self.pid,)) if usage.ended else 0.0
+        try:
+            info = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            self._exit = Exit()
+        else:
+            if info is None:
+                return None
+            if info.si_code == os.CLD_EXITED:
+                self._exit = Exit(code=info.si_status)
+            else:
+                self._exit = Exit(signal=signal_name(info.si_status))
+            if usage.ended:
+                usage.count_end(rlimit_tag.of(self.mark), used_s)
+        if leaders.get(self.pid) is self:
+            del leaders[self.pid]
+        if self._closed:
+            self._close("pidfd")
+        return self._exit
+
+    def exiting(self) -> bool:
+        """Say whether it has ended or is on its way out by now, so that no signal changes how."""
+        if self._exit is not None:
+            return True
+        stat = read_stat(self.pid)
+        if stat is None or not _on_its_way(stat.state, stat.flags):
+            return stat is None
+        # The first thread of a program may end before the others: then it lives on.
+        try:
+            threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
+        except OSError:
+            return True
+        others = (read_stat(int(tid)) for tid in threads if int(tid) != self.pid)
+        return all(other is None or _on_its_way(other.state, other.flags) for other in others)
+
+    def close_stdin(self) -> None:
+        """Close the standard input; a task that waits to write on it is told."""
+        self._close("stdin")
+
+    def close_output(self) -> None:
+        """Close our end of the output, or the terminal: whoever still writes is on its own."""
+        self._close("stdout")
+        self._close("stderr")
+        self._close("master")
+
+    def close(self) -> None:
+        """Close everything. The status of a leader that still lives stays to be taken."""
+        self.close_stdin()
+        self.close_output()
+        self._close("_report")
+        self._closed = True
+        if self._exit is not None:
+            self._close("pidfd")
+
+    def _close(self, name: str) -> None:
+        fd = getattr(self, name)
+        if fd is not None and fd >= 0:
+            setattr(self, name, -1 if name in ("pidfd", "_report") else None)
+            pump.close(fd)
+
+
+leaders: Final[dict[int, Launched]] = {}
+"""The leaders of this process whose status was not taken yet, by pid: as the kernel's table of
+children is one for a process, so is this one."""
+
+
+def _on_its_way(state: str, flags: int) -> bool:
+    return state in "ZX" or bool(flags & _PF_EXITING)
+
+
+def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = None) -> Launched:
+    """Start `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for nothing.
+
+    `record` is called when the child is at its gate; what it raises ends the start. An OSError
+    becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
+    (the gate was killed) the record stands, and its process is gone.
+    Raises `LaunchFailed`; nothing of the child is left then.
+    """
+    check_words(plan.argv, plan.env)
+    path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
+    gate = gate or best_gate()
+    mark = plan.env.get(VARIABLE, "")
+    limits = limits_of(plan.limits, plan.nofile, mark)
+    ends = Ends()
+    pid = 0
+    try:
+        keep_out = ends.feed(GATE_FD)
+        if not has_room(keep_out, "start"):
+            raise LaunchFailed(shortage(), "resources", no_descriptor=True)
+        launched = Launched(path, plan.cwd, mark, ends.take(REPORT_FD))
+        _connect(plan, launched, ends)
+        words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
+        # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
+        # have been started on, and no job control of a child's can stop the daemon.
+        pid = os.posix_spawn(
+            gate.program,
+            words,
+            plan.env,
+            file_actions=ends.actions,
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
+        ends.close_theirs()
+        launched.pid = pid
+        launched.pidfd = ends.own(os.pidfd_open(pid))
+        launched.identity = of_child(pid, launched.pidfd)
+        if plan.cgroup is not None:
+            plan.cgroup.add(pid)
+        if not gate.sets_limits:
+            for which, bounds in limits.items():
+                resource.prlimit(pid, which, bounds)
+        _record(record, launched.identity)
+        os.write(keep_out, b"\n")
+        ends.drop(keep_out)
+    except BaseException as error:
+        _undo(pid, ends)
+        if isinstance(error, OSError):
+            raise _no_room(error, path) from error
+        raise
+    leaders[pid] = launched
+    return launched
+
+
+def _connect(plan: Plan, launched: Launched, ends: Ends) -> None:
+    """Make the child's standard streams, and ours."""
+    if plan.terminal:
+        master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
+        launched.master = ends.own(master)
+        # A session leader that opens a terminal which is nobody's gets it as controlling one.
+        ends.open(0, launched.slave, os.O_RDWR)
+        ends.copy(0, 1)
+        ends.copy(0, 2)
+        return
+    if plan.stdin == "pipe":
+        launched.stdin = ends.feed(0)
+    else:
+        ends.open(0, os.devnull, os.O_RDONLY)
+    if plan.output == "raw":
+        launched.stdout = ends.take(1, 2)
+    else:
+        launched.stdout = ends.take(1)
+        launched.stderr = ends.take(2)
+    try:
+        fcntl.fcntl(launched.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+    except OSError:
+        pass  # the user's share of pipe memory is used up
+
+
+def _record(record: Callable[[Identity], None], identity: Identity) -> None:
+    try:
+        record(identity)
+    except OSError as error:
+        raise LaunchFailed(
+            f"The start could not be recorded, so nothing was run: {error.strerror}.", "record"
+        ) from error
+
+
+def _undo(pid: int, ends: Ends) -> None:
+    """End the child, which is at its gate or just through it, and close everything."""
+    if pid:
+        # A child of ours that nobody has reaped: the number is its own.
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    ends.close()
+
+
+def _no_room(error: OSError, path: str) -> LaunchFailed:
+    """Why the daemon could not make what a child needs: seldom the program's fault."""
+    if error.errno == errno.E2BIG:
+        return explain(error.errno, path, "")
+    what = f" ({error.filename})" if error.filename else ""
+    words = os.strerror(error.errno or 0).lower()
+    return LaunchFailed(
+        f"The system cannot start {path} now: {words}{what}.",
+        "resources",
+        no_descriptor=error.errno in (errno.EMFILE, errno.ENFILE),
+    )

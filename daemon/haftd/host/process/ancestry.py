@@ -1,0 +1,204 @@
+"""Whose child is whose, as the kernel says it.
+
+Rules:
+
+- The daemon is a sub-reaper: what loses its parent becomes the daemon's child.
+- Every answer is of one moment that is over. Who must not miss anything looks again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+from haftd.host.process.identity import Stat, every_pid, read_stat
+
+__all__ = ["become_subreaper", "children", "hidden", "is_suspended", "lineage", "lister", "lives"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+_MAX_WALKS = 100
+_MAX_STRANGERS = 256
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_MAX_LOOKED_AT = 256
+"""Processes that are looked at for one that is stopped."""
+_ENDED = (FileNotFoundError, ProcessLookupError)
+
+
+def become_subreaper() -> None:
+    """Adopt every descendant that loses its parent, from now on. Raises OSError.
+
+    A parent that ignored SIGCHLD would have made the kernel throw our children's exits away: it
+    gets its default here.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"cannot become a sub-reaper: {os.strerror(code)}")
+
+
+@cache
+def _kernel_lists() -> bool:
+    """Say whether the kernel lists children (CONFIG_PROC_CHILDREN)."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").exists()
+
+
+def children(pid: int) -> list[int]:
+    """The children of a process as of now; none of one that has ended.
+
+    Raises OSError when they cannot be read, for want of descriptors say: that is not "none".
+    """
+    if not _kernel_lists():
+        return _by_parent().get(pid, [])
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except _ENDED:
+        return found
+    for thread in threads:
+        try:
+            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
+        except _ENDED:
+            continue
+        try:
+            text = b""
+            while part := os.read(fd, 65_536):
+                text += part
+        except _ENDED:
+            continue
+        finally:
+            os.close(fd)
+        found += map(int, text.split())
+    return found
+
+
+def _by_parent() -> dict[int, list[int]]:
+    """Who is whose child in all of /proc."""
+    table: dict[int, list[int]] = {}
+    for pid in every_pid():
+        stat = read_stat(pid)
+        if stat is not None:
+            table.setdefault(stat.parent, []).append(pid)
+    return table
+
+
+def lister() -> Callable[[int], list[int]]:
+    """How to list children during one look: the kernel's lists, or one pass over /proc."""
+    if _kernel_lists():
+        return children
+    table = _by_parent()
+    return lambda pid: table.get(pid, [])
+
+
+def is_suspended(pid: int, group: int) -> bool:
+    """Say whether a process of the group is stopped by a signal: among this one, the group's leader and
+    what descends from either. One that a debugger has halted is not."""
+    queue, known, below = [pid, group], set[int](), lister()
+    while queue and len(known) < _MAX_LOOKED_AT:
+        one = queue.pop()
+        stat = None if one in known else read_stat(one)
+        known.add(one)
+        if stat is None:
+            continue
+        if stat.state == "T" and stat.group == group:
+            return True
+        try:
+            queue += below(one)
+        except OSError:
+            return False
+    return False
+
+
+def lives(stat: Stat) -> bool:
+    if stat.state not in "ZX":
+        return True
+    try:  # a first thread may end before the others
+        return len(os.listdir(f"/proc/{stat.pid}/task")) > 1  # noqa: PTH208
+    except OSError:
+        return False
+
+
+def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
+    """Return a process and its ancestors up to a child of `above`; empty where it does not descend from
+    `above`, None where that cannot be told any more, as of a process that is gone.
+
+    The parent that a process names may have ended, and its number may be another's, by the time it is
+    read. That other one began later than the child: a line whose ages do not tell is walked again, and
+    has to be the same.
+    """
+    before: tuple[Stat, ...] | None = None
+    for _ in range(_MAX_WALKS):
+        line = _walk(pid, above)
+        if line is None and read_stat(pid) is None:
+            return () if hidden(pid) else None
+        if line is not None and (_is_by_age(line) or _is_same(line, before)):
+            if line and line[-1].parent == above:
+                return line
+            _remember(line, above)
+            return ()
+        before = line
+    return None
+
+
+_strangers: dict[tuple[int, int, int], None] = {}
+"""Processes that do not descend from another one: its number, theirs, and their start in ticks. They never will,
+since an orphan goes to an ancestor of its own."""
+
+
+def _remember(line: Sequence[Stat], above: int) -> None:
+    """Keep that these do not descend from `above`; not of those so young that their number and their tick
+    could be another's yet."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
+    for one in line:
+        if one.ticks < now - 1:
+            _strangers[above, one.pid, one.ticks] = None
+    while len(_strangers) > _MAX_STRANGERS:
+        del _strangers[next(iter(_strangers))]
+
+
+def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
+    """Return a process and its ancestors, up to `above`, to a known stranger, or as far as they can be seen."""
+    line: list[Stat] = []
+    at = pid
+    while at != above and at > 0:
+        stat = read_stat(at)
+        if stat is None:
+            if not hidden(at):
+                return None
+            break
+        line.append(stat)
+        if (above, at, stat.ticks) in _strangers:
+            break
+        at = stat.parent
+    return tuple(line)
+
+
+def _is_by_age(line: Sequence[Stat]) -> bool:
+    """Say whether each parent began before its child, by the clock's ticks."""
+    return all(parent.ticks < child.ticks for child, parent in pairwise(line))
+
+
+def _is_same(line: Sequence[Stat], before: Sequence[Stat] | None) -> bool:
+    return before is not None and [*map(_who, line)] == [*map(_who, before)]
+
+
+def _who(stat: Stat) -> tuple[int, int, int, int]:
+    return stat.pid, stat.ticks, stat.parent, stat.session
+
+
+def hidden(pid: int) -> bool:
+    """Say whether a process lives that /proc does not show: another user's, under hidepid."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        pass
+    return False

@@ -1,0 +1,156 @@
+"""Identify the process at the other end of a connected socket.
+
+Rules:
+
+- The process is identified when its connection is accepted, through a pidfd: of the kernel's making where it
+  has SO_PEERPIDFD (Linux 6.5), else opened at once by the number of SO_PEERCRED. Asked later, that number may
+  be another process's.
+- What is read in /proc counts only if the process was still not reaped afterwards.
+- A process of another pid namespace has no number here, and does not descend from this one.
+- The kernel names no process for a TCP connection: whoever has the other end open is looked for among the
+  descendants of this process, then among all others. A connection that nobody is seen to have counts as one
+  of a descendant's: it is on its way through a Unix socket, in a table of files of a thread's own, or in an
+  io_uring. Nor does the owner of the socket say who has it: it can be one of a user namespace's.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host import sock_diag
+from haftd.host.process.ancestry import lineage, lister
+from haftd.host.process.identity import Identity, Stat, every_pid, of_child, open_pidfd, send
+
+__all__ = ["Connected", "identify", "identify_tcp"]
+
+_SO_PEERPIDFD = 77
+_CREDENTIALS = struct.Struct("3i")
+_ASK = struct.Struct("=BBBBI")
+_SOCKET = struct.Struct("!HH16s16s")
+_ANY_COOKIE = struct.pack("=III", 0, 0xFFFF_FFFF, 0xFFFF_FFFF)
+_ANSWER = struct.Struct("=4s48sIIIII")
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """The process that connected. `lineage` begins with it and ends with a child of this process: empty
+    where it does not descend from this process, None where nobody can tell, as it is gone."""
+
+    pid: int
+    uid: int
+    identity: Identity | None
+    lineage: tuple[Stat, ...] | None
+
+
+def identify(sock: socket.socket) -> Connected:
+    """Identify the peer of an accepted socket. Raises OSError where the socket has none."""
+    pid, uid, _gid = _CREDENTIALS.unpack(
+        sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    if pid == 0:
+        return Connected(pid, uid, None, ())
+    pidfd = _peer_pidfd(sock, pid)
+    if pidfd is None:
+        return Connected(pid, uid, None, None)
+    try:
+        line = lineage(pid, os.getpid())
+        identity = of_child(pid, pidfd)
+        is_known = _is_there(pidfd)
+    except ProcessLookupError:
+        is_known = False
+    finally:
+        os.close(pidfd)
+    return Connected(pid, uid, identity, line) if is_known else Connected(pid, uid, None, None)
+
+
+def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
+    """A pidfd of the peer; None where it is gone, or this process may open no more descriptors."""
+    try:
+        return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+    except OSError as error:
+        if error.errno != errno.ENOPROTOOPT:
+            return None
+    try:
+        return open_pidfd(pid)
+    except OSError:
+        return None
+
+
+def _is_there(pidfd: int) -> bool:
+    try:
+        return send(pidfd, 0)
+    except PermissionError:
+        return True
+
+
+async def identify_tcp(sock: socket.socket) -> Connected:
+    """Identify the peer of a TCP connection of this machine, as `identify` does; its `identity` is not known.
+
+    Waits for nothing; others have their turns between two processes that are looked at."""
+    own = os.geteuid()
+    try:
+        found = _other_end(sock)
+    except OSError:
+        found = None
+    if found is None:
+        return Connected(0, own, None, None)
+    inode, uid = found
+    descendants = _descendants()
+    holder = await _holder(inode, descendants)
+    if holder is None:
+        holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
+    # One that was found beside them may have been forked meanwhile.
+    line = None if holder is None else lineage(holder, os.getpid())
+    return Connected(holder or 0, uid, None, line)
+
+
+def _other_end(sock: socket.socket) -> tuple[int, int] | None:
+    """The inode and the user of the socket at the other end, by sock_diag(7)."""
+    ours, theirs = sock.getsockname(), sock.getpeername()
+    addresses = [socket.inet_pton(sock.family, one[0].partition("%")[0]) for one in (theirs, ours)]
+    named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
+    told = sock_diag.ask(_ASK.pack(sock.family, socket.IPPROTO_TCP, 0, 0, 0xFFFF_FFFF) + named)
+    if told is None or len(told) < _ANSWER.size:
+        return None
+    *_, uid, inode = _ANSWER.unpack_from(told)
+    return (inode, uid) if inode else None
+
+
+def _descendants() -> dict[int, None]:
+    """All that is seen to descend from this process."""
+    found: dict[int, None] = {}
+    queue = [os.getpid()]
+    below = lister()
+    while queue:
+        try:
+            children = below(queue.pop())
+        except OSError:
+            continue
+        queue += [pid for pid in children if pid not in found]
+        found.update(dict.fromkeys(children))
+    return found
+
+
+async def _holder(inode: int, pids: Iterable[int]) -> int | None:
+    """The first of these processes that is seen to have the socket open."""
+    wanted = f"socket:[{inode}]"
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208
+                try:
+                    if os.readlink(f"{folder}/{name}") == wanted:  # noqa: PTH115
+                        return pid
+                except FileNotFoundError:
+                    continue  # closed meanwhile
+        except OSError:
+            pass  # it has ended, or hides what it has open
+        await trio.lowlevel.checkpoint()
+    return None

@@ -1,0 +1,124 @@
+"""The mark: what every process of a handle carries in its environment.
+
+Rules:
+
+- `HAFT_HANDLE=<home>.<instance>.<n>`: the home is the runtime folder's, the instance one
+  daemon's, n the handle's number. Number 0 is the daemon itself.
+- The daemon carries its mark in its initial environment: between fork and exec a child shows
+  that of its parent.
+- `HAFT_OUTER=<mark>[:<mark>…]`: a daemon that was started in a handle keeps that handle's mark, and
+  hands it on to all that it starts: it ends with the handle. Its brand stays for the same reason.
+- Only whole fields match: `<home>.` never matches a longer home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import sys
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from haftd.host.process.identity import machine_id, pid_namespace
+
+__all__ = [
+    "OUTER",
+    "VARIABLE",
+    "Mark",
+    "carry",
+    "find",
+    "find_all",
+    "home_of",
+    "is_marked",
+    "new_instance",
+]
+
+VARIABLE = "HAFT_HANDLE"
+OUTER = "HAFT_OUTER"
+_CARRIED = "HAFT_CARRIED_BY"
+_FORM = re.compile(r"([0-9a-f]{12})\.([0-9a-f]{12})\.([0-9]{1,20})")
+_IN_ENVIRON = re.compile(rb"(?:\A|\0)HAFT_HANDLE=([^\0]{1,64})(?:\0|\Z)")
+_OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Whose a process is."""
+
+    home: str
+    instance: str
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.home}.{self.instance}.{self.n}"
+
+    @classmethod
+    def read(cls, text: str) -> Mark | None:
+        """Read a mark; None when the text is none."""
+        match = _FORM.fullmatch(text)
+        return None if match is None else cls(match[1], match[2], int(match[3]))
+
+
+def home_of(folder: Path) -> str:
+    """The home of a runtime folder: the same for the same absolute path in the same pid namespace of
+    the same machine.
+
+    A container may have a folder of the same name, and its processes are seen from outside; another
+    machine may share the state folder, where files carry the home in their names.
+    """
+    place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
+    words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
+    return hashlib.sha256(words).hexdigest()[:12]
+
+
+def new_instance() -> str:
+    """Name one run of the daemon."""
+    return secrets.token_hex(6)
+
+
+def find(environ: bytes) -> Mark | None:
+    """The mark in the content of /proc/<pid>/environ."""
+    match = _IN_ENVIRON.search(environ)
+    return None if match is None else Mark.read(match[1].decode("ascii", "replace"))
+
+
+def find_all(environ: bytes) -> tuple[Mark, ...]:
+    """The mark in the content of /proc/<pid>/environ, and those of the handles around its daemon."""
+    outer = _OUTER.search(environ)
+    texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
+    marks = (find(environ), *map(Mark.read, texts))
+    return tuple(mark for mark in marks if mark is not None)
+
+
+def is_marked(environ: bytes, mark: bytes) -> bool:
+    """Say whether the content of /proc/<pid>/environ has this whole mark, or it is one around it."""
+    if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
+        return True
+    outer = _OUTER.search(environ)
+    return outer is not None and mark in outer[1].split(b":")
+
+
+def carry(home: str, environ: MutableMapping[str, str]) -> str:
+    """Make this process carry the mark of a new instance from its start, and return the instance.
+
+    Call it first of all: a process that does not carry it yet is executed again with the same
+    arguments, which closes every descriptor that is not to be inherited. `environ` is os.environ.
+    """
+    mine = Mark.read(environ.get(VARIABLE, ""))
+    # The number survives exec and nothing else does: a daemon that was started from within a
+    # handle, or by a daemon, carries somebody else's mark.
+    if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
+        del environ[_CARRIED]
+        return mine.instance
+    mark = Mark(home, new_instance(), 0)
+    again = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
+    outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
+    kept = [text for text in outer if (one := Mark.read(text)) is not None and one.n != 0]
+    again.pop(OUTER, None)
+    if kept:
+        again[OUTER] = ":".join(dict.fromkeys(kept))
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], again)
+    raise AssertionError("exec does not return")

@@ -1,0 +1,111 @@
+"""A tiny process that outlives the daemon by one sweep, where no user manager does it.
+
+Rules:
+
+- It holds the read end of a pipe whose only write end is the daemon's. End of file is the
+  daemon's death; a daemon that stops cleanly ends its guardian first.
+- A stopped daemon is alive: its pipe is open, and nothing is touched.
+- It ends what its own daemon started and never what another one did: by then a new daemon may
+  run. `recover.lock` keeps their recoveries apart. It never writes `handles.lock`.
+- It imports the standard library and these rooms only, carries no mark, holds no descriptor but
+  its pipe, and ignores the signals that a terminal or a session's end sends to everybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from haftd.host.process.identity import send
+from haftd.host.recovery.journal import read_records
+from haftd.host.recovery.recovery import recover
+
+__all__ = ["Guardian", "main"]
+
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.guardian import main; main(sys.argv[2:])"
+
+
+class Guardian:
+    """The daemon's end of it. Its death is seen on `pidfd`; whoever sees it may start another."""
+
+    def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
+        self.pid = pid
+        self.pidfd = pidfd
+        self._pipe = pipe
+
+    @classmethod
+    def start(
+        cls, *, home: str, instance: str, journal: Path, lock: Path, base: Path | None = None
+    ) -> Guardian:
+        """Start it for this daemon. `lock` is the path of `recover.lock`. Raises OSError.
+
+        It watches as soon as the pipe exists, which is before this returns: a daemon that dies
+        while the guardian is still starting is swept after all the same.
+        """
+        root = Path(__file__).parents[3]
+        reader, writer = os.pipe()  # both close-on-exec
+        try:
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                pid = os.posix_spawn(
+                    sys.executable,
+                    [
+                        *(sys.executable, "-I", "-S", "-c", _START, str(root)),
+                        *(
+                            home,
+                            instance,
+                            str(journal),
+                            str(lock),
+                            "" if base is None else str(base),
+                        ),
+                    ],
+                    {},
+                    file_actions=[
+                        (os.POSIX_SPAWN_DUP2, reader, 0),
+                        (os.POSIX_SPAWN_DUP2, null, 1),
+                        (os.POSIX_SPAWN_DUP2, null, 2),
+                    ],
+                    setsid=True,
+                    setsigmask=[],
+                )
+            finally:
+                os.close(null)
+        except BaseException:
+            os.close(writer)
+            raise
+        finally:
+            os.close(reader)
+        return cls(pid, os.pidfd_open(pid), writer)
+
+    def dismiss(self) -> None:
+        """End it without a sweep, also while it still starts, and reap it."""
+        if self._pipe < 0:
+            return
+        send(self.pidfd, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
+        os.close(self._pipe)
+        os.close(self.pidfd)
+        self._pipe = -1
+
+
+def main(argv: Sequence[str]) -> None:
+    """Watch, and sweep at the daemon's death. `argv`: home, instance, journal, lock, base."""
+    home, instance, journal, lock, base = argv
+    for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(signum, signal.SIG_IGN)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir("/")
+    os.read(0, 1)
+    recover(
+        read_records(Path(journal)),
+        home=home,
+        instance=instance,
+        base=Path(base) if base else None,
+        lock=Path(lock),
+        patience_s=10.0,
+    )

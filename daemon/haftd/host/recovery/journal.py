@@ -1,0 +1,251 @@
+"""`handles.lock`: what was started and has not ended, for the daemon that comes after this one.
+
+Rules:
+
+- One writer, the holder of `daemon.lock`. Lines are appended, each by one write, without fsync:
+  a power loss changes the boot id, which voids every record.
+- A line is there whole or not at all: a write that fails is raised and taken back. (A kill can
+  cut one where it crosses a page; then its gate was never opened.)
+- The file is rewritten by temp and rename only. Rewriting in place tears it.
+- Whatever it holds, the daemon starts, in less than a second: right lines are kept, and a file
+  with anything else in it is put aside as `handles.lock.bad-<n>`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat as st
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from haftd.host.recovery.record import (
+    Record,
+    Records,
+    end_line,
+    head_line,
+    kin_line,
+    read,
+    start_line,
+    stopped_line,
+)
+
+__all__ = ["Journal", "read_records"]
+
+_MOST_ASIDE = 5
+_MOST_KEPT_ASIDE = 1 << 20
+_COMPACT_ABOVE = 256 << 10
+_FLAGS = os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read the live records and change nothing; no records where there is no right file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | _FLAGS)
+    except OSError:
+        return []
+    try:
+        return list(read(fd).live.values())
+    except (OSError, MemoryError):
+        return []
+    finally:
+        os.close(fd)
+
+
+class Journal:
+    """`handles.lock`: what was started and has not ended.
+
+    One writer only, the holder of `daemon.lock`. Every method blocks for one write at most.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problems: list[str] = []
+        self._live: dict[str, Record] = {}
+        self._fd: int | None = None
+        self._torn = False
+        self._dead = 0
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Read the file, in less than a second whatever it holds; never fails for what it holds.
+
+        `records` are then the live ones, `problems` what was wrong. Nothing is changed but that
+        a bad file gets a second name: the file itself stays until `compact`, so that a crash in
+        between loses no record. Raises OSError only where not even a look is possible.
+        """
+        journal = cls(path)
+        try:
+            fd = os.open(path, os.O_RDWR | _FLAGS)
+        except FileNotFoundError:
+            return journal
+        except OSError as error:
+            # A symbolic link, a folder, a file that is not ours: not the one we wrote.
+            journal.problems.append(f"{path.name} cannot be opened: {error.strerror}")
+            journal._move_aside()
+            return journal
+        facts = os.fstat(fd)
+        if not st.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
+            os.close(fd)
+            journal.problems.append(f"{path.name} is not a file of this user")
+            journal._move_aside()
+            return journal
+        journal._fd = fd
+        try:
+            reading = read(fd)
+        except (OSError, MemoryError) as error:
+            reading = Records(problems=[f"it cannot be read: {error}"])
+        journal._live, journal._torn = reading.live, reading.torn
+        if reading.problems:
+            journal._torn = facts.st_size > 0
+            journal.problems += [f"{path.name}: {text}" for text in reading.problems]
+            journal._link_aside()
+        return journal
+
+    @property
+    def records(self) -> list[Record]:
+        """What was started and has not ended, oldest first."""
+        return list(self._live.values())
+
+    def start(self, record: Record) -> None:
+        """Append a start, before the gate opens. Raises OSError, and then nothing was written."""
+        self._append(start_line(record))
+        self._live[record.mark] = record
+
+    def stopped(self, mark: str) -> None:
+        """Append that this handle has stopped, if something of it is recorded. Raises OSError; after a
+        crash it is then taken for lost.
+        """
+        if (record := self._live.get(mark)) is not None:
+            self._live[mark] = replace(record, is_stopped=True)
+            self._append(stopped_line(mark))
+
+    def end(self, mark: str) -> None:
+        """Append that nothing of this handle is left. Raises OSError; the end is then lost, which
+        costs the next start one look at a process that is gone.
+        """
+        if self._live.pop(mark, None) is None:
+            return
+        self._dead += 1
+        self._append(end_line(mark))
+        if self._dead > len(self._live) + 100 and self._size() > _COMPACT_ABOVE:
+            # Not a reason to fail an end: the longer file serves as well.
+            with contextlib.suppress(OSError):
+                self.compact()
+
+    def compact(self, keep: Sequence[Record] | None = None) -> None:
+        """Rewrite the file with the live records only, or with `keep` in their place.
+
+        By temp and rename: whoever dies in between leaves the old file whole. Raises OSError,
+        and then the old file is still the one in use.
+        """
+        live = self._live if keep is None else {record.mark: record for record in keep}
+        lines = [head_line()]
+        for record in live.values():
+            lines.append(start_line(record))
+            if record.kin:
+                lines.append(kin_line(record.mark, record.kin))
+            if record.is_stopped:
+                lines.append(stopped_line(record.mark))
+        temp = self.path.with_name(self.path.name + ".new")
+        with contextlib.suppress(FileNotFoundError):
+            temp.unlink()
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(temp, flags, 0o1600)  # sticky: spared by age cleaners
+        try:
+            data = memoryview(b"".join(lines))
+            while data:
+                data = data[os.write(fd, data) :]
+            temp.rename(self.path)
+        except BaseException:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                temp.unlink()
+            raise
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd, self._live, self._torn, self._dead = fd, dict(live), False, 0
+        self._prune_aside()
+
+    def is_in_place(self) -> bool:
+        """Say whether the path leads to the file that is written to."""
+        try:
+            there = self.path.lstat()
+        except OSError:
+            return False
+        if self._fd is None:
+            return True
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def close(self) -> None:
+        """Close the file. What it says stays true for the next start."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _size(self) -> int:
+        return 0 if self._fd is None else os.fstat(self._fd).st_size
+
+    def _append(self, line: bytes) -> None:
+        if self._fd is None:
+            self.compact()
+        if self._fd is None:
+            raise AssertionError("a compacted journal has its file open")
+        facts = os.fstat(self._fd)
+        if facts.st_nlink == 0:
+            # Written there it would be read by nobody: what lives is written down anew.
+            self.compact()
+            facts = os.fstat(self._fd)
+        data = b"\n" + line if self._torn else line
+        written = os.write(self._fd, data)
+        if written != len(data):
+            try:
+                os.ftruncate(self._fd, facts.st_size)
+            except OSError:
+                self._torn = True
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        self._torn = False
+
+    def _aside(self) -> list[Path]:
+        """The files that were put aside, oldest first."""
+        prefix = self.path.name + ".bad-"
+        with contextlib.suppress(OSError):
+            names = [path for path in self.path.parent.iterdir() if path.name.startswith(prefix)]
+            numbered = [path for path in names if path.name[len(prefix) :].isdecimal()]
+            return sorted(numbered, key=lambda path: int(path.name[len(prefix) :]))
+        return []
+
+    def _next_aside(self) -> Path:
+        aside = self._aside()
+        number = 1 + (int(aside[-1].name.rpartition("-")[2]) if aside else 0)
+        return self.path.with_name(f"{self.path.name}.bad-{number}")
+
+    def _link_aside(self) -> None:
+        """Give the bad file a second name; once, however often a start is tried."""
+        try:
+            inode = self.path.stat().st_ino
+            if all(path.lstat().st_ino != inode for path in self._aside()):
+                os.link(self.path, self._next_aside(), follow_symlinks=False)
+        except OSError as error:
+            self.problems.append(f"{self.path.name} could not be put aside: {error.strerror}")
+
+    def _move_aside(self) -> None:
+        try:
+            self.path.rename(self._next_aside())
+        except OSError as error:
+            self.problems.append(f"{self.path.name} could not be put aside: {error.strerror}")
+
+    def _prune_aside(self) -> None:
+        """Keep the newest few, and a part of each: the runtime folder is memory."""
+        aside = self._aside()
+        for path in aside[:-_MOST_ASIDE]:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        for path in aside[-_MOST_ASIDE:]:
+            with contextlib.suppress(OSError):
+                facts = path.lstat()
+                if st.S_ISREG(facts.st_mode) and facts.st_size > _MOST_KEPT_ASIDE:
+                    os.truncate(path, _MOST_KEPT_ASIDE)

@@ -1,0 +1,228 @@
+"""Processes that are to end, each behind an open pidfd.
+
+Rules:
+
+- Nothing is signalled by number. A pidfd is opened first, then whatever makes the process a
+  target is read by number; if the process behind the pidfd has not ended after that, the number
+  was its own all along.
+- A target is stopped at once: it forks no more, its children keep their parent, and its number
+  cannot be used again, so that the group and the session it leads are safely its own.
+- What is protected (this process and its ancestors) is never a target.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from haftd.host.process.identity import (
+    Identity,
+    Stat,
+    every_pid,
+    has_ended,
+    of_child,
+    open_pidfd,
+    read_stat,
+    send,
+    verify,
+)
+
+__all__ = ["Aimed", "Target", "Targets"]
+
+Aimed = Literal["new", "known", "gone", "protected"]
+
+_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
+
+
+@dataclass(slots=True)
+class Target:
+    """One process that is to end. `mark` says of which handle it is."""
+
+    who: Identity
+    pidfd: int
+    mark: str
+    leads_group: bool
+    leads_session: bool
+
+    @property
+    def pid(self) -> int:
+        """Its number, for reports."""
+        return self.who.pid
+
+
+class Targets:
+    """All that is to end and has not yet. Blocks until `deadline` (monotonic) at most."""
+
+    def __init__(self, protected: frozenset[int], deadline: float) -> None:
+        self.protected = protected
+        self.deadline = deadline
+        self.refused: set[int] = set()
+        self.ended = 0
+        self._targets: dict[int, Target] = {}
+        groups = {stat.group for pid in protected if (stat := read_stat(pid)) is not None}
+        self._protected_groups = frozenset(groups)
+        soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # Each target holds a descriptor: with too many, those at hand are ended first.
+        self._most = 4096 if soft == resource.RLIM_INFINITY else max(8, min(4096, soft // 2 - 32))
+
+    def late(self) -> bool:
+        """Say whether the time is up."""
+        return time.monotonic() >= self.deadline
+
+    def left(self) -> list[Target]:
+        """Those that have not ended."""
+        return list(self._targets.values())
+
+    def close(self) -> None:
+        """Close every pidfd."""
+        for target in self._targets.values():
+            os.close(target.pidfd)
+        self._targets.clear()
+
+    def aim(self, pid: int, mark: str, is_target: Callable[[], bool]) -> Aimed:
+        """Make a process a target if `is_target`, asked behind its open pidfd, says so."""
+        if pid <= 1 or pid in self.protected:
+            return "protected"
+        known = self._targets.get(pid)
+        if known is not None:
+            if not has_ended(known.pidfd):
+                return "known"
+            self._drop(known)
+        self._make_room()
+        pidfd = open_pidfd(pid)
+        if pidfd is None:
+            return "gone"
+        if has_ended(pidfd) or not is_target() or not self._take(pid, pidfd, mark):
+            os.close(pidfd)
+            return "gone"
+        return "new"
+
+    def hold(self, who: Identity, mark: str) -> Aimed:
+        """Make exactly this process a target, if it is still there."""
+        if who.pid in self.protected:
+            pidfd = verify(who)
+            if pidfd is None:
+                return "gone"
+            os.close(pidfd)
+            return "protected"
+        if who.pid in self._targets:
+            return "known"
+        self._make_room()
+        pidfd = verify(who)
+        if pidfd is None:
+            return "gone"
+        if has_ended(pidfd) or not self._take(who.pid, pidfd, mark):
+            os.close(pidfd)
+            return "gone"
+        return "new"
+
+    def gather(self) -> None:
+        """Add the descendants of the targets, and the groups and sessions they lead."""
+        fresh = bool(self._targets)
+        while fresh and not self.late():
+            fresh = False
+            for pid in every_pid():
+                owner = self._owner(read_stat(pid))
+                if owner is None:
+                    continue
+                found = self.aim(pid, owner.mark, lambda pid=pid: self._is_owned(pid))  # type: ignore[misc]
+                fresh = fresh or found == "new"
+
+    def kill(self) -> None:
+        """Kill every target, and with those that lead a group whatever has slipped into it."""
+        for target in self._targets.values():
+            if target.leads_group and target.pid not in self._protected_groups:
+                self._send(target, signal.SIGKILL, _GROUP)
+            self._send(target, signal.SIGKILL)
+
+    def settle(self, timeout_s: float | None = None) -> bool:
+        """Wait until every target that may be signalled has ended; until the deadline, or that
+        long, at most. Say whether they have.
+        """
+        until = self.deadline
+        if timeout_s is not None:
+            until = min(until, time.monotonic() + timeout_s)
+        poll = select.poll()
+        by_fd = {
+            target.pidfd: target
+            for target in self._targets.values()
+            if target.pid not in self.refused
+        }
+        for pidfd in by_fd:
+            poll.register(pidfd, select.POLLIN)
+        while by_fd:
+            left = until - time.monotonic()
+            ready = poll.poll(max(0.0, left) * 1000)
+            for pidfd, _event in ready:
+                poll.unregister(pidfd)
+                self._drop(by_fd.pop(pidfd))
+            if not ready and left <= 0:
+                return False
+        return True
+
+    def forget(self, pids: Iterable[int]) -> None:
+        """Let go of targets without ending them."""
+        for pid in pids:
+            target = self._targets.pop(pid, None)
+            if target is not None:
+                os.close(target.pidfd)
+
+    def _take(self, pid: int, pidfd: int, mark: str) -> bool:
+        stat = read_stat(pid)
+        if stat is None:
+            return False
+        try:
+            who = of_child(pid, pidfd)
+        except ProcessLookupError:
+            return False
+        if has_ended(pidfd):
+            return False
+        target = Target(who, pidfd, mark, stat.group == pid, stat.session == pid)
+        self._targets[pid] = target
+        self._send(target, signal.SIGSTOP)
+        return True
+
+    def _drop(self, target: Target) -> None:
+        self.ended += 1
+        self.refused.discard(target.pid)
+        del self._targets[target.pid]
+        os.close(target.pidfd)
+
+    def _send(self, target: Target, signum: int, flags: int = 0) -> None:
+        try:
+            send(target.pidfd, signum, flags)
+        except PermissionError:
+            self.refused.add(target.pid)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # an older kernel does not know the flag
+                raise
+
+    def _make_room(self) -> None:
+        if len(self._targets) >= self._most:
+            self.kill()
+            self.settle()
+
+    def _owner(self, stat: Stat | None) -> Target | None:
+        """The target whose child, or member of whose group or session, this process is."""
+        if stat is None or stat.pid in self._targets:
+            return None
+        parent = self._targets.get(stat.parent)
+        if parent is not None:
+            return parent
+        group = self._targets.get(stat.group)
+        if group is not None and group.leads_group:
+            return group
+        session = self._targets.get(stat.session)
+        return session if session is not None and session.leads_session else None
+
+    def _is_owned(self, pid: int) -> bool:
+        owner = self._owner(read_stat(pid))
+        # While the owner has not ended, its number is its own.
+        return owner is not None and not has_ended(owner.pidfd)

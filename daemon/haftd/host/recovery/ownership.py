@@ -1,0 +1,135 @@
+"""Whose a process is: what a recovery may end, told from what it may not.
+
+Rules:
+
+- A mark in the environment decides, or the brand. What a daemon of another home started below one of
+  our handles carries both its own mark and the handle's: it is the handle's as well.
+- The instance of a living daemon is nobody's to end: the caller's own, and one that lives on
+  without its lock, as after its folder was deleted; it ends its handles itself.
+- What carries the mark of a daemon itself (number 0) is no handle's: another daemon that is about to
+  start and to find the lock held, or what a login shell of its started. It is left alone.
+- A daemon's own environment cannot be read (`privacy`): its instance is the one by which it is called.
+- An answer is about the process that has the number now. Ask behind an open pidfd.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from haftd.host.files.lockfile import holds_daemon_lock
+from haftd.host.process import privacy, rlimit_tag
+from haftd.host.process.ancestry import lives
+from haftd.host.process.identity import every_pid, read_environ, read_stat
+from haftd.host.process.process_tag import Mark, find, find_all
+
+__all__ = ["Claims"]
+
+_LIVING_S = 0.2
+
+
+class Claims:
+    """What is claimed for one recovery: all of `home`, or of one `instance`, less what lives."""
+
+    def __init__(
+        self, home: str, protected: frozenset[int], *, instance: str | None, live: str
+    ) -> None:
+        self.home = home
+        self.instance = instance
+        self._protected = protected
+        self._living = {live} if live else set()
+        self._known: dict[int, Mark] = {}
+        self._home_brand = rlimit_tag.home_of(rlimit_tag.of(str(Mark(home, "0" * 12, 0))))
+
+    def know(self, marks: Iterable[str]) -> None:
+        """Take note of whole marks: a brand holds a part of one only."""
+        for text in marks:
+            mark = Mark.read(text)
+            if mark is not None:
+                self._known[rlimit_tag.of(text)] = mark
+
+    def wants(self, mark: Mark | None) -> bool:
+        """Say whether what carries this mark is ours to end: something of a handle's."""
+        return mark is not None and mark.n != 0 and self._is_claimed(mark)
+
+    def _is_claimed(self, mark: Mark) -> bool:
+        return (
+            mark.home == self.home
+            and self._living.isdisjoint((mark.instance, mark.instance[: privacy.LENGTH]))
+            and self.instance in (None, mark.instance)
+        )
+
+    def of(self, pid: int) -> Mark | None:
+        """The mark of a process that is ours to end, made up from its brand if it has none."""
+        if pid <= 1 or pid in self._protected:
+            return None
+        environ = read_environ(pid)
+        for mark in () if environ is None else find_all(environ):
+            if self.wants(mark):
+                return mark
+        branded = self._branded(pid)
+        return branded if self.wants(branded) else None
+
+    def find_living(self) -> list[int]:
+        """Find the daemons that live on without the lock, and claim nothing of theirs.
+
+        A child between fork and exec looks the same, for a moment: blocks for 0.2 s at most.
+        """
+        until = time.monotonic() + _LIVING_S
+        while found := self._daemons():
+            if time.monotonic() > until:
+                self._living.update(found.values())
+                return list(found)
+            time.sleep(0.005)
+        return []
+
+    def _daemons(self) -> dict[int, str]:
+        """The daemons that live, each with its instance, or the first digits of it."""
+        named: dict[int, str] = {}
+        marked: dict[int, Mark] = {}
+        for pid in every_pid():
+            if pid > 1 and pid not in self._protected:
+                if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
+                    named[pid] = instance
+                if (mark := self._marked(pid)) is not None and self._is_claimed(mark):
+                    marked[pid] = mark
+        found = {
+            pid: mark.instance
+            for pid, mark in marked.items()
+            if mark.n == 0 and holds_daemon_lock(pid)
+        }
+        if named := {pid: one for pid, one in named.items() if pid not in found}:
+            # Of which home it is, only what it runs tells.
+            runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
+            brands = {number for pid in every_pid() if (number := rlimit_tag.read(pid)) is not None}
+            numbers = {rlimit_tag.instance_of(number) for number in brands}
+            for pid, one in named.items():
+                own = rlimit_tag.instance_of(rlimit_tag.of(str(Mark(self.home, one, 0))))
+                if one not in self._living and (one in runs or own in numbers):
+                    found[pid] = one
+        return found
+
+    def _serves(self, pid: int) -> bool:
+        stat = read_stat(pid)
+        return stat is not None and lives(stat) and holds_daemon_lock(pid)
+
+    def _marked(self, pid: int) -> Mark | None:
+        environ = read_environ(pid)
+        return None if environ is None else find(environ)
+
+    def _branded(self, pid: int) -> Mark | None:
+        number = rlimit_tag.read(pid)
+        if number is None or rlimit_tag.home_of(number) != self._home_brand:
+            return None
+        stat = read_stat(pid)
+        if stat is None or stat.state in "ZX":  # the brand stays until it is reaped
+            return None
+        if number in self._known:
+            return self._known[number]
+        n = number & 0x3FFFF or 1 << 18  # 0 is no handle's
+        for instance in (*self._living, self.instance):
+            if instance is not None:
+                one = Mark(self.home, instance, n)
+                if rlimit_tag.of(str(one)) == number:
+                    return one
+        return Mark(self.home, f"{rlimit_tag.instance_of(number) & 0xFFFFF:05x}0000000", n)

@@ -1,0 +1,224 @@
+"""One line of `handles.lock`: how a handle's process is written down and read again.
+
+Rules:
+
+- A line is `<crc32> <json>`. What has the wrong checksum was never said.
+- Reading never fails: what is right is kept, what is not is counted.
+- Lines of older versions are read. A newer version's words are not ours to guess: none is kept.
+- No argument, environment or secret is written beyond the short `command`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+
+from haftd.host.process.identity import Identity
+
+__all__ = [
+    "VERSION",
+    "Record",
+    "Records",
+    "end_line",
+    "head_line",
+    "kin_line",
+    "read",
+    "start_line",
+    "stopped_line",
+]
+
+VERSION = 1
+"""Of the lines. Older ones are read, a newer file is put aside."""
+
+_MOST_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
+_LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
+_END = b'{"t":"end","mark":"'
+_CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One handle's process: everything the next daemon needs to end it and to say what it was.
+
+    `n` counts within one daemon; `mark` is unique for good. `sid` is the kernel's session id,
+    `session` the name of ours. `at` is wall-clock seconds. `kin` are processes of the handle
+    seen later, which the leader's group does not hold.
+    """
+
+    n: int
+    pid: int
+    ticks: int
+    inode: int
+    boot: str
+    ns: int
+    sid: int
+    uid: int
+    mark: str
+    cgroup: str = ""
+    session: str = ""
+    id: str = ""
+    tool: str = ""
+    generation: int = 1
+    command: str = ""
+    at: float = 0.0
+    kin: tuple[Identity, ...] = ()
+    is_stopped: bool = False
+    """Its handle had stopped, and only what that left behind may live."""
+
+    @property
+    def identity(self) -> Identity:
+        """The leader."""
+        return Identity(self.pid, self.ticks, self.inode, self.boot, self.ns)
+
+
+_TEXT = frozenset({"boot", "mark", "cgroup", "session", "id", "tool", "command"})
+_NUMBERS = frozenset({"n", "pid", "ticks", "inode", "ns", "sid", "uid", "generation"})
+_OWN_LINES = frozenset({"kin", "is_stopped"})
+_NEEDED = frozenset({"n", "pid", "ticks", "inode", "boot", "ns", "mark"})
+
+
+def _encode(form: dict[str, object]) -> bytes:
+    body = json.dumps(form, separators=(",", ":")).encode("ascii")
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def head_line() -> bytes:
+    """The first line of a file."""
+    return _encode({"t": "head", "v": VERSION})
+
+
+def end_line(mark: str) -> bytes:
+    """Nothing of the handle with this mark is left."""
+    return _encode({"t": "end", "mark": mark})
+
+
+def start_line(record: Record) -> bytes:
+    form = {key: value for key, value in asdict(record).items() if key not in _OWN_LINES}
+    return _encode({"t": "start", **form})
+
+
+def stopped_line(mark: str) -> bytes:
+    """The handle with this mark has stopped; something of it may be left."""
+    return _encode({"t": "stopped", "mark": mark})
+
+
+def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
+    who = [[one.pid, one.ticks, one.inode, one.boot, one.ns] for one in kin]
+    return _encode({"t": "kin", "mark": mark, "who": who})
+
+
+def _read_record(form: dict[str, object]) -> Record | None:
+    """A record from its line; None when it is not one. What an older version lacked is filled."""
+    kept: dict[str, object] = {}
+    for key, value in form.items():
+        right = (
+            isinstance(value, str)
+            if key in _TEXT
+            else type(value) is int and 0 <= value < 1 << 64
+            if key in _NUMBERS
+            else type(value) in (int, float)
+            if key == "at"
+            else None
+        )
+        if right is False:
+            return None
+        if right:
+            kept[key] = value
+    if not kept.keys() >= _NEEDED:
+        return None
+    kept.setdefault("sid", kept["pid"])
+    kept.setdefault("uid", os.getuid())
+    return Record(**kept)  # type: ignore[arg-type]  # each was checked above
+
+
+def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | None:
+    mark, who = form.get("mark"), form.get("who")
+    if not isinstance(mark, str) or not isinstance(who, list):
+        return None
+    kin = []
+    for one in who:
+        match one:
+            case [int(pid), int(ticks), int(inode), str(boot), int(ns)]:
+                kin.append(Identity(pid, ticks, inode, boot, ns))
+            case _:
+                return None
+    return mark, tuple(kin)
+
+
+@dataclass(slots=True)
+class Records:
+    """What is known after the lines read so far."""
+
+    live: dict[str, Record] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    version: int | None = None
+    torn: bool = False
+    """The last line has no end."""
+
+    def take(self, body: bytes) -> bool:
+        """Read one line whose checksum was right; False when it says nothing we know."""
+        if body.startswith(_END) and b"\\" not in body:
+            # Most lines are of this kind, and this is a tenth of the time.
+            self.live.pop(body[len(_END) : -2].decode("ascii", "replace"), None)
+            return True
+        try:
+            form = json.loads(body)
+        except (ValueError, RecursionError):
+            return False
+        kind = form.get("t")
+        if kind == "head" and type(form.get("v")) is int:
+            self.version = max(form["v"], self.version or 0)
+            return True
+        if kind == "start" and (record := _read_record(form)) is not None:
+            self.live[record.mark] = record
+            return True
+        if kind == "kin" and (found := _read_kin(form)) is not None:
+            if (record := self.live.get(found[0])) is not None:
+                self.live[found[0]] = replace(record, kin=(*record.kin, *found[1]))
+            return True
+        if kind == "stopped" and isinstance(form.get("mark"), str):
+            if (record := self.live.get(form["mark"])) is not None:
+                self.live[form["mark"]] = replace(record, is_stopped=True)
+            return True
+        if kind == "end" and isinstance(form.get("mark"), str):
+            self.live.pop(form["mark"], None)
+            return True
+        return False
+
+
+def _pieces(fd: int, size: int) -> Iterator[bytes]:
+    """What is read of a file: all of it, or both ends of one that is too long."""
+    if size <= 2 * _MOST_READ:
+        yield os.pread(fd, size, 0)
+    else:
+        yield os.pread(fd, _MOST_READ, 0)
+        yield os.pread(fd, _MOST_READ, size - _MOST_READ)
+
+
+def read(fd: int) -> Records:
+    """Read an open file, at most `2 * _MOST_READ` bytes of it."""
+    reading = Records()
+    size = os.fstat(fd).st_size
+    right = 0
+    piece = b""
+    for piece in _pieces(fd, size):
+        for match in _LINE.finditer(piece):
+            if zlib.crc32(match[2]) == int(match[1], 16) and reading.take(match[2]):
+                right += match.end() - match.start()
+    tail = piece[piece.rfind(b"\n") + 1 :]
+    reading.torn = bool(tail)
+    if size == 0:
+        reading.problems.append("the file was empty")
+    # A kill may cut the last line where it crosses a page: what it told of had not begun.
+    elif right != size and not (right + len(tail) == size and right and _CUT.fullmatch(tail)):
+        reading.problems.append(f"{size - right} of {size} bytes were no records")
+    if size and reading.version is None:
+        reading.problems.append("it does not say its version")
+    if (reading.version or 0) > VERSION:
+        reading.problems.append(f"it is of version {reading.version}, this one knows {VERSION}")
+        reading.live.clear()
+    return reading

@@ -1,0 +1,381 @@
+"""After a daemon's death: end what it left, and hit nothing else.
+
+Rules, in this order:
+
+1. One recovery at a time (`recover.lock`); the caller holds `daemon.lock`, or is the guardian.
+2. Records of another boot, pid namespace or user are dropped: their numbers mean nothing here.
+3. The cgroups of the handles are emptied.
+4. Each record's process is opened as a pidfd, verified and stopped, so that its number cannot be
+   used again; then its descendants, group and session are killed with it.
+5. What carries the mark, or without one the brand, is killed until two passes, 50 ms apart, find
+   nothing. One pass is made however late it is.
+6. What was killed has all the time that is left to end. What cannot be ended is named, and stays
+   recorded, as do the records of all where nobody could look.
+
+Never by name, never a number that was not verified in this process through an open pidfd, never
+an ancestor or this process, never what carries the mark of another home or of a living daemon.
+It may be killed at any point: whoever comes next starts over and finds the same or less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from haftd.host.cgroup import Cgroup, is_ours, leftovers
+from haftd.host.process.identity import (
+    Identity,
+    ancestors,
+    boot_id,
+    every_pid,
+    of_child,
+    open_pidfd,
+    own_proc,
+    pid_namespace,
+)
+from haftd.host.process.process_tag import Mark
+from haftd.host.recovery.kill_set import Targets
+from haftd.host.recovery.ownership import Claims
+from haftd.host.recovery.record import Record
+
+__all__ = ["Report", "recover"]
+
+_PAUSE_S = 0.05
+_CHASE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What recovery found and did.
+
+    `ended`: records of which something was alive and now nothing is. `lost`: gone before we came.
+    `dropped`: of another boot, namespace, user or home. `keep`: what the journal must go on to
+    hold. `unconfirmed`: numbers of processes that may still live. `spared`: ancestors of this
+    process. `killed`: how many processes were ended outside cgroups.
+    """
+
+    ended: tuple[Record, ...] = ()
+    lost: tuple[Record, ...] = ()
+    dropped: tuple[Record, ...] = ()
+    keep: tuple[Record, ...] = ()
+    unconfirmed: tuple[int, ...] = ()
+    spared: tuple[int, ...] = ()
+    killed: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def recover(
+    records: Sequence[Record],
+    *,
+    home: str,
+    base: Path | None = None,
+    instance: str | None = None,
+    live: str = "",
+    lock: Path | None = None,
+    patience_s: float = 3.0,
+) -> Report:
+    """End what the records and the mark of `home` name; blocks for about `patience_s` at most.
+
+    `base`: below which the cgroups of handles are. `instance`: only what this one started (the
+    guardian's); else all but `live`, the caller's own. `lock`: the path of `recover.lock`.
+    Never raises OSError: what went wrong is in `problems`.
+    """
+    problems: list[str] = []
+    with _alone(lock, patience_s, problems):
+        protected = ancestors()
+        targets = Targets(protected, time.monotonic() + patience_s)
+        claims = Claims(home, protected, instance=instance, live=live)
+        work = _Recovery(base, claims, targets, problems=problems)
+        work.settle_s = patience_s / 3
+        try:
+            return work.run(records)
+        finally:
+            targets.close()
+
+
+@contextlib.contextmanager
+def _alone(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
+    """Hold `recover.lock`. One that is held for too long is named and not waited for: two
+    recoveries at once find the same, and each signals only what it has verified itself.
+    """
+    if lock is None:
+        yield
+        return
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o1600)
+    except OSError as error:
+        problems.append(f"{lock.name}: {error.strerror}")
+        yield
+        return
+    try:
+        until = time.monotonic() + 2 * patience_s
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if not isinstance(error, BlockingIOError) or time.monotonic() > until:
+                    problems.append(f"{lock.name}: another recovery does not come to its end")
+                    break
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(fd)
+
+
+@dataclass(slots=True)
+class _Recovery:
+    base: Path | None
+    claims: Claims
+    targets: Targets
+    problems: list[str]
+    touched: set[str] = field(default_factory=set)
+    """Marks of which something was alive."""
+    remains: dict[str, list[Identity]] = field(default_factory=dict)
+    unconfirmed: set[int] = field(default_factory=set)
+    spared: dict[int, str] = field(default_factory=dict)
+    settle_s: float = 1.0
+    looked: bool = False
+    """Every process has been looked at, at least once."""
+    slipped: int | None = None
+    """A marked process that was gone before it could be opened: it may have a child."""
+
+    def run(self, records: Sequence[Record]) -> Report:
+        ours = [record for record in records if self._is_ours(record)]
+        self.claims.know(record.mark for record in ours)
+        dropped = tuple(record for record in records if not self._is_ours(record))
+        if not own_proc():
+            self.problems.append("/proc is of another pid namespace: nothing was looked for")
+            return Report(dropped=dropped, keep=tuple(ours), problems=tuple(self.problems))
+        self._guard("living daemons", self._spare_living)
+        self._guard("cgroups", lambda: self._empty_cgroups(ours))
+        self._guard("records", lambda: self._end_records(ours))
+        self._guard("sweep", self._sweep)
+        self.targets.settle()
+        return self._report(ours, dropped)
+
+    def _guard(self, stage: str, work: Callable[[], None]) -> None:
+        """Run one stage; what stops it does not stop the next one, nor the daemon's start."""
+        try:
+            work()
+        except OSError as error:
+            self.problems.append(f"{stage}: {error}")
+
+    def _is_ours(self, record: Record) -> bool:
+        mark = Mark.read(record.mark)
+        return (
+            mark is not None
+            and mark.home == self.claims.home
+            and record.boot == boot_id()
+            and record.ns == pid_namespace()
+            and record.uid == os.getuid()
+        )
+
+    def _spare_living(self) -> None:
+        living = self.claims.find_living()
+        if living:
+            pids = ", ".join(str(pid) for pid in living)
+            self.problems.append(f"process {pids} is a daemon without its lock; left alone")
+
+    # Cgroups
+
+    def _empty_cgroups(self, records: Sequence[Record]) -> None:
+        groups = (
+            {} if self.base is None else {g.path: g for g in leftovers(self.base, self.claims.home)}
+        )
+        for record in records:
+            path = Path(record.cgroup)
+            if record.cgroup and is_ours(path, self.claims.home):
+                groups[path] = Cgroup(path)
+        whole = []
+        for group in groups.values():
+            if not self.claims.wants(Mark.read(group.name)):
+                continue
+            if group.populated():
+                self.touched.add(group.name)
+            if self.targets.protected.isdisjoint(group.procs()) and not group.holds_self():
+                group.kill()
+                whole.append(group)
+            else:
+                self._empty_around_us(group)
+        for group in whole:
+            if not group.empty(self.settle_s):
+                self._note_remains(group)
+            elif not group.remove():
+                self.problems.append(f"the empty cgroup {group.name} cannot be removed")
+
+    def _empty_around_us(self, group: Cgroup) -> None:
+        """End all in a cgroup but this process and its ancestors: it was started from a handle."""
+        fresh = True
+        while fresh and not self.targets.late():
+            fresh = False
+            for pid in group.procs():
+                found = self.targets.aim(pid, group.name, lambda pid=pid: pid in group.procs())  # type: ignore[misc]
+                fresh = fresh or found == "new"
+                if found == "protected":
+                    self.spared[pid] = group.name
+            self.targets.kill()
+            self.targets.settle(self.settle_s)
+
+    def _note_remains(self, group: Cgroup) -> None:
+        for pid in group.procs():
+            pidfd = open_pidfd(pid)
+            if pidfd is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    self.remains.setdefault(group.name, []).append(of_child(pid, pidfd))
+                os.close(pidfd)
+            self.unconfirmed.add(pid)
+
+    # Records
+
+    def _end_records(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if not self.claims.wants(Mark.read(record.mark)):
+                continue
+            for who in (record.identity, *record.kin):
+                found = self.targets.hold(who, record.mark)
+                if found in ("new", "known"):
+                    self.touched.add(record.mark)
+                elif found == "protected":
+                    self.spared[who.pid] = record.mark
+        self._end_targets()
+
+    def _end_targets(self) -> None:
+        """End the targets with all that can be told to be theirs while they are stopped."""
+        self.targets.gather()
+        self.touched.update(target.mark for target in self.targets.left())
+        self.targets.kill()
+        self.targets.settle(self.settle_s)
+
+    # The sweep
+
+    def _sweep(self) -> None:
+        clean = 0
+        while clean < 2 and not (self.looked and self.targets.late()):
+            if self._pass() or (clean == 0 and self._chase(_PAUSE_S)):
+                clean = 0
+            else:
+                clean += 1
+        if clean < 2 and self.slipped is not None:
+            self.unconfirmed.add(self.slipped)
+
+    def _pass(self) -> bool:
+        """Look at every process once, and end what carries the mark; say whether anything did."""
+        found = False
+        slipped = False
+        for pid in every_pid():
+            match self._strike(pid):
+                case "new":
+                    found = True
+                case "gone":
+                    found = slipped = True
+                    self.slipped = pid
+                case _:
+                    pass
+        self.looked = True
+        if found:
+            self._end_targets()
+        if slipped:
+            self._chase(_CHASE_S)
+        return found
+
+    def _strike(self, pid: int) -> str:
+        """Make a process a target if it carries the mark: `none`, or what came of it."""
+        mark = self.claims.of(pid)
+        if mark is None:
+            return "none"
+        found = self.targets.aim(pid, str(mark), lambda: self.claims.of(pid) == mark)
+        if found == "new":
+            self.touched.add(str(mark))
+        return found
+
+    def _chase(self, for_s: float) -> bool:
+        """Look at new numbers only, until none of them was ours for that long; say if any was.
+
+        A process that forks and exits faster than a pass is in none of the places where the pass
+        looks, but always among the newest.
+        """
+        found = False
+        seen = _newest_pid()
+        quiet = time.monotonic() + for_s
+        while not self.targets.late() and time.monotonic() < quiet:
+            newest = _newest_pid()
+            if newest == seen:
+                time.sleep(0.001)
+                continue
+            for pid in range(newest, max(1, newest - 64, seen if seen < newest else 1), -1):
+                if self._strike(pid) in ("new", "gone"):
+                    self.targets.kill()
+                    self.slipped = pid
+                    found = True
+                    quiet = time.monotonic() + for_s
+            seen = newest
+        if found:
+            self._end_targets()
+        return found
+
+    # The report
+
+    def _report(self, ours: Sequence[Record], dropped: tuple[Record, ...]) -> Report:
+        for target in self.targets.left():
+            self.remains.setdefault(target.mark, []).append(target.who)
+            self.unconfirmed.add(target.pid)
+            why = "may not be signalled" if target.pid in self.targets.refused else "does not end"
+            self.problems.append(f"process {target.pid} of {target.mark} {why}")
+        ended: list[Record] = []
+        lost: list[Record] = []
+        keep: list[Record] = []
+        known: set[str] = set()
+        for record in ours:
+            mark = record.mark
+            known.add(mark)
+            if not self.claims.wants(Mark.read(mark)) or mark in self.spared.values():
+                keep.append(record)
+            elif mark in self.remains:
+                kin = {*record.kin, *self.remains[mark]} - {record.identity}
+                keep.append(replace(record, kin=tuple(sorted(kin, key=lambda who: who.pid))))
+            elif not self.looked:
+                keep.append(record)
+            else:
+                (ended if mark in self.touched else lost).append(record)
+        for mark, remains in self.remains.items():
+            if mark not in known:
+                keep.append(_record_of(mark, remains))
+        return Report(
+            ended=tuple(ended),
+            lost=tuple(lost),
+            dropped=dropped,
+            keep=tuple(keep),
+            unconfirmed=tuple(sorted(self.unconfirmed)),
+            spared=tuple(sorted(self.spared)),
+            killed=self.targets.ended,
+            problems=tuple(self.problems),
+        )
+
+
+def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
+    """A record for processes that had none, so that the next start knows of them."""
+    first, *others = remains
+    read = Mark.read(mark)
+    return Record(
+        n=0 if read is None else read.n,
+        pid=first.pid,
+        ticks=first.ticks,
+        inode=first.inode,
+        boot=first.boot,
+        ns=first.ns,
+        sid=first.pid,
+        uid=os.getuid(),
+        mark=mark,
+        kin=tuple(others),
+    )
+
+
+def _newest_pid() -> int:
+    with open("/proc/loadavg", encoding="ascii") as file:
+        return int(file.read().split()[4])

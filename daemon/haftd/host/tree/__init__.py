@@ -1,0 +1,3 @@
+"""The processes of a handle: `process_tree` finds, signals and ends them, `reaper` reaps adopted orphans,
+`survivors` holds the processes that could not be ended.
+"""

@@ -1,0 +1,331 @@
+"""Everything that a handle started: who it is, signalling it, ending it, knowing it gone.
+
+Rules:
+
+- The daemon is a sub-reaper: what loses its parent becomes its child, and is never lost. So kin
+  are the leader and all that descends from it, and those adopted children, with their own
+  descendants, that carry the handle's brand or mark, are of the leader's session or group, or
+  were seen to be kin before. What is in the handle's cgroup is kin as well.
+- Nothing is signalled but through a pidfd, and only when it was found to be kin while that was
+  open: then its number was its own.
+- A leader's status is taken by `Launched.reap` alone.
+- A crowd in a cgroup is walked while it is frozen, and killed before it is walked: what forks on
+  beside a walk is never seen whole, and leaves no processor to walk with.
+- Nothing is polled while a handle lives: the end of a process is told by its pidfd. Only an end
+  that was asked for looks again and again, and for a bounded time.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host.cgroup import Cgroup
+from haftd.host.descriptors import has_room
+from haftd.host.launch.spawn import Launched, leaders
+from haftd.host.process import rlimit_tag
+from haftd.host.process.ancestry import become_subreaper, hidden, lister, lives
+from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send
+from haftd.host.process.process_tag import is_marked
+from haftd.host.tree.reaper import Reaper
+
+__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper", "command_of"]
+
+_MOST_HELD = 128
+_CROWD = 32
+_CROWD_PAUSE_S = 0.02
+_HALT_S = 1.0
+_SECOND_ASKING_S = 0.1
+_LONGEST_COMMAND = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A process that outlived its handle's leader; `command` is for a person to read."""
+
+    pid: int
+    command: str
+
+
+class Kin:
+    """The processes of one handle. `mark` is the value of HAFT_HANDLE in their environment."""
+
+    __slots__ = (
+        "_brand",
+        "_instance",
+        "_mark",
+        "_seen",
+        "cgroup",
+        "leader",
+        "leader_was_asked",
+        "mark",
+    )
+
+    def __init__(self, leader: Launched, mark: str, cgroup: Cgroup | None = None) -> None:
+        self.leader = leader
+        self.mark = mark
+        self.cgroup = cgroup
+        self._brand = rlimit_tag.of(mark) if mark else None
+        self._instance = rlimit_tag.instance_of(self._brand) if self._brand else None
+        self._mark = os.fsencode(mark)
+        self._seen: dict[int, int] = {}
+        self.leader_was_asked = False
+        """Whether an `end` has signalled the leader while it lived."""
+
+    def members(self) -> tuple[int, ...]:
+        """The pids of everything of it that lives, as of now."""
+        return tuple(sorted(self._look()[0]))
+
+    def left_behind(self) -> tuple[Survivor, ...]:
+        """What lives besides the leader, as of now."""
+        pids = (pid for pid in self.members() if pid != self.leader.pid)
+        return tuple(Survivor(pid, command_of(pid)) for pid in pids)
+
+    def signal(self, signum: int) -> int:
+        """Signal all of it; returns how many got it."""
+        found, _ = self._look()
+        return self._send(found, (signum,))
+
+    def signal_group(self, signum: int, group: int | None = None) -> int:
+        """Signal what of it is in a process group, by default the leader's; returns how many."""
+        wanted = self.leader.pid if group is None else group
+        found, _ = self._look()
+        chosen = {pid: stat for pid, stat in found.items() if stat.group == wanted}
+        return self._send(chosen, (signum,), among=found)
+
+    async def gone(self) -> None:
+        """Wait until nothing of it lives. Woken by the ends of processes."""
+        clean, pause = 0, 0.005
+        while clean < 2:
+            found, sure = self._look()
+            if found:
+                clean, pause = 0, 0.005
+                await self._wait(found)
+            elif sure:
+                clean += 1
+                await trio.lowlevel.checkpoint()
+            else:
+                # Something ended and left a child while we looked: no end tells of that child.
+                clean = 0
+                await trio.sleep(pause)
+                pause = min(pause * 2, 1.0)
+        self.leader.reap()
+
+    async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
+        """End all of it: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
+
+        Returns the pids that could not be ended; empty means that nothing is left and that the
+        leader's status was taken. Shield it: cancelled, it leaves the work half done.
+        """
+        if self.cgroup is not None and len(self.cgroup.procs()) > _CROWD:
+            await self._end_crowd(self.cgroup, grace_s, kill_s)
+            grace_s = 0
+        found, _ = self._look()
+        if grace_s > 0 and self._ask(found):
+            with trio.move_on_after(grace_s):
+                with trio.move_on_after(_SECOND_ASKING_S):
+                    await self.gone()
+                    return ()
+                # A shell between two commands takes TERM, does nothing about it, and looks like
+                # a shell only now.
+                self._hang_up(self._look()[0])
+                await self.gone()
+                return ()
+        clean = 0
+        last: tuple[int, ...] = ()
+        with trio.move_on_after(kill_s):
+            while clean < 2:
+                found, sure = self._look()
+                last = tuple(sorted(found)) or last
+                if not found:
+                    if sure:
+                        clean += 1
+                        await trio.lowlevel.checkpoint()
+                    else:
+                        clean = 0
+                        self._kill_leader()
+                        await trio.sleep(0.001)
+                    continue
+                clean = 0
+                if self.cgroup is not None:
+                    self.cgroup.kill()
+                killed = self._send(found, (signal.SIGKILL,))
+                with trio.move_on_after(0.1 if killed else 0.3) as scope:
+                    await self._wait(found)
+                if not killed and scope.cancelled_caught:
+                    break  # all that is left belongs to somebody else by now
+        self.leader.reap()
+        if clean == 2:
+            return ()
+        return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
+
+    async def _end_crowd(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
+        """Ask all of a crowd to end, wait for that, and kill it; what left its cgroup is not seen."""
+        if grace_s > 0:
+            with cgroup.frozen():
+                with trio.move_on_after(_HALT_S):
+                    while not cgroup.stands():
+                        await trio.sleep(_CROWD_PAUSE_S)
+                self._ask(self._look()[0])
+            with trio.move_on_after(grace_s):
+                while cgroup.populated():
+                    await trio.sleep(_CROWD_PAUSE_S)
+        with trio.move_on_after(kill_s):
+            while cgroup.populated():
+                cgroup.kill()
+                await trio.sleep(_CROWD_PAUSE_S)
+
+    def _kill_leader(self) -> None:
+        """Kill the leader by the pidfd that is open already, in case there are no others to have."""
+        if self.leader.reap() is None:
+            with suppress(PermissionError):
+                send(self.leader.pidfd, signal.SIGKILL)
+
+    def _ask(self, found: dict[int, Stat]) -> int:
+        """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
+        self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
+        shells = self._hang_up(found)
+        return shells + self._send(found, (signal.SIGTERM, signal.SIGCONT))
+
+    def _hang_up(self, found: dict[int, Stat]) -> int:
+        shells = {pid: stat for pid, stat in found.items() if self._wants_hangup(pid)}
+        return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=found)
+
+    def _wants_hangup(self, pid: int) -> bool:
+        """Say whether it is a shell that somebody types to: it ignores TERM and ends by HUP."""
+        try:
+            with open(f"/proc/{pid}/status", "rb") as file:
+                text = file.read()
+        except OSError:
+            return False
+        masks = dict(line.split(b"\t", 1) for line in text.splitlines() if line.startswith(b"Sig"))
+        ignored = int(masks.get(b"SigIgn:", b"0"), 16)
+
+        def has(mask: int, signum: int) -> bool:
+            return bool(mask >> signum - 1 & 1)
+
+        # It also ignores the stop that is typed: job control. `trap '' TERM` alone is a wish.
+        shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
+        return shell and not has(ignored, signal.SIGHUP)
+
+    def _look(self) -> tuple[dict[int, Stat], bool]:
+        """All that lives of it, and whether nothing can have been missed."""
+        found: dict[int, Stat] = {}
+        sure = True
+        me = os.getpid()
+        queue: list[int] = []
+        try:
+            below = lister()
+            queue += below(me)
+        except OSError:
+            sure = False
+        while queue:
+            pid = queue.pop()
+            if pid in found or pid == me or leaders.get(pid, self.leader) is not self.leader:
+                continue
+            stat = read_stat(pid)
+            if stat is None:
+                sure = sure and hidden(pid)
+                continue
+            if stat.parent == me and not self._is_kin(stat):
+                continue
+            if lives(stat):
+                found[pid] = stat
+            try:
+                queue += below(pid)
+            except OSError:
+                sure = False
+        if self.cgroup is not None:
+            for pid in self.cgroup.procs():
+                if pid not in found and pid != me and (stat := read_stat(pid)) and lives(stat):
+                    found[pid] = stat
+        seen = {pid: stat.ticks for pid, stat in found.items()}
+        self._seen = seen if sure else {**self._seen, **seen}
+        return found, sure
+
+    def _is_kin(self, stat: Stat) -> bool:
+        """Say whether a child of the daemon is of this handle."""
+        pid = stat.pid
+        if leaders.get(pid) is self.leader:
+            return True
+        carried = rlimit_tag.read(pid)
+        if carried is not None and carried == self._brand:
+            return True
+        if carried is not None and rlimit_tag.instance_of(carried) == self._instance:
+            return False  # of another handle of this daemon
+        if self._mark and is_marked(read_environ(pid) or b"", self._mark):
+            return True
+        if self.leader.pid in (stat.group, stat.session):
+            return True
+        return self._seen.get(pid) == stat.ticks
+
+    def _hold(self, stat: Stat, among: dict[int, Stat]) -> int | None:
+        """Open a pidfd of a process that was found, and is found to be kin while it is open."""
+        pid = stat.pid
+        try:
+            pidfd = os.pidfd_open(pid)
+        except OSError:
+            return None
+        now = read_stat(pid)
+        if now is not None and now.ticks == stat.ticks and not has_ended(pidfd):
+            if now.parent in among or (now.parent == os.getpid() and self._is_kin(now)):
+                return pidfd
+            if self.cgroup is not None and pid in self.cgroup.procs():
+                return pidfd
+        os.close(pidfd)
+        return None
+
+    def _send(
+        self, chosen: dict[int, Stat], signums: Iterable[int], among: dict[int, Stat] | None = None
+    ) -> int:
+        count = 0
+        for stat in chosen.values():
+            pidfd = self._hold(stat, chosen if among is None else among)
+            if pidfd is None:
+                continue
+            try:
+                sent = [send(pidfd, signum) for signum in signums]
+                count += any(sent)
+            except PermissionError:
+                pass  # another user's by now (setuid); `end` reports it
+            finally:
+                os.close(pidfd)
+        return count
+
+    async def _wait(self, found: dict[int, Stat]) -> None:
+        """Wait until these have ended, or some of them if they are many."""
+        held: list[int] = []
+        try:
+            for stat in found.values():
+                pidfd = self._hold(stat, found)
+                if pidfd is not None:
+                    held.append(pidfd)
+                    if len(held) == _MOST_HELD or not has_room(pidfd, "wait"):
+                        break
+            for pidfd in held:
+                await trio.lowlevel.wait_readable(pidfd)
+            if not held:
+                await trio.lowlevel.checkpoint()
+        finally:
+            for pidfd in held:
+                os.close(pidfd)
+
+
+def command_of(pid: int) -> str:
+    """What a process runs, cut short, in one printable line."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            text = file.read(4 * _LONGEST_COMMAND)
+        if not text:
+            with open(f"/proc/{pid}/comm", "rb") as file:
+                text = b"[" + file.read().strip() + b"]"
+    except OSError:
+        return ""
+    line = text.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    line = "".join(char if char.isprintable() else "?" for char in line)
+    return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"

@@ -1,0 +1,100 @@
+"""Taking away what the daemon adopted, when it has ended.
+
+Rules:
+
+- Nobody's exit status is stolen: a look (WNOWAIT) comes before every taking.
+- Woken by SIGCHLD; a timer runs only while a dead stranger is there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import trio
+
+from haftd.host.launch.spawn import leaders
+from haftd.host.process import rlimit_tag, usage
+from haftd.host.process.ancestry import lister
+from haftd.host.process.identity import read_stat
+
+__all__ = ["Reaper"]
+
+
+class Reaper:
+    """Takes away what the daemon adopted, when it has ended, and nothing that others wait for.
+
+    A leader's status goes where it belongs. A child with a brand was adopted. Any other child
+    may be waited for by whoever started it (a library, say): it is taken only when it has been
+    dead for `linger_s`.
+    """
+
+    __slots__ = ("_dead", "_linger_s")
+
+    def __init__(self, linger_s: float = 0.25) -> None:
+        self._linger_s = linger_s
+        self._dead: dict[int, int] = {}
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Reap until cancelled; woken by SIGCHLD. To be run in the main thread."""
+        with trio.open_signal_receiver(signal.SIGCHLD) as signals:
+            task_status.started()
+            pending = self.reap()
+            while True:
+                if pending:
+                    await trio.sleep(self._linger_s)
+                    # Whoever waits for one of these by its pidfd was woken too: it goes first.
+                    await trio.lowlevel.checkpoint()
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await signals.__anext__()
+                pending = self.reap()
+
+    def reap(self) -> bool:
+        """Take what can be taken now; say whether some is to be looked at again."""
+        mine = rlimit_tag.read(os.getpid())  # a daemon in a handle: all its children have it
+        while True:
+            try:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                info = None
+            if info is None:
+                self._dead.clear()
+                return False
+            leader = leaders.get(info.si_pid)
+            if leader is not None:
+                if leader.reap() is None:
+                    break
+            elif (carried := rlimit_tag.read(info.si_pid)) in (None, mine):
+                break
+            else:
+                _take(info.si_pid, carried)
+        return self._reap_strangers()
+
+    def _reap_strangers(self) -> bool:
+        """The kernel shows one dead child at a time; behind a stranger, all are looked at."""
+        mine = rlimit_tag.read(os.getpid())
+        dead: dict[int, int] = {}
+        for pid in lister()(os.getpid()):
+            stat = read_stat(pid)
+            if stat is None or stat.state != "Z":
+                continue
+            if (leader := leaders.get(pid)) is not None:
+                leader.reap()
+            elif (carried := rlimit_tag.read(pid)) not in (None, mine) or self._dead.get(
+                pid
+            ) == stat.ticks:
+                _take(pid, carried)
+            else:
+                dead[pid] = stat.ticks
+        self._dead = dead
+        return bool(dead)
+
+
+def _take(pid: int, carried: int | None) -> None:
+    used_s = usage.cpu_s((pid,)) if carried in usage.ended else 0.0
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return  # somebody else was waiting for it
+    usage.count_end(carried, used_s)

@@ -1,0 +1,75 @@
+"""Processes of a handle that could not be ended: in an uninterruptible sleep, or another user's by now.
+
+Rules: each is held by a pidfd, and found to be the handle's behind it: since it was counted among those that
+could not be ended, it may have ended, and its number be another's. Nothing is polled: a pidfd tells the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+from contextlib import suppress
+
+import trio
+
+from haftd.host.launch.spawn import leaders
+from haftd.host.process import rlimit_tag
+from haftd.host.process.identity import has_ended, read_environ, send
+from haftd.host.process.process_tag import is_marked
+from haftd.host.tree.process_tree import Survivor, command_of
+
+__all__ = ["Remains"]
+
+
+class Remains:
+    """What is left of one handle after its end. `close` it when it is gone or not wanted any more."""
+
+    __slots__ = ("_pidfds",)
+
+    def __init__(self, pids: Iterable[int], mark: str) -> None:
+        self._pidfds: dict[int, int] = {}
+        for pid in pids:
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                continue
+            if _carries(pid, mark) and not has_ended(pidfd):
+                self._pidfds[pid] = pidfd
+            else:
+                os.close(pidfd)
+
+    def living(self) -> tuple[Survivor, ...]:
+        """What of it lives, as of now."""
+        return tuple(
+            Survivor(pid, command_of(pid))
+            for pid, pidfd in self._pidfds.items()
+            if not has_ended(pidfd)
+        )
+
+    def kill(self) -> None:
+        """Signal all of it with KILL."""
+        for pidfd in self._pidfds.values():
+            with suppress(PermissionError):
+                send(pidfd, signal.SIGKILL)
+
+    async def gone(self) -> None:
+        """Wait until nothing of it lives. One task at a time."""
+        for pidfd in self._pidfds.values():
+            if not has_ended(pidfd):
+                await trio.lowlevel.wait_readable(pidfd)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        while self._pidfds:
+            os.close(self._pidfds.popitem()[1])
+
+
+def _carries(pid: int, mark: str) -> bool:
+    """Say whether a process is of the handle with this mark."""
+    if (leader := leaders.get(pid)) is not None:
+        return leader.mark == mark
+    # The brand first: a process that hangs may hold up whoever reads its environment.
+    if (carried := rlimit_tag.read(pid)) is not None and carried == rlimit_tag.of(mark):
+        return True
+    return bool(mark) and is_marked(read_environ(pid) or b"", os.fsencode(mark))

@@ -1,0 +1,61 @@
+"""Who is at the other end of a descriptor, as the kernel tells."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from haftd.host.input_state.fd_peers import (
+    has_both_ends,
+    is_readable,
+    peer_of,
+    terminal_of,
+    writes_to,
+)
+from haftd.host.tty import pseudo_terminal
+from tests.host.launching import open_fds
+
+ME = os.getpid()
+NOBODY = 0x7FFF_FFF0
+
+
+def inode(fd: int) -> int:
+    return os.fstat(fd).st_ino
+
+
+def test_a_pair_of_sockets_knows_each_other() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert peer_of(inode(ours.fileno())) == inode(theirs.fileno())
+        assert has_both_ends(ME, inode(ours.fileno()))
+        assert not has_both_ends(os.getppid(), inode(ours.fileno()))
+    assert peer_of(NOBODY) is None and not has_both_ends(ME, NOBODY)
+
+
+def test_a_socket_of_the_network_has_no_such_peer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert peer_of(inode(server.fileno())) is None
+
+
+def test_only_the_end_that_is_written_to_counts() -> None:
+    ours, theirs = os.pipe()
+    pipes = frozenset((inode(ours),))
+    assert writes_to(ME, pipes) and not writes_to(os.getppid(), pipes)
+    os.close(theirs)
+    assert not writes_to(ME, pipes) and not writes_to(NOBODY, pipes)
+    os.close(ours)
+
+
+def test_a_master_names_its_terminal_and_what_can_be_read_from_it_shows() -> None:
+    master, slave = pseudo_terminal.open_terminal(24, 80)
+    theirs = os.open(slave, os.O_RDWR | os.O_NOCTTY)
+    assert slave == f"/dev/pts/{terminal_of(ME, master)}"
+    assert is_readable(ME, master) is False
+    before = open_fds()
+    os.write(theirs, b"x")
+    assert is_readable(ME, master) is True
+    assert open_fds() == before
+    os.close(theirs)
+    os.close(master)
+    assert terminal_of(ME, master) == -1
+    assert is_readable(ME, 1 << 20) is None and is_readable(NOBODY, 0) is None

@@ -1,0 +1,318 @@
+"""Which process is at the other end of a connection, and whether this one has started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from haftd.host.process import ancestry, peer_process
+from haftd.host.process.ancestry import lineage
+from haftd.host.process.identity import Stat, is_alive
+from haftd.host.process.peer_process import identify, identify_tcp
+
+CONNECT = "import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); input()"
+OLD_KERNEL = 0x7FFF
+"""An option that no kernel has, as SO_PEERPIDFD on one before 6.5."""
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "s"))
+        sock.listen()
+        yield sock
+
+
+def peer(listener: socket.socket, *prefix: str) -> subprocess.Popen[bytes]:
+    argv = [*prefix, sys.executable, "-c", CONNECT, listener.getsockname()]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE)
+
+
+@pytest.fixture(params=["as it is", "old"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "old":
+        monkeypatch.setattr(peer_process, "_SO_PEERPIDFD", OLD_KERNEL)
+    return str(request.param)
+
+
+def test_a_child_that_connects_is_below(listener: socket.socket, kernel: str) -> None:
+    with peer(listener, "setsid", "-w") as process, listener.accept()[0] as sock:
+        found = identify(sock)
+        assert found.uid == os.geteuid() and found.lineage is not None
+        assert found.pid == found.lineage[0].pid and found.lineage[-1].parent == os.getpid()
+        assert process.pid in [one.pid for one in found.lineage]
+        assert found.identity is not None and is_alive(found.identity)
+        process.communicate(b"\n")
+    assert not is_alive(found.identity)
+
+
+def test_this_process_is_not_below_itself(listener: socket.socket, kernel: str) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(listener.getsockname())
+        with listener.accept()[0] as sock:
+            found = identify(sock)
+    assert (found.pid, found.lineage) == (os.getpid(), ())
+
+
+def test_no_descriptor_is_left(listener: socket.socket, kernel: str) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(listener.getsockname())
+        with listener.accept()[0] as sock:
+            before = sorted(os.listdir("/proc/self/fd"))
+            identify(sock)
+            assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_peer_that_is_gone_cannot_be_told(listener: socket.socket, kernel: str) -> None:
+    with peer(listener) as process:
+        process.communicate(b"\n")
+    with listener.accept()[0] as sock:
+        found = identify(sock)
+    assert (found.identity, found.lineage) == (None, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_peer_that_is_gone_is_not_taken_for_the_next_of_its_number(
+    listener: socket.socket,
+) -> None:
+    with peer(listener) as process:
+        process.communicate(b"\n")
+    for _ in range(100):
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(process.pid - 1))
+        with subprocess.Popen(["sleep", "60"]) as other:
+            if other.pid == process.pid:
+                with listener.accept()[0] as sock:
+                    found = identify(sock)
+            other.send_signal(signal.SIGKILL)
+        if other.pid == process.pid:
+            break
+    else:
+        pytest.fail("the number was never given again")
+    assert (found.identity, found.lineage) == (None, None)
+
+
+def test_the_lineage_ends_below_the_ancestor() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        line = lineage(process.pid, os.getpid())
+        above = lineage(process.pid, os.getppid())
+        assert line is not None and [one.pid for one in line] == [process.pid]
+        assert above is not None and [one.pid for one in above] == [process.pid, os.getpid()]
+        assert lineage(os.getppid(), os.getpid()) == ()
+        process.kill()
+    assert lineage(process.pid, os.getpid()) is None
+
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+def server(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in request.param else socket.AF_INET
+    try:
+        sock = socket.create_server((request.param, 0), family=family)
+    except OSError:
+        pytest.skip("no IPv6 here")
+    with sock:
+        yield sock
+
+
+TCP = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+    input()
+"""
+
+
+def over_tcp(server: socket.socket) -> subprocess.Popen[bytes]:
+    host, port = server.getsockname()[:2]
+    argv = [sys.executable, "-c", TCP, host, str(port)]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE)
+
+
+async def test_a_child_that_connects_over_tcp_is_below(server: socket.socket) -> None:
+    with over_tcp(server) as process, server.accept()[0] as sock:
+        found = await identify_tcp(sock)
+        process.communicate(b"\n")
+    assert found.pid == process.pid and found.lineage is not None
+    assert [one.pid for one in found.lineage] == [process.pid]
+
+
+async def test_who_connects_over_tcp_from_elsewhere_is_not_below(server: socket.socket) -> None:
+    with (
+        subprocess.Popen(["sleep", "60"]) as other,
+        socket.create_connection(server.getsockname()[:2]),
+        server.accept()[0] as sock,
+    ):
+        assert (await identify_tcp(sock)).lineage == ()
+        other.kill()
+
+
+async def test_a_peer_over_tcp_that_is_gone_cannot_be_told(server: socket.socket) -> None:
+    with over_tcp(server) as process:
+        process.communicate(b"\n")
+    with server.accept()[0] as sock:
+        assert (await identify_tcp(sock)).lineage is None
+
+
+IN_FLIGHT = """
+import socket, sys
+ours, theirs = socket.socketpair()
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+    socket.send_fds(ours, [b" "], [wire.fileno()])
+print(flush=True)
+input()
+"""
+OF_A_THREAD = """
+import ctypes, socket, sys, threading
+def hold():
+    if ctypes.CDLL(None).unshare(0x400):  # CLONE_FILES
+        sys.exit("no table of its own")
+    with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as wire:
+        print(flush=True)
+        input()
+thread = threading.Thread(target=hold)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("code", [IN_FLIGHT, OF_A_THREAD])
+async def test_a_connection_that_nobody_is_seen_to_have_cannot_be_told(
+    server: socket.socket, code: str
+) -> None:
+    argv = [sys.executable, "-c", code, *map(str, server.getsockname()[:2])]
+    with (
+        subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process,
+        server.accept()[0] as sock,
+    ):
+        assert process.stdout is not None and process.stdout.readline() == b"\n"
+        assert (await identify_tcp(sock)).lineage is None
+        process.communicate(b"\n")
+
+
+AS_ANOTHER = """
+import os, socket, sys
+os.seteuid(65534)
+wire = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+wire.connect((sys.argv[1].encode(), int(sys.argv[2])))
+os.seteuid(0)
+input()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser becomes another user")
+async def test_the_owner_of_a_connection_does_not_say_who_has_it(server: socket.socket) -> None:
+    argv = [sys.executable, "-c", AS_ANOTHER, *map(str, server.getsockname()[:2])]
+    with (
+        subprocess.Popen(argv, stdin=subprocess.PIPE) as process,
+        server.accept()[0] as sock,
+    ):
+        found = await identify_tcp(sock)
+        assert found.lineage is None or [one.pid for one in found.lineage] == [process.pid]
+        process.communicate(b"\n")
+
+
+async def test_a_child_that_hides_what_it_has_open_cannot_be_told(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+
+    def listdir(path: str) -> list[str]:
+        if path == f"/proc/{process.pid}/fd":
+            raise PermissionError
+        return listed(path)
+
+    with over_tcp(server) as process, server.accept()[0] as sock:
+        monkeypatch.setattr(os, "listdir", listdir)
+        assert (await identify_tcp(sock)).lineage is None
+        with (
+            socket.create_connection(server.getsockname()[:2]),
+            server.accept()[0] as ours,
+        ):
+            assert (await identify_tcp(ours)).lineage == ()
+        process.communicate(b"\n")
+
+
+def stat(pid: int, parent: int, ticks: int) -> Stat:
+    return Stat(pid, "S", parent, pid, pid, 0, 0, ticks)
+
+
+def walked(
+    monkeypatch: pytest.MonkeyPatch, *walks: list[Stat]
+) -> tuple[tuple[int, ...] | None, int]:
+    """The lineage of process 9 below 1 where each walk sees this, and how many walks it took."""
+    turns = iter(walks)
+    seen: dict[int, Stat] = {}
+    count = 0
+
+    def read(pid: int) -> Stat | None:
+        nonlocal count
+        if pid == 9:
+            count += 1
+            seen.clear()
+            seen.update({one.pid: one for one in next(turns)})
+        return seen.get(pid)
+
+    monkeypatch.setattr(ancestry, "read_stat", read)
+    monkeypatch.setattr(ancestry, "_strangers", {})
+    line = lineage(9, 1)
+    return (None if line is None else tuple(one.pid for one in line)), count
+
+
+def test_a_line_in_which_each_parent_is_older_is_walked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = [stat(9, 8, 30), stat(8, 7, 20), stat(7, 1, 10)]
+    assert walked(monkeypatch, line) == ((9, 8, 7), 1)
+    away = [stat(9, 8, 30), stat(8, 0, 20)]
+    assert walked(monkeypatch, away) == ((), 1)
+
+
+def test_a_parent_whose_number_is_another_process_s_by_now_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Process 8 ended behind the look at its child, and a stranger took its number."""
+    stranger = [stat(9, 8, 30), stat(8, 0, 31)]
+    real = [stat(9, 7, 30), stat(7, 1, 10)]
+    assert walked(monkeypatch, stranger, real) == ((9, 7), 2)
+    within_a_tick = [stat(9, 8, 30), stat(8, 0, 30)]
+    assert walked(monkeypatch, within_a_tick, real) == ((9, 7), 2)
+    siblings = [stat(9, 8, 30), stat(8, 1, 30)]
+    assert walked(monkeypatch, siblings, siblings) == ((9, 8), 2)
+
+
+def test_an_ancestor_that_is_known_for_a_stranger_ends_the_walk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[int] = []
+    line = {one.pid: one for one in (stat(9, 8, 30), stat(8, 7, 20), stat(7, 0, 10))}
+
+    def read(pid: int) -> Stat | None:
+        reads.append(pid)
+        return line.get(pid)
+
+    monkeypatch.setattr(ancestry, "read_stat", read)
+    monkeypatch.setattr(ancestry, "_strangers", {})
+    assert lineage(9, 1) == () and reads == [9, 8, 7]
+    line[6] = stat(6, 8, 40)
+    assert lineage(6, 1) == () and reads[3:] == [6, 8]
+    # The number of a stranger is a child's of this process by now.
+    line[8], line[5] = stat(8, 1, 35), stat(5, 8, 40)
+    assert lineage(5, 1) == (line[5], line[8])
+
+
+def test_a_process_of_this_very_tick_is_not_remembered_for_a_stranger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another one could get its number within the tick."""
+    now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    line = {one.pid: one for one in (stat(9, 8, now + 1000), stat(8, 0, 20))}
+    monkeypatch.setattr(ancestry, "read_stat", line.get)
+    monkeypatch.setattr(ancestry, "_strangers", {})
+    assert lineage(9, 1) == ()
+    assert [pid for _, pid, _ in ancestry._strangers] == [8]

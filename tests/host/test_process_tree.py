@@ -1,0 +1,483 @@
+"""Everything that a handle started is found, ended and known gone; nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from haftd.host.cgroup import Cgroup
+from haftd.host.launch.spawn import Exit, Launched, Plan, leaders
+from haftd.host.process import ancestry, rlimit_tag
+from haftd.host.process.identity import read_stat
+from haftd.host.pump import drain
+from haftd.host.tree import process_tree
+from haftd.host.tree.process_tree import Kin
+from haftd.host.tree.reaper import Reaper
+from tests.faults.harness import cgroup_base, needs_cgroup, until
+from tests.host.launching import (
+    new_mark,
+    output_of,
+    plan,
+    read_all,
+    read_line,
+    running,
+)
+from tests.patience import PATIENCE_S
+from tests.processes import is_running
+from tests.subreaper import subreaper
+
+ESCAPE = "(setsid {0} sleep 60 & echo $!) ; "
+"""A shell that starts a process in a session of its own and ends: a double fork."""
+
+
+@pytest.fixture(autouse=True)
+def adopting() -> Iterator[None]:
+    with subreaper():
+        yield
+    for child in ancestry.children(os.getpid()):
+        stat = read_stat(child)
+        assert (stat is not None and stat.state == "Z") or child in _POPENS, f"{child} is left"
+        if child not in _POPENS:
+            os.waitpid(child, 0)
+
+
+_POPENS: set[int] = set()
+
+
+@pytest.fixture
+def decoy() -> Iterator[subprocess.Popen[bytes]]:
+    """A child of this process that is nobody's kin."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    _POPENS.add(child.pid)
+    yield child
+    assert child.poll() is None, "a stranger was hit"
+    child.kill()
+    child.wait()
+    _POPENS.discard(child.pid)
+
+
+def script(text: str, mark: str | None = None, terminal: bool = False) -> Plan:
+    """A shell script with an input, of a handle of its own."""
+    mark = new_mark() if mark is None else mark
+    return plan("sh", "-c", text, mark=mark, terminal=terminal, stdin="pipe")
+
+
+async def read_to(launched: Launched, last: str) -> None:
+    """Read up to a line; a shell may say before it that what it ran was terminated."""
+    while await read_line(launched) != last:
+        pass
+
+
+@pytest.mark.usefixtures("lists", "decoy")
+async def test_the_whole_tree_is_ended_and_nothing_else() -> None:
+    async with running(script("sleep 60 & sh -c 'sleep 60 & echo up; wait'; wait")) as (it, kin):
+        assert await read_line(it) == "up"
+        members = kin.members()
+        assert len(members) == 4 and it.pid in members
+        assert await kin.end(5) == ()
+        assert not any(map(is_running, members)) and kin.members() == ()
+        assert it.exit == Exit(signal="TERM") and it.pid not in leaders
+
+
+@pytest.mark.usefixtures("lists", "decoy")
+@pytest.mark.parametrize("clear", ["", "env -i"])
+async def test_P03_P04_what_made_its_own_session_and_lost_its_parent_is_found(clear: str) -> None:
+    """With a cleared environment too: the brand stays."""
+    async with running(script(ESCAPE.format(clear) + "read x")) as (it, kin):
+        escaped = int(await read_line(it))
+        stat = read_stat(escaped)
+        while stat is not None and (stat.session != escaped or stat.parent != os.getpid()):
+            await trio.sleep(0.001)
+            stat = read_stat(escaped)
+        assert stat is not None
+        assert kin.members() == tuple(sorted((it.pid, escaped)))
+        assert await kin.end(5) == ()
+        assert not is_running(escaped)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_a_brand_the_mark_in_the_environment_tells() -> None:
+    async with running(script(ESCAPE.format("") + "exit 3")) as (it, kin):
+        escaped = int(await read_line(it))
+        assert await it.wait_exit() == Exit(code=3)
+        while kin.members() != (escaped,):
+            await trio.sleep(0.001)  # until it has its session: then the group tells no more
+            assert is_running(escaped)
+        assert await kin.end(5) == ()
+        assert not is_running(escaped)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_brand_and_mark_the_session_tells() -> None:
+    """P13 with a cleared environment."""
+    async with running(script("env -i sleep 60 & echo $!; exit 3")) as (it, kin):
+        left = int(await read_line(it))
+        assert await it.wait_exit() == Exit(code=3)
+        assert [one.pid for one in kin.left_behind()] == [left]
+        assert await kin.end(5) == ()
+        assert not is_running(left)
+
+
+@pytest.mark.usefixtures("no_brand")
+async def test_without_all_of_them_it_is_enough_to_have_been_seen() -> None:
+    inner = "setsid env -i sleep 60 & echo $!; read x"
+    async with running(script(f"sh -c '{inner}'; exit 3")) as (it, kin):
+        hidden = int(await read_line(it))
+        while (stat := read_stat(hidden)) is not None and stat.session != hidden:
+            await trio.sleep(0.001)
+        assert len(kin.members()) == 3
+        it.close_stdin()
+        assert await it.wait_exit() == Exit(code=3)
+        assert kin.members() == (hidden,)
+        assert await kin.end(5) == ()
+        assert not is_running(hidden)
+
+
+@needs_cgroup
+@pytest.mark.usefixtures("no_brand")
+async def test_what_is_in_its_cgroup_is_kin_whatever_else_it_hides() -> None:
+    base = cgroup_base()
+    assert base is not None
+    mine = Cgroup.create(base, f"kin{os.getpid()}")
+    text = ESCAPE.format("env -i") + "exit 3"
+    try:
+        what = plan("sh", "-c", text, mark=new_mark(), stdin="pipe", cgroup=mine)
+        async with running(what) as (it, kin):
+            escaped = int(await read_line(it))
+            assert await it.wait_exit() == Exit(code=3)
+            assert kin.members() == (escaped,)
+            assert await kin.end(5) == ()
+            assert not is_running(escaped) and not mine.populated()
+    finally:
+        mine.empty(5)
+        until(mine.remove, "its dead are reaped")
+
+
+async def test_P13_what_the_leader_left_is_named_and_ended() -> None:
+    async with running(script("sleep 61 & echo $!; sleep 62 & echo $!; exit 4")) as (it, kin):
+        left = [int(await read_line(it)) for _ in range(2)]
+        assert await it.wait_exit() == Exit(code=4)
+        named = kin.left_behind()
+        assert [one.pid for one in named] == sorted(left)
+        while {one.command for one in kin.left_behind()} != {"sleep 61", "sleep 62"}:
+            await trio.sleep(0.001)  # until they have executed
+        assert await kin.end(5) == ()
+        assert kin.left_behind() == ()
+        assert it.exit == Exit(code=4)
+
+
+@pytest.mark.parametrize("how", ["default", "ignores", "nohup"])
+async def test_P23_what_survives_the_end_of_its_terminal_is_ended(how: str) -> None:
+    text = {
+        "default": "echo up; exec sleep 60",
+        "ignores": "trap '' HUP; echo up; exec sleep 60",
+        "nohup": "echo up; exec nohup sleep 60 2>/dev/null </dev/null >/dev/null",
+    }[how]
+    async with running(script(text, terminal=True)) as (it, kin):
+        assert await read_line(it) == "up"
+        if how != "default":
+            ignored = b"SigIgn:\t0000000000000001"
+            while ignored not in Path(f"/proc/{it.pid}/status").read_bytes():
+                await trio.sleep(0.001)
+        it.close_output()
+        if how == "default":
+            assert await it.wait_exit() == Exit(signal="HUP")
+        else:
+            assert kin.members() == (it.pid,)
+        assert await kin.end(5) == ()
+        assert it.exit == Exit(signal="HUP" if how == "default" else "TERM")
+
+
+async def test_P26_the_end_is_told_although_something_holds_the_output() -> None:
+    async with running(script(ESCAPE.format("") + "exit 0")) as (it, kin):
+        escaped = int(await read_line(it))
+        with trio.fail_after(PATIENCE_S):
+            assert await it.wait_exit() == Exit(code=0)
+        assert not drain(output_of(it), lambda _: None), "the output is still held"
+        assert [one.pid for one in kin.left_behind()] == [escaped]
+        assert await kin.end(5) == ()
+        assert await read_all(it) == ""
+
+
+async def test_P27_what_ignores_TERM_is_killed_when_the_grace_is_over() -> None:
+    text = "trap '' TERM; sleep 60 & echo up; while :; do wait; done"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        before = trio.current_time()
+        assert await kin.end(0.3) == ()
+        assert trio.current_time() - before >= 0.3
+        assert it.exit == Exit(signal="KILL")
+
+
+async def test_without_a_grace_it_is_killed_at_once() -> None:
+    async with running(script("trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done")) as (
+        it,
+        kin,
+    ):
+        assert await read_line(it) == "up"
+        assert await kin.end(0) == ()
+        assert it.exit == Exit(signal="KILL")
+
+
+async def test_what_handles_TERM_has_its_time() -> None:
+    text = "trap 'sleep 0.05; echo bye; exit 9' TERM; echo up; while :; do sleep 0.01; done"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        assert await kin.end(10) == ()
+        assert it.exit == Exit(code=9)
+        await read_to(it, "bye")
+
+
+async def test_P29_a_stopped_process_ends_within_the_grace() -> None:
+    """TERM alone would wait for somebody to let it go on."""
+    async with running(script("trap 'exit 9' TERM; echo up; kill -STOP $$; sleep 60")) as (it, kin):
+        assert await read_line(it) == "up"
+        while (stat := read_stat(it.pid)) is not None and stat.state != "T":
+            await trio.sleep(0.001)
+        before = trio.current_time()
+        assert await kin.end(60) == ()
+        assert trio.current_time() - before < 30
+        assert it.exit == Exit(code=9)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+async def test_a_shell_that_somebody_types_to_does_not_use_up_the_grace(shell: str) -> None:
+    """It ignores TERM; a hangup ends it."""
+    async with running(plan(shell, "-i", mark=new_mark(), terminal=True)) as (it, kin):
+        assert it.master is not None
+        os.write(it.master, b"echo $((40+2))\n")
+        while not (await read_line(it)).endswith("42"):
+            pass
+        before = trio.current_time()
+        assert await kin.end(60) == ()
+        assert trio.current_time() - before < 30
+
+
+async def test_of_two_handles_only_one_is_ended() -> None:
+    """Both with an escaped process, side by side."""
+    text = ESCAPE.format("env -i") + ESCAPE.format("") + "read x"
+    async with running(script(text)) as (one, one_kin), running(script(text)) as (two, two_kin):
+        for it in (one, two):
+            await read_line(it)
+            await read_line(it)
+        while len(one_kin.members()) > 3 or len(two_kin.members()) > 3:
+            await trio.sleep(0.001)  # until the shells between have ended
+        mine, theirs = one_kin.members(), two_kin.members()
+        assert len(mine) == len(theirs) == 3 and not set(mine) & set(theirs)
+        assert await one_kin.end(5) == ()
+        assert not any(map(is_running, mine)) and all(map(is_running, theirs))
+        assert two_kin.members() == theirs
+
+
+async def test_no_signal_reaches_what_is_not_found_to_be_kin(
+    decoy: subprocess.Popen[bytes],
+) -> None:
+    """Not even when its number is on the list: it may have been used again."""
+    stat = read_stat(decoy.pid)
+    assert stat is not None
+    async with running(script("read x")) as (it, kin):
+        own = read_stat(it.pid)
+        assert own is not None
+        assert kin._send({decoy.pid: stat}, (signal.SIGKILL,)) == 0
+        assert kin._send({it.pid: own}, (signal.SIGCONT,)) == 1
+        assert kin._send({it.pid: replace(own, ticks=own.ticks - 1)}, (signal.SIGKILL,)) == 0
+        assert is_running(it.pid)
+
+
+async def test_a_signal_goes_to_all_or_to_one_group() -> None:
+    trap = "trap 'echo $0; exit' USR1; echo up; while :; do sleep 0.005; done"
+    text = 'setsid sh -c "$1" far & sh -c "$1" near & read x'
+    what = plan("sh", "-c", text, "sh", trap, mark=new_mark(), stdin="pipe")
+    async with running(what) as (it, kin):
+        signal_at = [await read_line(it), await read_line(it)]
+        assert signal_at == ["up", "up"]
+        assert kin.signal(signal.SIGCONT) >= 3
+        far = [p for p in kin.members() if (s := read_stat(p)) and s.group != it.pid]
+        leader = next(p for p in far if (s := read_stat(p)) and s.group == p)
+        assert kin.signal_group(signal.SIGUSR1, leader) >= 1
+        await read_to(it, "far")
+        assert kin.signal_group(signal.SIGCONT) >= 2
+
+
+async def test_gone_waits_for_the_last_one() -> None:
+    async with running(script("sleep 60 & echo $!; sleep 60 & echo $!; exit")) as (it, kin):
+        left = [int(await read_line(it)) for _ in range(2)]
+        await it.wait_exit()
+        done: list[bool] = []
+
+        async def wait() -> None:
+            await kin.gone()
+            done.append(True)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for pid in left:
+                await wait_all_tasks_blocked()
+                assert not done
+                os.kill(pid, signal.SIGKILL)
+        assert kin.members() == ()
+
+
+async def test_one_look_that_misses_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forks while its parent's list is read may be on no list."""
+    async with running(script("sleep 60 & echo $!; exit 0")) as (it, kin):
+        left = int(await read_line(it))
+        await it.wait_exit()
+        misses = 1
+
+        def miss() -> Callable[[int], list[int]]:
+            nonlocal misses
+            misses -= 1
+            return ancestry.children if misses < 0 else lambda _: []
+
+        monkeypatch.setattr(process_tree, "lister", miss)
+        with trio.move_on_after(0.05) as scope:
+            await kin.gone()
+        assert scope.cancelled_caught and is_running(left)
+        misses = 1
+        assert await kin.end(0) == ()
+        assert not is_running(left)
+
+
+async def test_gone_takes_the_leaders_status() -> None:
+    async with running(script("exit 6")) as (it, kin):
+        await kin.gone()
+        assert it.exit == Exit(code=6)
+
+
+async def test_nothing_is_looked_at_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    look = Kin._look
+
+    def count(self: Kin) -> object:
+        nonlocal looks
+        looks += 1
+        return look(self)
+
+    monkeypatch.setattr(Kin, "_look", count)
+    async with running(script("read x")) as (it, kin):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kin.gone)
+            await wait_all_tasks_blocked(0.05)
+            assert looks == 1
+            it.close_stdin()
+        assert looks <= 4
+
+
+async def test_what_may_not_be_signalled_is_named_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a program of another user's (setuid)."""
+
+    def refuse(*_: object) -> bool:
+        raise PermissionError
+
+    async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
+        other = int(await read_line(it))
+        with monkeypatch.context() as patch:
+            patch.setattr(process_tree, "send", refuse)
+            before = trio.current_time()
+            assert await kin.end(0.1) == tuple(sorted((it.pid, other)))
+            assert trio.current_time() - before < 2
+        assert await kin.end(5) == ()
+
+
+async def test_what_does_not_die_is_named_when_the_time_is_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in an uninterruptible sleep."""
+    async with running(script("read x")) as (it, kin):
+        with monkeypatch.context() as patch:
+            patch.setattr(process_tree, "send", lambda *_: True)
+            assert await kin.end(0.05, kill_s=0.3) == (it.pid,)
+        assert it.exit is None
+
+
+async def test_P32_without_descriptors_nothing_is_said_to_be_gone_that_was_not_seen_gone() -> None:
+    async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
+        other = int(await read_line(it))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            with trio.move_on_after(0.05) as scope:
+                await kin.gone()
+            assert scope.cancelled_caught
+            assert await kin.end(0, kill_s=0.1) != ()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert it.exit == Exit(signal="KILL"), "the leader's descriptor was there all along"
+        assert is_running(other)
+        assert await kin.end(5) == ()
+
+
+async def test_a_tree_of_many_is_ended_at_once() -> None:
+    text = "i=0; while [ $i -lt 150 ]; do sleep 60 & i=$((i+1)); done; echo up; wait"
+    async with running(script(text)) as (it, kin):
+        assert await read_line(it) == "up"
+        assert len(kin.members()) == 151
+        assert await kin.end(10) == ()
+        assert kin.members() == ()
+
+
+async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: Path) -> None:
+    """Without a cgroup a hopper can get away; then it must not be said that all is gone."""
+    hop = tmp_path / "hop"
+    hop.write_text('#!/bin/sh\n"$0" &\n')
+    hop.chmod(0o755)
+    mark = new_mark()
+    async with running(plan(str(hop), mark=mark)) as (it, kin):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(Reaper().run)
+            await it.wait_exit()
+            left = await kin.end(0, kill_s=5)
+            alive = [
+                pid
+                for pid in ancestry.children(os.getpid())
+                if rlimit_tag.read(pid) == rlimit_tag.of(mark)
+            ]
+            assert left or not any(map(is_running, alive))
+            hop.unlink()
+            assert await kin.end(0, kill_s=5) == ()
+            nursery.cancel_scope.cancel()
+
+
+async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
+    """Its own handles carry its own brands and marks."""
+    inner = (
+        "import os, sys, time\n"
+        "from haftd.host.tree.process_tree import become_subreaper\n"
+        "from haftd.host.launch.spawn import Plan, launch\n"
+        "become_subreaper()\n"
+        "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
+        "it = launch(Plan(('sleep', '60'), '/', env), lambda _: None)\n"
+        "print(it.pid, flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    what = plan(sys.executable, "-c", inner, mark=new_mark(), stdin="pipe")
+    async with running(what) as (it, kin):
+        nested = int(await read_line(it))
+        assert kin.members() == tuple(sorted((it.pid, nested)))
+        assert await kin.end(10) == ()
+        assert not is_running(nested)
+
+
+def test_a_command_is_one_short_printable_line() -> None:
+    child = subprocess.Popen(
+        ["sh", "-c", "read x; exit", "a\n\x1b[31m" + "x" * 1000], stdin=subprocess.PIPE
+    )
+    try:
+        while not (line := process_tree.command_of(child.pid)).startswith("sh"):
+            time.sleep(0.001)
+        assert line.isprintable() and len(line) == 120
+    finally:
+        child.communicate()
+    assert process_tree.command_of(child.pid) == ""

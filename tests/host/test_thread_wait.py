@@ -1,0 +1,99 @@
+"""What one thread sleeps in, told by what the kernel says of it, and what cannot be told of that."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+
+import pytest
+
+from haftd.host.input_state import syscalls, thread_wait
+
+
+def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has neither a stack nor a place in the program, and no call of its own."""
+    of_proc = {
+        "syscall": b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x0 0x0",
+        "exe": b"\x7fELF\x02",
+        "stat": b"1 (worker) S 0",
+        "schedstat": b"1 1 1",
+    }
+    monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]])
+    assert thread_wait.blocked(1, 1, lambda what: True).state == "hidden"
+    of_proc["stat"] = b"1 (worker) R 0"
+    assert thread_wait.blocked(1, 1, lambda what: True).state == "away"
+
+
+def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it waited for was closed under the look."""
+    runs = iter((b"1 1 1", b"2 2 2"))
+    of_proc: dict[str, Callable[[], bytes]] = {
+        "syscall": lambda: b"0 0x0 0x0 0x0 0x0 0x0 0x0 0x7fffffffffff 0x7fffffffffff",
+        "stat": lambda: b"1 (program) S 0",
+        "schedstat": lambda: next(runs),
+    }
+
+    def judge(*_: object) -> thread_wait.Blocked:
+        raise thread_wait._Unclear
+
+    monkeypatch.setattr(
+        thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]]()
+    )
+    monkeypatch.setattr(thread_wait, "_judge", judge)
+    monkeypatch.setattr(thread_wait, "_OURS", {0: syscalls.CALLS["x86_64"][0]})
+    assert thread_wait.blocked(1, 1, lambda what: True).state == "away"
+    runs = iter((b"1 1 1", b"1 1 1"))
+    assert thread_wait.blocked(1, 1, lambda what: True).state == "hidden"
+
+
+@pytest.mark.parametrize("address", [1 << 63, (1 << 64) - 8])
+def test_an_address_beyond_what_can_be_read_from_is_unclear(address: int) -> None:
+    """A call may be given any number; the offset of a file ends at 2^63."""
+    with pytest.raises(thread_wait._Unclear):
+        thread_wait._memory(os.getpid(), address, 8)
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        (b"-1 0x7ffd 0x7f01\n", "away"),  # on a page fault, or on the way out
+        (b"running\n", "away"),
+        (b"0 0x0\n", "hidden"),
+        (b"", "hidden"),
+    ],
+)
+def test_who_sleeps_in_no_call_waits_for_no_input(
+    monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
+) -> None:
+    monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: line)
+    assert thread_wait.blocked(1, 1, lambda what: True).state == state
+
+
+def test_a_set_is_read_bit_by_bit() -> None:
+    bits = ctypes.create_string_buffer(bytes([0b1001, 0, 0b10, 0xFF]))
+    at = ctypes.addressof(bits)
+    assert thread_wait._selected(os.getpid(), at, 18) == [0, 3, 17]
+    assert thread_wait._selected(os.getpid(), 0, 18) == []
+    with pytest.raises(thread_wait._Unclear):
+        thread_wait._selected(os.getpid(), at, thread_wait._MOST_WATCHED + 1)
+
+
+def test_what_is_there_in_part_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
+    with pytest.raises(thread_wait._Unclear):
+        thread_wait._memory(os.getpid(), 0x1000, 8)
+
+
+def test_a_descriptor_that_stands_for_another_file_by_now_is_unclear() -> None:
+    """An epoll goes on watching the file that it was given, whatever has its number."""
+    r, w = os.pipe()
+    try:
+        inode = os.fstat(r).st_ino
+        assert thread_wait._file(os.getpid(), r, inode, lambda what: False).kind == "pipe"
+        assert thread_wait._file(os.getpid(), r, inode + 1, lambda what: False).kind == "unclear"
+    finally:
+        os.close(r)
+        os.close(w)

@@ -1,0 +1,141 @@
+"""A ring comes in less than a millisecond, once, and only while a loop runs."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from haftd.host import timer
+from tests.patience import PATIENCE_S
+
+
+def _timers() -> int:
+    links = (os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return sum("timerfd" in link for link in links)
+
+
+async def _ringing(*seconds: float) -> list[float]:
+    """How late each of these rings came."""
+    late: list[float] = []
+    done = trio.Event()
+
+    def ring_of(after: float, began: float) -> None:
+        def ring() -> None:
+            late.append(time.monotonic() - began - after)
+            if len(late) == len(seconds):
+                done.set()
+
+        timer.ring_in(after, ring)
+
+    for after in seconds:
+        ring_of(after, time.monotonic())
+    with trio.fail_after(PATIENCE_S):
+        await done.wait()
+    return late
+
+
+class _Kernel:
+    """The timer of the kernel, which notes for how many nanoseconds it is asked."""
+
+    def __init__(self, libc: Any) -> None:
+        self._libc = libc
+        self.asked_ns: list[int] = []
+
+    def timerfd_create(self, *arguments: int) -> int:
+        made: int = self._libc.timerfd_create(*arguments)
+        return made
+
+    def timerfd_settime(self, fd: int, flags: int, spec: bytes, old: None) -> int:
+        every_s, every_ns, seconds, ns = struct.unpack("=qqqq", spec)
+        assert (every_s, every_ns) == (0, 0), "it rings once"
+        self.asked_ns.append(seconds * 1_000_000_000 + ns)
+        done: int = self._libc.timerfd_settime(fd, flags, spec, old)
+        return done
+
+
+class _Standing:
+    """A clock that does not go on."""
+
+    def monotonic(self) -> float:
+        return 64.0
+
+
+def _nothing() -> None:
+    """Be rung."""
+
+
+async def test_it_is_finer_than_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is asked for just as long as is left, not for a whole millisecond."""
+    kernel = _Kernel(timer._libc)
+    monkeypatch.setattr(timer, "_libc", kernel)
+    monkeypatch.setattr(timer, "time", _Standing())
+    for after_us in (2_300_000, 1_500, 200, 150, 1, 0, -5):
+        timer.ring_in(after_us / 1_000_000, _nothing)
+    timer.ring_in(1.0, lambda: None)  # Later than what it is set for: it stays as it is.
+    asked_us = [ns / 1_000 for ns in kernel.asked_ns]
+    assert asked_us == pytest.approx([2_300_000, 1_500, 200, 150, 1, 0.001, 0.001], abs=0.01)
+
+
+async def test_each_is_rung_whatever_the_order_and_also_what_is_past() -> None:
+    assert min(await _ringing(0.003, 0.001, 0.002, -1.0, 0.0, 0.004)) >= 0
+
+
+async def test_who_asks_again_is_rung_once_at_the_new_time() -> None:
+    rings: list[float] = []
+    began = time.monotonic()
+
+    def ring() -> None:
+        rings.append(time.monotonic() - began)
+
+    timer.ring_in(0.0001, ring)
+    timer.ring_in(0.005, ring)
+    await _ringing(0.01)
+    assert len(rings) == 1 and rings[0] >= 0.005
+
+
+async def test_who_is_rung_may_ask_again() -> None:
+    done = trio.Event()
+    left = [3]
+
+    def ring() -> None:
+        left[0] -= 1
+        if left[0]:
+            timer.ring_in(0.0001, ring)
+        else:
+            done.set()
+
+    timer.ring_in(0.0001, ring)
+    with trio.fail_after(PATIENCE_S):
+        await done.wait()
+
+
+def test_there_is_one_timer_for_a_loop_and_none_after_it() -> None:
+    before = _timers()
+
+    async def main() -> int:
+        await _ringing(0.0001, 0.0002)
+        await _ringing(0.0001)
+        return _timers()
+
+    assert trio.run(main) == before + 1
+    assert _timers() == before
+
+
+def test_without_a_timer_nobody_is_rung_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nothing:
+        def timerfd_create(self, *_: int) -> int:
+            return -1
+
+    monkeypatch.setattr(timer, "_libc", Nothing())
+
+    async def main() -> None:
+        timer.ring_in(0.0001, lambda: pytest.fail("rung"))
+        await trio.sleep(0.005)
+
+    trio.run(main)
