@@ -14,8 +14,7 @@ from .statuses import Status
 
 __all__ = ["EPILOG", "USAGE", "configure", "run"]
 
-USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST] [--root FOLDER] [--session NAME] [--surface SURFACE]"
-
+USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST] [options]"
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is
 started when none answers. Handles belong to the session of the folder and outlive the host: another start in
