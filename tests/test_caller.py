@@ -9,9 +9,9 @@ import pytest
 
 from haftd.caller import Caller, Confinement, Permission
 from haftd.daemon import Daemon
-from haftd.host.connected import Connected
-from haftd.host.identity import Stat
-from haftd.rim.connection import Rim
+from haftd.host.process.identity import Stat
+from haftd.host.process.peer_process import Connected
+from haftd.rpc.connection import RpcContext
 
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 ALL = frozenset(PERMISSIONS)
@@ -114,12 +114,12 @@ def test_a_process_is_confined_by_what_it_descends_from() -> None:
 def test_calls_that_name_no_session_are_of_the_one_that_the_caller_may_use(
     confinement: Confinement | None, session: str
 ) -> None:
-    rim = Rim(
+    rpc_context = RpcContext(
         cast(Any, None),
         cast(Any, None),
         cast(Any, None),
         lambda caller: None,
         confine=lambda peer: confinement,
     )
-    caller = rim.caller_of("unix", Connected(0, 0, None, ()))
+    caller = rpc_context.caller_of("unix", Connected(0, 0, None, ()))
     assert (caller.session, caller.confinement, caller.pid) == (session, confinement, None)

@@ -16,7 +16,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.rpc import BadReply
 from haftd.client_requests import MAX_REQUESTS, ClientRequests, Unreachable
 from tests.patience import PATIENCE_S
-from tests.rim.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
+from tests.rpc.rig import KINDS, Client, Kind, Rig, Served, ask, ok, serving
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Talk:
 
     @property
     def refused(self) -> int:
-        return self.served.rig.rim.clients.refused["reply"]
+        return self.served.rig.rpc_context.clients.refused["reply"]
 
 
 @asynccontextmanager
@@ -59,7 +59,7 @@ async def talking(kind: Kind = "lines") -> AsyncIterator[Talk]:
     async with serving(rig, websocket=kind == "websocket") as served:
         client = await served.connect(kind)
         ok(await ask(client, "ping"))
-        (link,) = rig.rim.clients._clients.values()
+        (link,) = rig.rpc_context.clients._clients.values()
         yield Talk(served, client, link)
 
 

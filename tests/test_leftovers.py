@@ -14,17 +14,17 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.views import handle_state
-from haftd.rim import dispatch
-from haftd.rim.replies import Waiting
+from haftd.executions.execution import Execution
+from haftd.executions.supervisor import Supervisor
+from haftd.methods.base import DeferredReply
+from haftd.methods.waiting import until
+from haftd.rpc import dispatch
+from haftd.rpc.replies import Waiting
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from haftd.uses.supervisor import Supervisor
-from haftd.uses.use import Use
-from haftd.verbs.base import Later
-from haftd.verbs.waiting import until
-from tests.rim.rig import Rig, request
+from tests.rpc.rig import Rig, request
 from tests.runtimes.kit import shell
 
 SCRIPT = "printf '\\033[6n'; read line; echo $line"
@@ -51,7 +51,7 @@ def no_collector() -> Iterator[None]:
 def living() -> tuple[int, int]:
     """How many handles there are, and how many uses."""
     everything = gc.get_objects()
-    return tuple(sum(isinstance(one, kind) for one in everything) for kind in (Handle, Use))  # type: ignore[return-value]
+    return tuple(sum(isinstance(one, kind) for one in everything) for kind in (Handle, Execution))  # type: ignore[return-value]
 
 
 def handle_of(id: str) -> Handle:
@@ -103,9 +103,9 @@ async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
         raise handle_stopped(worked_on.id, handle_state(worked_on, 0.0))
 
     before = living()
-    dispatcher = Rig().rim.dispatcher
+    dispatcher = Rig().rpc_context.dispatcher
     if waits:
-        reply = await dispatcher.finish(Waiting(b"1", 1, "m", Later(late)))
+        reply = await dispatcher.finish(Waiting(b"1", 1, "m", DeferredReply(late)))
         assert reply is not None and reply.error is not None
     else:
         dispatcher._methods["refuse"] = dispatch._Method(

@@ -24,8 +24,7 @@ from msgspec import UNSET, to_builtins
 
 from haft_protocol.methods import Problem, WebSocketInfo
 from haft_protocol.states import EndedBy
-from haftd import opening
-from haftd.assembly import Parts, assemble, brief, rim_of
+from haftd import startup
 from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
@@ -37,12 +36,13 @@ from haftd.host.recovery.guardian import Guardian
 from haftd.host.tree.process_tree import Reaper, become_subreaper
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval
-from haftd.opening import EXIT_HELD, CannotStart
-from haftd.rim.connection import Rim
-from haftd.rim.transports import inherited
-from haftd.rim.transports.handshake import Gatekeeper
-from haftd.rim.transports.unix import serve_unix
+from haftd.rpc.connection import RpcContext
+from haftd.rpc.transports import inherited
+from haftd.rpc.transports.handshake import Gatekeeper
+from haftd.rpc.transports.unix import serve_unix
+from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
+from haftd.wiring import Parts, assemble, brief, rpc_context_of
 
 __all__ = ["run"]
 
@@ -61,14 +61,14 @@ def run(options: Options, paths: Paths, instance: str) -> int:
         signal.signal(signum, farewell)
     try:
         settings, problems = load_settings(paths)
-        opening.check_descriptors()
-        opening.private_folders(paths)
+        startup.check_descriptors()
+        startup.private_folders(paths)
         with contextlib.ExitStack() as stack:
             # The interpreter puts handlers of ours back to the default on its way out, and a signal
             # that comes again would then be how we ended.
             for signum in (signal.SIGTERM, signal.SIGINT):
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
-            locks = opening.take_locks(paths, problems, stack)
+            locks = startup.take_locks(paths, problems, stack)
             return trio.run(_App(paths, settings, problems, instance, locks, farewell).serve)
     except Held as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
@@ -125,17 +125,17 @@ class _App:
     async def serve(self) -> int:
         """See `run`."""
         paths, problems = self.paths, self.problems
-        nofile = opening.raise_descriptor_limit()
+        nofile = startup.raise_descriptor_limit()
         become_subreaper()
-        base = opening.containment(self.settings, paths, problems)
-        journal, report = opening.after_a_crash(paths, self.instance, base)
+        base = startup.containment(self.settings, paths, problems)
+        journal, report = startup.after_a_crash(paths, self.instance, base)
         given = inherited.take(os.environ, os.getpid())
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in given.problems
         ]
         if given.rpc:
             paths = self.paths = paths.serving(given.rpc[0].getsockname())
-        environ = await opening.environment(paths)
+        environ = await startup.environment(paths)
         parts = Parts(
             paths=paths,
             settings=self.settings,
@@ -146,14 +146,14 @@ class _App:
             base=base,
             environ=environ,
             nofile=nofile,
-            descriptors=opening.descriptors(),
+            descriptors=startup.descriptors(),
         )
         with contextlib.ExitStack() as stack:
-            ws, credentials = opening.websocket_listener(
+            ws, credentials = startup.websocket_listener(
                 self.settings.websocket, given.ws, paths, problems, stack
             )
             # Last: whoever reaches the socket finds the files that are beside it.
-            rpc = opening.unix_listeners(given.rpc, Path(paths.socket))
+            rpc = startup.unix_listeners(given.rpc, Path(paths.socket))
             upkeep = Upkeep(paths, self.locks, journal, rpc, credentials)
             stack.callback(upkeep.close)
             for lock in self.locks:
@@ -166,7 +166,7 @@ class _App:
                     daemon.facts.prove = credentials.prove
                 for problem in daemon.facts.problems:
                     log.warning("configuration", **to_builtins(problem))
-                rim = rim_of(daemon)
+                rpc_context = rpc_context_of(daemon)
                 await handles.start(Reaper().run)
                 await handles.start(self._heed_signals, daemon)
                 handles.start_soon(self._retain, daemon.registry)
@@ -177,17 +177,22 @@ class _App:
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as listeners:
                         listeners.start_soon(
-                            self._keep_reachable, upkeep, listeners, connections, daemon, rim
+                            self._keep_reachable,
+                            upkeep,
+                            listeners,
+                            connections,
+                            daemon,
+                            rpc_context,
                         )
                         if credentials is not None:
-                            from haftd.rim.transports.websocket import (
+                            from haftd.rpc.transports.websocket import (
                                 serve_websocket,  # see `opening`
                             )
 
                             for sock in ws:
                                 keeper = self._gatekeeper(credentials.token)
                                 listeners.start_soon(
-                                    serve_websocket, sock, connections, rim, keeper
+                                    serve_websocket, sock, connections, rpc_context, keeper
                                 )
                         gc.collect()
                         gc.freeze()
@@ -196,13 +201,13 @@ class _App:
                         log.info("serving", socket=paths.socket, pid=os.getpid(), **brief(report))
                         await self.asked.wait()
                         listeners.cancel_scope.cancel()
-                    await self._stop(daemon, rim)
+                    await self._stop(daemon, rpc_context)
                     connections.cancel_scope.cancel()
                 handles.cancel_scope.cancel()
         with contextlib.suppress(OSError):
             journal.compact()
         journal.close()
-        opening.remove_saved(paths)
+        startup.remove_saved(paths)
         log.info("stopped", by=self.asked_by)
         self.notifier.close()
         return 0
@@ -255,29 +260,29 @@ class _App:
         listeners: trio.Nursery,
         connections: trio.Nursery,
         daemon: Daemon,
-        rim: Rim,
+        rpc_context: RpcContext,
     ) -> None:
         """Serve the socket, and stop once nobody can reach this daemon any more."""
 
         async def serve(sock: socket.socket) -> None:
-            await serve_unix(sock, connections, rim)
+            await serve_unix(sock, connections, rpc_context)
 
-        listeners.start_soon(self._give_way, upkeep, daemon, rim)
+        listeners.start_soon(self._give_way, upkeep, daemon, rpc_context)
         upkeep.listen(listeners, serve)
         while True:
             why = await upkeep.keep()
-            if not len(rim.connections):
+            if not len(rpc_context.connections):
                 break
             # Whoever is connected still uses what runs; what is missing is tried again meanwhile.
         log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
         self._ask_to_stop(None)
 
-    async def _give_way(self, upkeep: Upkeep, daemon: Daemon, rim: Rim) -> None:
+    async def _give_way(self, upkeep: Upkeep, daemon: Daemon, rpc_context: RpcContext) -> None:
         """Stop when nothing is held any more, where another process serves the socket's path."""
         await upkeep.replaced.wait()
-        while len(rim.connections) or daemon.supervisor.uses():
-            if len(rim.connections):
-                await rim.connections.one_left(math.inf)
+        while len(rpc_context.connections) or daemon.supervisor.uses():
+            if len(rpc_context.connections):
+                await rpc_context.connections.one_left(math.inf)
             else:
                 await self.stirred.wait()
         log.warning("nothing is held any more: this daemon gives way to the one at its socket")
@@ -319,7 +324,7 @@ class _App:
 
     # -- stop
 
-    async def _stop(self, daemon: Daemon, rim: Rim) -> None:
+    async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
         """Nothing new is accepted any more: end the handles, let the last replies out."""
         self.farewell.leaving = True
         self.notifier.stopping("ending what runs")
@@ -329,4 +334,4 @@ class _App:
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
         while uses := daemon.supervisor.uses():
             await daemon.supervisor.abort_all(by, uses)
-        await rim.connections.finish(_FAREWELL_S)
+        await rpc_context.connections.finish(_FAREWELL_S)

@@ -33,15 +33,15 @@ from haftd.core.registry import Registry
 from haftd.core.sessions import Sessions
 from haftd.core.spool import Budget
 from haftd.core.turns import Turns
+from haftd.executions.describing import Describing
+from haftd.executions.helpers import HelperRunner
+from haftd.executions.starting import Starter
+from haftd.executions.supervisor import Supervisor
+from haftd.executions.watching import Watching
 from haftd.host.process.peer_process import Connected
 from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
-from haftd.uses.describing import Describing
-from haftd.uses.errands import Errands
-from haftd.uses.starting import Starter
-from haftd.uses.supervisor import Supervisor
-from haftd.uses.watching import Watching
 
 __all__ = ["Daemon", "Facts", "cut_output"]
 
@@ -84,7 +84,7 @@ class Daemon:
     supervisor: Supervisor
     catalogue: Catalogue
     starter: Starter
-    errands: Errands
+    helpers: HelperRunner
     describing: Describing
     facts: Facts
     audit: Audit

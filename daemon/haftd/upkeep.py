@@ -23,7 +23,7 @@ from haftd.config.options import Paths
 from haftd.host.files import runtime_folder
 from haftd.host.files.lockfile import DaemonLock, Held
 from haftd.host.recovery.journal import Journal
-from haftd.rim.transports.token import Credentials
+from haftd.rpc.transports.token import Credentials
 
 __all__ = ["Listener", "Upkeep"]
 

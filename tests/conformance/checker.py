@@ -20,7 +20,7 @@ from haft_protocol.questions import Boolean, Question, Text, check_answer
 from haftd.runtimes.base import (
     Call,
     Ended,
-    Grip,
+    ExecutionControl,
     Input,
     InputRefused,
     PendingAnswer,
@@ -105,7 +105,7 @@ class Recorder:
 
     grace_s: float = 2.0
     answers: dict[str, Any] = field(default_factory=dict)
-    grip: Grip | None = None
+    grip: ExecutionControl | None = None
     output: bytearray = field(default_factory=bytearray)
     end: Ended | None = None
     is_complete: bool = False
@@ -125,7 +125,7 @@ class Recorder:
         self._changed.set()
         self._changed = trio.Event()
 
-    def started(self, grip: Grip) -> None:
+    def started(self, grip: ExecutionControl) -> None:
         assert self.grip is None, "started twice"
         self.grip = grip
         self._note()
@@ -218,7 +218,7 @@ class Performance:
     finished: trio.Event = field(default_factory=trio.Event)
 
     @property
-    def grip(self) -> Grip:
+    def grip(self) -> ExecutionControl:
         """The grip, once it has started."""
         assert self.port.grip is not None
         return self.port.grip

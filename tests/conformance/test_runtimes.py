@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import trio
 
-from haftd.runtimes.base import Call, Port, Runtime, ToolFailed
+from haftd.runtimes.base import Call, Runtime, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import BuiltinRuntime
 from haftd.runtimes.fake import (
     Ask,
@@ -161,12 +161,12 @@ class BuiltinBench:
     """Tools without a process: they can ask and fail, and print nothing."""
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
-        async def asks(call: Call, port: Port) -> str:
+        async def asks(call: Call, port: RuntimeContext) -> str:
             return " ".join(
                 [str(await port.ask(one).wait()).replace("T", "t") for one in part.questions]
             )
 
-        async def fails(call: Call, port: Port) -> str:
+        async def fails(call: Call, port: RuntimeContext) -> str:
             raise ToolFailed("no luck", ("here",), transient=True)
 
         tools = {"asks": asks, "fails": fails}

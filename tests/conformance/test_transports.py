@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.patience import PATIENCE_S
-from tests.rim.rig import (
+from tests.rpc.rig import (
     KINDS,
     Client,
     Kind,
@@ -375,7 +375,7 @@ async def test_a_peer_that_goes_cancels_what_waits_for_it_and_nothing_else(
     assert len(served.rig.gone) == 1
     served.rig.gates["b"].set()
     assert ok(await read(other)) == "b"
-    assert len(served.rig.rim.connections) == 1
+    assert len(served.rig.rpc_context.connections) == 1
 
 
 @everywhere
@@ -400,7 +400,7 @@ async def test_U07_a_peer_that_never_reads_is_let_go_and_no_other(kind: Kind) ->
             await client.send(request("echo", n, size=2_000_000))
         await rig.until(lambda: rig.gone)
         assert ok(await ask(other, "ping"))
-        assert len(rig.rim.connections) == 1
+        assert len(rig.rpc_context.connections) == 1
         await client.aclose()
 
 
@@ -410,13 +410,13 @@ async def test_a_farewell_delivers_what_is_under_way(served: Served, kind: Kind)
     await client.send(request("wait", 1, name="g"))
     await served.rig.until(lambda: served.rig.waiting == 1)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(served.rig.rim.connections.finish, 5)
+        nursery.start_soon(served.rig.rpc_context.connections.finish, 5)
         await trio.testing.wait_all_tasks_blocked()
         served.rig.gates["g"].set()
         assert ok(await read(client)) == "g"
         assert await read(client) is None
         await client.aclose()
-    assert len(served.rig.rim.connections) == 0
+    assert len(served.rig.rpc_context.connections) == 0
 
 
 @everywhere
@@ -436,7 +436,7 @@ async def test_over_max_connections_a_peer_is_told_so(kind: Kind) -> None:
             assert (reply["id"], code(reply)) == (None, -32009)
             assert reply["error"]["data"]["limit"] == "max_connections"
             assert await read(late) is None
-        assert rig.rim.connections.refused["max_connections"] == 1
+        assert rig.rpc_context.connections.refused["max_connections"] == 1
         await held[0].aclose()
         await rig.until(lambda: rig.gone)
         assert ok(await ask(await served.connect(kind), "ping"))

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.faults.harness import until
+from tests.methods.conftest import Room, beside, room
 from tests.running import RunningDaemon
-from tests.verbs.conftest import Room, beside, room
 
 __all__ = ["beside", "room"]
 

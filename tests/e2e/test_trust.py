@@ -15,7 +15,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import TrustGrantParams
 from haftd.caller import Caller
 from haftd.daemon import Daemon
-from haftd.verbs.trust import trust_grant
+from haftd.methods.trust import trust_grant
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 

@@ -108,13 +108,13 @@ async def test_without_a_backend_it_stays_open() -> None:
 
 
 async def test_one_that_may_do_otherwise_is_asked_again_and_only_that() -> None:
-    class Later(FakeBackend):
+    class DeferredReply(FakeBackend):
         come = trio.Event()
 
         async def change(self, pending: PendingInquiry) -> None:
             await self.come.wait()
 
-    other, late = FakeBackend(), Later()
+    other, late = FakeBackend(), DeferredReply()
     room = Room(other, late)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(room.ask)

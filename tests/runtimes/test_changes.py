@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from haft_protocol.states import Screen as Shown
 from haftd.core.handles import Handle
+from haftd.executions.execution import Execution
 from haftd.runtimes.base import ScreenShot
-from haftd.uses.use import Use
 from tests.core.disks import make
 
 from .drawn import new, session
@@ -27,10 +27,10 @@ class _Grip:
         return self.shown.snapshot()
 
 
-def use() -> tuple[Use, _Grip]:
+def use() -> tuple[Execution, _Grip]:
     spool = make(memory=1 << 16, disk=0)
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0, wall=0.0)
-    one = Use(handle, 0.0)
+    one = Execution(handle, 0.0)
     grip: Any = _Grip()
     one.grip = grip
     return one, grip

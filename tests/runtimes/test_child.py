@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from haftd.runtimes import child as room
-from haftd.runtimes.bounds import Bounds
 from haftd.runtimes.child import Child, Output
 from haftd.runtimes.interpreter import Plain
-from haftd.runtimes.pipes import PipeGrip
+from haftd.runtimes.pipes import PipeControl
+from haftd.runtimes.resource_limits import ResourceLimits
 from tests.conformance.checker import Recorder
 
 from . import kit
@@ -36,8 +36,8 @@ async def test_output_that_waits_to_be_read_is_kept_when_it_is_cut_loose(
 
     async def run() -> None:
         with scope:
-            async with await Child.start(call, port, Bounds({})) as child:
-                port.started(PipeGrip(call, port, child))
+            async with await Child.start(call, port, ResourceLimits({})) as child:
+                port.started(PipeControl(call, port, child))
                 output = Output(child.stdout, child.emit, keep_up)
                 await child.run([output], Plain())
 

@@ -9,7 +9,7 @@ import trio
 
 from haftd.runtimes import screen
 from haftd.runtimes.screen import Screen, load
-from haftd.runtimes.terminal import TerminalGrip, TerminalRuntime
+from haftd.runtimes.terminal import TerminalControl, TerminalRuntime
 from tests.conformance.checker import perform
 from tests.patience import PATIENCE_S
 
@@ -82,7 +82,7 @@ def test_no_step_of_a_flooded_loop_draws_much(
     """Nor does one that sees the end; and the program is not read faster than it is drawn."""
     if late:
         monkeypatch.setattr(Screen, "feed", Screen.hold)
-        monkeypatch.setattr(TerminalGrip, "keep_up", lambda grip: None)
+        monkeypatch.setattr(TerminalControl, "keep_up", lambda grip: None)
     steps = _Steps(drawn)
 
     async def main() -> bytes:

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
-from haftd.runtimes.pipes import PipeGrip
+from haftd.runtimes.pipes import PipeControl
 from haftd.runtimes.process import ProcessRuntime
 from tests.conformance.checker import Recorder, perform
 from tests.patience import PATIENCE_S
@@ -132,9 +132,9 @@ hear()
         performance = await perform(nursery, stdio, tool(script), port)
         await port.until(lambda: bool(port.asked))
         grip = performance.grip
-        assert isinstance(grip, PipeGrip)
+        assert isinstance(grip, PipeControl)
         with trio.fail_after(PATIENCE_S):
-            while PipeGrip.wanted(grip).state != "reads":
+            while PipeControl.wanted(grip).state != "reads":
                 await trio.sleep(0.001)
         assert grip.wanted().state == "busy"
         nursery.cancel_scope.cancel()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.runtimes.base import Call, Grip, Runtime
+from haftd.runtimes.base import Call, ExecutionControl, Runtime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from tests.conformance.checker import Recorder
@@ -21,7 +21,7 @@ class _Broken(Exception):
 
 
 class _Deaf(Recorder):
-    def started(self, grip: Grip) -> None:
+    def started(self, grip: ExecutionControl) -> None:
         raise _Broken
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.runtimes.render_cost import PIECE
 from haftd.runtimes.screen import Screen, load
-from haftd.runtimes.work import PIECE
 
 from .drawn import new, session, whole
 

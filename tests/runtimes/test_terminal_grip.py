@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from haftd.host.input_state.read_state import ReadState
-from haftd.runtimes.terminal import TerminalGrip
+from haftd.runtimes.terminal import TerminalControl
 
 
 class Stage:
@@ -43,7 +43,7 @@ class Stage:
 def signalled(name: str, monkeypatch: pytest.MonkeyPatch, **of: Any) -> list[tuple[Any, ...]]:
     stage: Any = Stage(**of)
     monkeypatch.setattr("haftd.runtimes.terminal.tty.foreground", lambda master: stage.group)
-    TerminalGrip._signal(stage, name)
+    TerminalControl._signal(stage, name)
     done: list[tuple[Any, ...]] = stage.done
     return done
 
@@ -70,7 +70,7 @@ def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
 ) -> None:
     stage: Any = Stage()
     monkeypatch.setattr("haftd.runtimes.terminal.tty.set_size", lambda *size: None)
-    TerminalGrip._resize(stage, 30, 90)
+    TerminalControl._resize(stage, 30, 90)
     assert stage.done == [("screen", 30, 90), ("transcript", 30, 90)]
 
 
@@ -88,7 +88,7 @@ def test_who_has_printed_what_is_not_taken_yet_is_busy(
         "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "line", True)
     )
     stage: Any = Stage()
-    assert TerminalGrip._looked(stage).state == state
+    assert TerminalControl._looked(stage).state == state
 
 
 def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
     )
     stage: Any = Stage()
     stage._screen.is_behind = True
-    assert TerminalGrip._looked(stage).state == "busy"
+    assert TerminalControl._looked(stage).state == "busy"
 
 
 def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,4 +109,4 @@ def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.Monkey
     )
     stage: Any = Stage()
     stage._screen.frame = 0
-    assert TerminalGrip._looked(stage).state == "busy"
+    assert TerminalControl._looked(stage).state == "busy"

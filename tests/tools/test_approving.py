@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from haft_protocol.approvals import PolicedAction
+from haftd.methods.approved import what_runs
 from haftd.tools.approving import mode_of, policy_of, render
 from haftd.tools.definition import Command, Each, Tool
-from haftd.verbs.approved import what_runs
 from tests.tools.making import read
 
 ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "Ended",
-    "Grip",
+    "ExecutionControl",
     "Input",
     "InputRefused",
     "LeftOver",
     "PendingAnswer",
-    "Port",
     "Runtime",
+    "RuntimeContext",
     "StartFailed",
     "ToolFailed",
     "Wanted",
@@ -193,7 +193,7 @@ class Input:
     secret: bool = False
 
 
-class Grip(Protocol):
+class ExecutionControl(Protocol):
     """What can be done to a running tool from outside; every call decides at once."""
 
     @property
@@ -303,13 +303,13 @@ class PendingAnswer(Protocol):
         """Ask it no more, unless it has ended already."""
 
 
-class Port(Protocol):
+class RuntimeContext(Protocol):
     """How a runtime reports; everything here decides at once and never blocks."""
 
     grace_s: float
     """How long an abort waits between TERM and KILL; read when cancellation arrives."""
 
-    def started(self, grip: Grip) -> None:
+    def started(self, grip: ExecutionControl) -> None:
         """The tool runs."""
 
     def emit(self, data: bytes) -> None:
@@ -334,5 +334,5 @@ class Port(Protocol):
 class Runtime(Protocol):
     """One way of running a tool."""
 
-    async def run(self, call: Call, port: Port) -> str | None:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
         """See the head of this file."""

@@ -28,7 +28,7 @@ from .base import (
     Input,
     InputRefused,
     LeftOver,
-    Port,
+    RuntimeContext,
     ScreenShot,
     ToolFailed,
     Wanted,
@@ -37,7 +37,7 @@ from .base import (
 
 __all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
 
-Builtin = Callable[[Call, Port], Awaitable[str]]
+Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
 """Takes the call and the port; returns the result, or raises `ToolFailed`."""
 
 
@@ -47,7 +47,7 @@ class BuiltinRuntime:
     def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
         self._tools = BUILTINS if tools is None else tools
 
-    async def run(self, call: Call, port: Port) -> str | None:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
         """See `base`."""
         port.started(_Grip(call))
         try:
@@ -63,7 +63,7 @@ class BuiltinRuntime:
         return result
 
 
-async def _ask_user(call: Call, port: Port) -> str:
+async def _ask_user(call: Call, port: RuntimeContext) -> str:
     """Ask the person; the answer as a text."""
     arguments = call.arguments
     question = Question(

@@ -27,9 +27,9 @@ from haftd.host import pump
 from haftd.host.launch.spawn import Exit, Launched, LaunchFailed, Plan, launch
 from haftd.host.tree.process_tree import Kin
 
-from .base import Call, Ended, LeftOver, Port, StartFailed, is_cancellation
-from .bounds import Bounds
+from .base import Call, Ended, LeftOver, RuntimeContext, StartFailed, is_cancellation
 from .interpreter import Interpreter
+from .resource_limits import ResourceLimits
 
 __all__ = ["Child", "Output"]
 
@@ -87,7 +87,9 @@ class Child:
     whatever went wrong in between.
     """
 
-    def __init__(self, launched: Launched, kin: Kin, port: Port, bounds: Bounds) -> None:
+    def __init__(
+        self, launched: Launched, kin: Kin, port: RuntimeContext, bounds: ResourceLimits
+    ) -> None:
         self.launched = launched
         self.kin = kin
         self._port = port
@@ -118,7 +120,7 @@ class Child:
             self.close()
 
     @classmethod
-    async def start(cls, call: Call, port: Port, bounds: Bounds) -> Child:
+    async def start(cls, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> Child:
         """Start the program of `call`; returns when it runs, and is to be entered at once.
 
         Raises `StartFailed`.

@@ -36,10 +36,10 @@ from haft_protocol.outcome import (
 )
 from haftd.host.launch.spawn import Exit
 
-from .base import Call, Input, InputRefused, PendingAnswer, Port, ToolFailed, Wanted
+from .base import Call, Input, InputRefused, PendingAnswer, RuntimeContext, ToolFailed, Wanted
 from .child import Child, Output
 from .interpreter import Said, malformed
-from .pipes import PipeGrip
+from .pipes import PipeControl
 
 __all__ = ["Live"]
 
@@ -57,15 +57,15 @@ def _context(call: Call) -> Any:
     return msgspec.json.decode(told) if told else {"tool": {"name": call.tool}}
 
 
-class _LiveGrip(PipeGrip):
+class _LiveGrip(PipeControl):
     """Input goes in as notifications. `questions` are those of the tool that are not answered."""
 
-    def __init__(self, call: Call, port: Port, child: Child, questions: Sized) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, child: Child, questions: Sized) -> None:
         super().__init__(call, port, child)
         self._questions = questions
 
     def wanted(self) -> Wanted:
-        """See `base.Grip`. One that has asked reads for the answer, and not for any input."""
+        """See `base.ExecutionControl`. One that has asked reads for the answer, and not for any input."""
         return Wanted("busy") if self._questions else super().wanted()
 
     def encode(self, item: Input) -> bytes:
@@ -75,7 +75,7 @@ class _LiveGrip(PipeGrip):
 class Live:
     """One live tool."""
 
-    def __init__(self, call: Call, port: Port, child: Child) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
         self._call = call
         self._port = port
         self._child = child

@@ -28,7 +28,7 @@ from .base import (
     Input,
     InputRefused,
     LeftOver,
-    Port,
+    RuntimeContext,
     ScreenShot,
     StartFailed,
     ToolFailed,
@@ -156,7 +156,7 @@ class FakeGrip:
 
     rendering = STRIPPED
 
-    def __init__(self, call: Call, port: Port, kill: Callable[[str], None]) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, kill: Callable[[str], None]) -> None:
         self.given: list[Input] = []
         self.alive: dict[int, str] = {next(_pids): call.tool}
         self._leader = next(iter(self.alive))
@@ -277,7 +277,7 @@ class FakeGrip:
 class FakeRuntime:
     """Plays `call.script`."""
 
-    async def run(self, call: Call, port: Port) -> str | None:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
         """Play it. A script without `Exit` or `Fail` ends with code 0."""
         await trio.lowlevel.checkpoint()
         steps: deque[Step] = deque(call.script)
@@ -287,7 +287,7 @@ class FakeRuntime:
 
 
 class _Play:
-    def __init__(self, call: Call, port: Port, steps: deque[Step]) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, steps: deque[Step]) -> None:
         self._port = port
         self._steps = steps
         self._stubborn = False

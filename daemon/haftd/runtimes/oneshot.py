@@ -32,11 +32,11 @@ from haft_protocol.outcome import (
 from haft_protocol.questions import Question
 from haftd.host.launch.spawn import Exit
 
-from .base import Call, Ended, Port, StartFailed, ToolFailed, is_cancellation
-from .bounds import Bounds
+from .base import Call, Ended, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from .child import Child, Output
 from .interpreter import Said, malformed
-from .pipes import PipeGrip
+from .pipes import PipeControl
+from .resource_limits import ResourceLimits
 
 __all__ = ["OneShot"]
 
@@ -47,11 +47,11 @@ _MAX_HELD = 8 << 20
 class OneShot:
     """The runs of one call."""
 
-    def __init__(self, call: Call, port: Port, bounds: Bounds) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, bounds: ResourceLimits) -> None:
         self._call = call
         self._port = port
         self._bounds = bounds
-        self._grip: PipeGrip | None = None
+        self._grip: PipeControl | None = None
 
     async def run(self) -> str | None:
         """See it through all its runs. Raises `StartFailed` where the first cannot start."""
@@ -78,7 +78,7 @@ class OneShot:
         """See one run through."""
         async with child:
             if self._grip is None:
-                self._grip = PipeGrip(self._call, self._port, child)
+                self._grip = PipeControl(self._call, self._port, child)
                 self._port.started(self._grip)
             else:
                 self._grip.attach(child)

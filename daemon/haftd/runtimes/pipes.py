@@ -20,20 +20,20 @@ from haftd.host import pump
 from haftd.host.input_state import read_state
 
 from . import keys
-from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
+from .base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 from .child import Child
-from .grip import ChildGrip
+from .control import ChildGrip
 from .wanting import wanted
 
-__all__ = ["PipeGrip"]
+__all__ = ["PipeControl"]
 
 
-class PipeGrip(ChildGrip):
+class PipeControl(ChildGrip):
     """What can be done to a process on pipes; after a re-run it is on the latest."""
 
     terminal = False
 
-    def __init__(self, call: Call, port: Port, child: Child) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
         super().__init__(call, child)
         self._port = port
         self._number = 0
@@ -60,19 +60,19 @@ class PipeGrip(ChildGrip):
             self._port.written(self._number)
 
     def screen(self) -> ScreenShot | None:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         return None
 
     def paint(self) -> bytes | None:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         return None
 
     def screen_digest(self) -> int | None:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         return None
 
     def wanted(self) -> Wanted:
-        """See `base.Grip`. A program that sleeps in a read of the pipe that we write to."""
+        """See `base.ExecutionControl`. A program that sleeps in a read of the pipe that we write to."""
         child, writer = self.child, self._writer
         if writer is None or writer.closed or writer.waiting or child.ended:
             return Wanted("busy")
@@ -95,7 +95,7 @@ class PipeGrip(ChildGrip):
         )
 
     def write(self, item: Input) -> int:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         self.refuse_if_ended()
         match item.kind:
             case "signal":

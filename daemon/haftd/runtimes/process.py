@@ -9,13 +9,13 @@ Rules:
 
 from __future__ import annotations
 
-from .base import Call, Port
-from .bounds import Bounds
+from .base import Call, RuntimeContext
 from .child import Child, Output
 from .events import Live
 from .interpreter import Plain
 from .oneshot import OneShot
-from .pipes import PipeGrip
+from .pipes import PipeControl
+from .resource_limits import ResourceLimits
 
 __all__ = ["ProcessRuntime"]
 
@@ -23,15 +23,15 @@ __all__ = ["ProcessRuntime"]
 class ProcessRuntime:
     """The runtime `stdio`."""
 
-    async def run(self, call: Call, port: Port) -> str | None:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
         """See `base`."""
-        bounds = Bounds(call.limits)
+        bounds = ResourceLimits(call.limits)
         if call.output == "outcome":
             return await OneShot(call, port, bounds).run()
         async with await Child.start(call, port, bounds) as child:
             if call.output == "events":
                 return await Live(call, port, child).run()
-            grip = PipeGrip(call, port, child)
+            grip = PipeControl(call, port, child)
             port.started(grip)
             await child.run([Output(child.stdout, child.emit)], Plain(), grip.tasks, grip.close)
         return None

@@ -33,15 +33,15 @@ from typing import Any
 from haft_protocol.inputs import Mouse
 from haftd.core.escapes import end_broken_string
 
-from . import pacing
+from . import draw_scheduler
 from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .keys import KeyPress
 from .library import hooks, is_loaded, is_loading, load, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint
+from .render_cost import PIECE, cut
 from .variation import SelectorFilter, restore, restore_bytes
-from .work import PIECE, cut
 
 __all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
@@ -203,7 +203,7 @@ class Screen:
         """Show what the program printed, or the first of it. Loads nothing; see `must_load`."""
         self.hold(data)
         if self._wants_feeding and is_loaded():
-            now = pacing.current()
+            now = draw_scheduler.current()
             left = _TURN_S - (now.spent if now is not None else 0.0)
             if left > 0:
                 self._draw_for(left, time.monotonic)
@@ -219,7 +219,7 @@ class Screen:
         self._open()
         if not self._waiting:
             return
-        now = pacing.current()
+        now = draw_scheduler.current()
         if now is None:  # There is nobody to be held up.
             self._draw_for(math.inf, time.thread_time)
             return
@@ -261,7 +261,7 @@ class Screen:
                 self._piece *= 2
         self._end_string()
         self._keep_size()
-        now = pacing.current()
+        now = draw_scheduler.current()
         if now is not None:
             now.spent += last - began
         return last - began

@@ -27,14 +27,14 @@ from haftd.host.input_state import read_state
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
 
-from . import pacing, screen
-from .base import Call, Input, InputRefused, Port, ScreenShot, Wanted
-from .bounds import Bounds
+from . import draw_scheduler, screen
+from .base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 from .child import Child, Output
-from .grip import ChildGrip
+from .control import ChildGrip
 from .interpreter import Plain
+from .resource_limits import ResourceLimits
+from .terminal_input import TerminalInput
 from .transcript import Transcript
-from .typist import Typist
 from .wanting import wanted
 
 __all__ = ["MAX_FRAME_S", "TerminalRuntime"]
@@ -48,10 +48,10 @@ _INTERRUPTS = ("INT", "QUIT", "TERM", "KILL", "HUP")
 class TerminalRuntime:
     """The runtime `pty`."""
 
-    async def run(self, call: Call, port: Port) -> str | None:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
         """See `base`."""
-        async with await Child.start(call, port, Bounds(call.limits)) as child:
-            grip = TerminalGrip(call, port, child)
+        async with await Child.start(call, port, ResourceLimits(call.limits)) as child:
+            grip = TerminalControl(call, port, child)
             port.started(grip)
             outputs = [Output(grip.master, grip.show, grip.keep_up)]
             try:
@@ -61,19 +61,19 @@ class TerminalRuntime:
         return None
 
 
-class TerminalGrip(ChildGrip):
+class TerminalControl(ChildGrip):
     """What can be done to a process on a terminal."""
 
     terminal = True
 
-    def __init__(self, call: Call, port: Port, child: Child) -> None:
+    def __init__(self, call: Call, port: RuntimeContext, child: Child) -> None:
         super().__init__(call, child)
         master = child.launched.master
         if master is None:
             raise AssertionError("the plan of the start asked for a terminal")
         self.master = master
         self._screen = screen.Screen(call.rows, call.cols, self._reply)
-        self._typist = Typist(
+        self._typist = TerminalInput(
             master,
             child.launched.slave,
             self._screen,
@@ -93,11 +93,11 @@ class TerminalGrip(ChildGrip):
 
     @property
     def rendering(self) -> Rendering:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         return self._transcript
 
     def write(self, item: Input) -> int:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         self.refuse_if_ended()
         if item.kind == "signal":
             self._signal(item.signal)
@@ -108,20 +108,20 @@ class TerminalGrip(ChildGrip):
         return self._typist.last
 
     def screen(self) -> ScreenShot | None:
-        """See `base.Grip`. After the end it is the last one. Blocks only where it is asked for
+        """See `base.ExecutionControl`. After the end it is the last one. Blocks only where it is asked for
         before the terminal library is loaded, which begins with the first terminal."""
         return self._last if self._is_finished else self._screen.snapshot()
 
     def paint(self) -> bytes | None:
-        """See `base.Grip`, and `screen`."""
+        """See `base.ExecutionControl`, and `screen`."""
         return None if self._is_finished and self._last is None else self._screen.paint()
 
     def screen_digest(self) -> int | None:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         return None if self._is_finished else self._screen.digest()
 
     def wanted(self) -> Wanted:
-        """See `base.Grip`. Asked of the kernel; what the program is called, what it prints and how
+        """See `base.ExecutionControl`. Asked of the kernel; what the program is called, what it prints and how
         long it is silent say nothing."""
         if not self._typist.waits:
             return self._looked()
@@ -164,7 +164,7 @@ class TerminalGrip(ChildGrip):
         return not self._screen.is_alternate and self._typist.edits_line(modes)
 
     def is_suspended(self) -> bool:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         try:
             group = pseudo_terminal.foreground(self.master)
         except OSError:
@@ -174,7 +174,7 @@ class TerminalGrip(ChildGrip):
         return not self.child.ended and is_suspended(self.child.pid, group)
 
     def hides_input(self) -> bool:
-        """See `base.Grip`."""
+        """See `base.ExecutionControl`."""
         try:
             modes = pseudo_terminal.modes(self.master)
         except OSError:
@@ -232,7 +232,7 @@ class TerminalGrip(ChildGrip):
         while self._screen.is_behind:
             if not screen.is_loaded():
                 await self._loaded.wait()
-            await pacing.in_line(self._screen.draw)
+            await draw_scheduler.in_line(self._screen.draw)
 
     async def attend(self) -> None:
         """Type what waits, and bound the time of a frame. Load the screen's library in a thread: the first terminal of all does,
@@ -258,7 +258,7 @@ class TerminalGrip(ChildGrip):
             self._screen.end_frame()
             if self._screen.waits:
                 await trio.to_thread.run_sync(screen.load)
-            while await pacing.in_line(self._screen.draw):
+            while await draw_scheduler.in_line(self._screen.draw):
                 pass
         self._last = self._screen.close()
         self._is_finished = True

@@ -24,7 +24,7 @@ from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
-from haftd.uses.use import Use
+from haftd.executions.execution import Execution
 
 from .reader import Reader
 from .subscription import Subscription
@@ -49,7 +49,9 @@ class Subscriptions:
     """All subscriptions there are. `nursery` holds a task for each connection that has some."""
 
     def __init__(
-        self, nursery: trio.Nursery, use_of: Callable[[Handle], Use | None] = lambda handle: None
+        self,
+        nursery: trio.Nursery,
+        use_of: Callable[[Handle], Execution | None] = lambda handle: None,
     ) -> None:
         self._nursery = nursery
         self._use_of = use_of

@@ -18,7 +18,7 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.output_tail import OutputTail
 from haftd.core.views import handle_state
-from haftd.uses.use import Use, changes
+from haftd.executions.execution import Execution, changes
 
 from .reader import Reader
 
@@ -55,7 +55,7 @@ class Follower:
         subscription: str,
         events: frozenset[PushEvent],
         reader: Reader,
-        use_of: Callable[[Handle], Use | None],
+        use_of: Callable[[Handle], Execution | None],
         over: Callable[[Handle], None],
         offset: int | None = None,
     ) -> None:

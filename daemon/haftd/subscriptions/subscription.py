@@ -16,7 +16,7 @@ from haft_protocol.pushes import NOTIFICATION, TOOLS, PushedTools, PushEvent
 from haft_protocol.states import Notice
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.uses.use import Use
+from haftd.executions.execution import Execution
 
 from .follower import Follower
 from .reader import Reader
@@ -39,7 +39,7 @@ class Subscription:
         session: str,
         handles: frozenset[str] | None,
         events: frozenset[PushEvent],
-        use_of: Callable[[Handle], Use | None],
+        use_of: Callable[[Handle], Execution | None],
     ) -> None:
         self.id = id
         self.caller = caller

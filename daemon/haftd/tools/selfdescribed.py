@@ -1,6 +1,6 @@
 """Tools that describe themselves: which programs may be asked, and what their answer makes of a tool.
 
-Rules: pure; `haftd.uses.describing` asks. A program is run for its description only where the definition
+Rules: pure; `haftd.executions.describing` asks. A program is run for its description only where the definition
 shows that it knows the question, or says that it may: one that does not would do its work instead. Where
 it must know it, nothing is said of the tool without its answer; where it may, the definition stands
 without one. The user's fields win over the program's, one by one. Section 10.

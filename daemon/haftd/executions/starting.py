@@ -1,0 +1,184 @@
+"""From a spawn to a use that is held: tool, arguments, admission, and what may run.
+
+Rules: everything here decides synchronously and in this order: what can be wrong with the call is
+said before the id is taken; the id is taken before anything is made (`calls`). A start that has to
+wait for an approver holds its handle meanwhile, pending.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import unsupported_runtime
+from haft_protocol.methods import SpawnParams
+from haftd.core.handles import Handle
+from haftd.core.notify_settings import NotifyPattern, NotifySettings
+from haftd.core.registry import Registry
+from haftd.core.spool import Spool
+from haftd.inquiries.kind import InquiryContext
+from haftd.inquiries.router import InquiryRouter
+from haftd.inquiries.tool_question import InquiryQueue
+from haftd.runtimes.base import Call, Runtime
+from haftd.tools import arguments
+from haftd.tools.approving import mode_of, policy_of
+from haftd.tools.catalogue import Catalogue
+from haftd.tools.definition import Tool
+from haftd.tools.environment import path_of
+from haftd.tools.resolve import CallContext, resolve
+from haftd.tools.roots import canonical
+
+from .calls import Calls, Place, Prepared
+from .execution import Entry, Execution
+from .review import PendingReview, Reviewer
+from .supervisor import Supervisor
+
+__all__ = ["Approver", "Starter"]
+
+Approver = Callable[[Handle], Awaitable[Prepared]]
+"""What a start has to pass while its handle is pending. It returns what is to run, which may have
+other arguments than what was asked for; raises what `supervisor.Entry` may raise."""
+
+
+@dataclass(slots=True)
+class Starter:
+    """Starts uses of tools."""
+
+    calls: Calls
+    catalogue: Catalogue
+    registry: Registry
+    runtimes: Mapping[str, Runtime]
+    make_spool: Callable[[], Spool]
+    news: Callable[[Handle], None]
+    """Told when a handle asks or stops."""
+    inquiries: InquiryRouter
+    supervisor: Supervisor
+
+    @property
+    def place(self) -> Place:
+        """Where things are started."""
+        return self.calls.place
+
+    def prepare(
+        self, session: str, params: SpawnParams, vars: Mapping[str, Any] | None = None
+    ) -> Prepared:
+        """Find out all that can be wrong with a spawn before its id is taken; takes nothing. The tool is
+        handed `vars` in its context."""
+        named = None if isinstance(params.root, UnsetType) else params.root
+        root = self.place.root if named is None else named
+        call_id = None if isinstance(params.call_id, UnsetType) else params.call_id
+        client = None if isinstance(params.env, UnsetType) else params.env
+        tool = self.catalogue.ready(params.tool, named, params.args)
+        context = CallContext(
+            root=_runs_in(tool, root),
+            session=session,
+            handle=params.id,
+            action="run",
+            path=path_of(self.place.environ, client),
+            vars=vars or {},
+        )
+        return self._prepared(tool, params.args, context, call_id, client)
+
+    def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
+        """The same spawn with other arguments: of the very definition that was to run, whatever
+        stands in its place meanwhile."""
+        return self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
+
+    def _prepared(
+        self,
+        tool: Tool,
+        given: Mapping[str, Any],
+        context: CallContext,
+        call_id: str | None,
+        client: Mapping[str, str | None] | None,
+    ) -> Prepared:
+        args = arguments.check(tool, given)
+        invocation = resolve(tool, args, context)
+        if not tool.is_builtin and ("pty" if invocation.terminal else "stdio") not in self.runtimes:
+            raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
+        if invocation.terminal and mode_of(tool, "result") != "unattended":
+            why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
+            raise unsupported_runtime(tool.name, "pty", why)
+        return Prepared(
+            context.session, context.handle, call_id, tool, args, context, invocation, client
+        )
+
+    def start(
+        self,
+        ready: Prepared,
+        context: InquiryContext,
+        approver: Approver | None = None,
+        reviewer: Reviewer | None = None,
+    ) -> tuple[Handle, Execution | None, bool]:
+        """Take the id and schedule the tool; the last is whether it was. `context` is for its questions,
+        `reviewer` gives the word about its result. A `call_id` that made a handle before gives that one, with the use
+        that is left of it, and starts nothing. Raises `RpcError`, and then nothing was taken."""
+        admitted = self.registry.admit(
+            trio.current_time(),
+            session=ready.session,
+            id=ready.id,
+            tool=ready.tool.name,
+            call_id=ready.call_id,
+            args=ready.args,
+            root=ready.context.root,
+            make_spool=self.make_spool,
+            wall=time.time(),
+        )
+        handle = admitted.handle
+        if admitted.is_repeated:
+            return handle, self.supervisor.use_of(handle), False
+        handle.terminal = ready.invocation.terminal
+        handle.on_state_change = self.news
+        _heed(handle, ready.tool)
+        try:
+            call = self.calls.of_use(handle, ready)
+        except BaseException:
+            self.registry.withdraw(handle)
+            raise
+        inquiries = InquiryQueue(handle, self.inquiries, context)
+        entry = None if approver is None else self._entry(handle, ready, call, approver)
+        review = None if reviewer is None else PendingReview(handle, self.make_spool(), reviewer)
+        use = self.supervisor.start(handle, self._runtime(call), call, inquiries, entry, review)
+        return handle, use, True
+
+    def _runtime(self, call: Call) -> Runtime:
+        return self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
+
+    def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
+        """What a use waits for before it runs: the approver, whose word may change the call."""
+
+        async def entry() -> tuple[Runtime, Call]:
+            passed = await approver(handle)
+            if passed is ready:
+                return self._runtime(call), call
+            handle.terminal = passed.invocation.terminal
+            changed = self.calls.changed(call, handle, passed)
+            return self._runtime(changed), changed
+
+        return entry
+
+
+def _runs_in(tool: Tool, root: str) -> str:
+    """The folder of a call: a tool of a root that was found above the named folder runs in that root."""
+    return root if tool.root is None or canonical(root) == tool.root else tool.root
+
+
+def _heed(handle: Handle, tool: Tool) -> None:
+    """What the definition says of its handles, in their words."""
+    said = tool.notify
+    handle.policy = policy_of(tool)
+    handle.may = tool.may
+    handle.on_turn_end = tool.on_turn_end or "abort"
+    handle.on_disconnect = tool.on_disconnect
+    handle.notify = NotifySettings(
+        on_success=said.on_success,
+        on_failure=said.on_failure,
+        on_waiting=said.on_waiting,
+        on_content=said.on_content,
+        patterns=tuple(NotifyPattern(one.name, one.match, one.level) for one in said.patterns),
+    )

@@ -1,0 +1,126 @@
+"""Looks at the output of those handles whose definitions want notices of it, and of no others.
+
+Rules: a handle that nothing is wanted of costs nothing. A chunk only marks its handle as due; one
+task looks, a slice at a time, each handle in turn, and rests as long as it has looked: a
+program that floods gets half of what is left over, and nobody waits for it. Of one handle something is
+told at most every `BETWEEN_S`; what is found meanwhile is told together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection
+from functools import partial
+
+import structlog
+import trio
+
+from haftd.core.handles import Handle
+from haftd.core.matches import PatternMatches
+from haftd.core.pattern_scanner import PatternScanner
+
+__all__ = ["BETWEEN_S", "Watching"]
+
+BETWEEN_S = 0.1
+log = structlog.get_logger("haftd.executions.watching")
+
+Tell = Callable[[Handle, Collection[PatternMatches]], None]
+"""Told what was found since the last time, by pattern; with nothing, that there is output."""
+
+
+class _Watcher:
+    """One handle that is looked at."""
+
+    __slots__ = ("due", "found", "handle", "ring", "scan", "tell_at")
+
+    def __init__(self, handle: Handle, ring: Callable[[_Watcher], None]) -> None:
+        self.handle = handle
+        self.scan = PatternScanner(handle) if handle.notify.patterns else None
+        self.found: dict[str, PatternMatches] = {}
+        self.due = False
+        self.tell_at = 0.0
+        self.ring: Callable[[], None] = partial(ring, self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all there will ever be was looked at."""
+        is_over = self.handle.stopped and self.handle.output_complete
+        return is_over and (self.scan is None or not self.scan.has_unread)
+
+
+class Watching:
+    """All handles that are looked at. `nursery` holds the task that looks."""
+
+    def __init__(self, nursery: trio.Nursery, tell: Tell) -> None:
+        self._tell = tell
+        self._due: deque[_Watcher] = deque()
+        self._later: dict[_Watcher, None] = {}
+        self._count = 0
+        self._bell = trio.Event()
+        nursery.start_soon(self._run)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def follow(self, handle: Handle) -> None:
+        """Look at its output from its beginning on, if its definition wants that."""
+        if not handle.notify.needs_output:
+            return
+        one = _Watcher(handle, self._ring)
+        self._count += 1
+        handle.listen(one.ring)
+        one.ring()
+
+    def _ring(self, one: _Watcher) -> None:
+        if not one.due:
+            one.due = True
+            self._due.append(one)
+            self._bell.set()
+
+    async def _run(self) -> None:
+        while True:
+            at = min((one.tell_at for one in self._later), default=float("inf"))
+            with trio.move_on_at(at):
+                await self._bell.wait()
+            self._bell = trio.Event()
+            now = trio.current_time()
+            for one in [one for one in self._later if one.tell_at <= now]:
+                del self._later[one]
+                self._ring(one)
+            for _ in range(len(self._due)):
+                began = trio.current_time()
+                self._step(self._due.popleft())
+                await trio.sleep(trio.current_time() - began)
+
+    def _step(self, one: _Watcher) -> None:
+        one.due = False
+        try:
+            self._look(one)
+        except Exception:
+            log.exception("output could not be looked at", handle=one.handle.id)
+            self._drop(one)
+
+    def _look(self, one: _Watcher) -> None:
+        scan = one.scan
+        if scan is not None and scan.has_unread:
+            for found in scan.scan_slice():
+                name = found.pattern.name
+                one.found.setdefault(name, PatternMatches(found.pattern)).add(found)
+        is_behind = scan is not None and scan.has_unread
+        now = trio.current_time()
+        if one.found or one.handle.notify.on_content:
+            if one.tell_at <= now or one.is_over:
+                one.tell_at = now + BETWEEN_S
+                matches, one.found = one.found, {}
+                self._tell(one.handle, matches.values())
+            else:
+                self._later[one] = None
+        if is_behind:
+            self._ring(one)
+        elif one.is_over:
+            self._drop(one)
+
+    def _drop(self, one: _Watcher) -> None:
+        one.handle.unlisten(one.ring)
+        self._later.pop(one, None)
+        self._count -= 1

@@ -1,0 +1,62 @@
+"""abort: end a handle and everything it started; answered when nothing of it is left.
+
+Rules: that it ends, and by whom, is decided at once; only the answer waits. What an earlier use of
+the id has left behind is ended with it: nobody else can name it any more. What an abort could not end
+can be aborted again, for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import handle_stopped
+from haft_protocol.methods import AbortParams
+from haft_protocol.states import EndedBy, HandleState
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.daemon import Daemon
+
+from .approved import approved
+from .base import DeferredReply
+from .reading import plain_state
+
+__all__ = ["abort"]
+
+
+def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
+    """End it: TERM, the grace, KILL. A stopped handle is served only while something of it lives;
+    else raises `handle_stopped` with the state."""
+    handle = daemon.find(caller, params, params.id)
+
+    def serve(params: AbortParams) -> DeferredReply:
+        return _end(daemon, caller, handle, params)
+
+    use = daemon.supervisor.use_of(handle)
+    if handle.stopped or (handle.state is State.PENDING and (use is None or use.is_held_back)):
+        # What has not been allowed to begin may end without a word.
+        return serve(params)
+    return approved(daemon, caller, "abort", handle, params, serve, lambda params: None)
+
+
+def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) -> DeferredReply:
+    uses = daemon.supervisor.uses(handle.session, handle.id)
+    remains = daemon.supervisor.remains(handle.session, handle.id)
+    if not remains and not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
+        raise handle_stopped(handle.id, plain_state(handle, peek=True))
+    grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
+    for use in uses:
+        daemon.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
+    daemon.record("abort", caller, handle)
+
+    async def ended() -> HandleState:
+        for use in uses:
+            await use.done.wait()
+        async with trio.open_nursery() as nursery:
+            for one in remains:
+                nursery.start_soon(daemon.supervisor.kill_remains, one)
+        daemon.stir()
+        return plain_state(handle)
+
+    return DeferredReply(ended)

@@ -1,0 +1,229 @@
+"""apply: give a running tool input, or a waiting one its answer; then read as fetch does.
+
+Rules: what cannot be given is refused before anything changes. Input is queued whole, in order of
+arrival over all connections, and the call reads only after its own input is with the program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import handle_stopped, invalid_answer, question_gone
+from haft_protocol.inputs import InputForm, read_input
+from haft_protocol.methods import ApplyParams
+from haft_protocol.questions import InvalidAnswer, check_answer
+from haftd.audit import typed
+from haftd.caller import Caller
+from haftd.core.echo import TypedInput
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.daemon import Daemon
+from haftd.executions.execution import Execution
+from haftd.inquiries.kind import Answered
+from haftd.runtimes.base import Input
+
+from .approved import approved
+from .base import DeferredReply, result_of
+from .reading import Reading, answer, look, plain_state, plan
+from .waiting import until
+
+__all__ = ["apply", "is_beside"]
+
+_TYPED = ("text", "line", "keys", "paste")
+_BESIDE = ("signal", "resize")
+
+
+@dataclass(frozen=True, slots=True)
+class _Giving:
+    """One apply: everything about it that is found out before it does anything."""
+
+    daemon: Daemon
+    caller: Caller
+    params: ApplyParams
+    handle: Handle
+    use: Execution
+    reading: Reading
+    began: float
+
+    @property
+    def deadline(self) -> float:
+        return self.began + self.reading.timeout_s
+
+    def read(self, since: int, text: str = "") -> object:
+        """Read what comes after `since`, when `text` was typed and shown."""
+        typed = TypedInput(since, text) if text else None
+        cursor = self.params.cursor
+        since = since if isinstance(cursor, UnsetType) else cursor
+        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, typed)
+
+    def record(self, kind: str, *, withheld: bool, **more: str) -> None:
+        """Put what was given into the audit log; of what nobody is to see, only what it was."""
+        if withheld:
+            form: dict[str, object] = {"withheld": True, "kind": kind}
+        else:
+            form = typed(self.params.input)
+        self.daemon.record("apply", self.caller, self.handle, **more, **form)
+
+    def late(self) -> object:
+        return look(self.daemon, self.params, self.handle, "deadline")
+
+
+def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
+    """Give input or an answer by the handle's state; raises `handle_stopped`, `invalid_answer`,
+    `action_not_supported` where the program takes no input."""
+    handle = daemon.find(caller, params, params.id)
+    if handle.stopped or "apply" not in handle.policy:
+        return _apply(daemon, caller, handle, params)
+    return approved(
+        daemon,
+        caller,
+        "apply",
+        handle,
+        params,
+        lambda params: _apply(daemon, caller, handle, params),
+        lambda params: _check(handle, params),
+        withheld=_is_withheld(daemon, handle, params),
+    )
+
+
+def _check(handle: Handle, params: ApplyParams) -> None:
+    """Find what is wrong with it before anybody is asked whether it may be given."""
+    plan(params, terminal=handle.terminal)
+    if handle.question is None or is_beside(params.input):
+        read_input(params.input)
+        return
+    try:
+        check_answer(handle.question, params.input)
+    except InvalidAnswer as wrong:
+        raise invalid_answer(_worded(wrong, params.input)) from None
+
+
+def _worded(wrong: InvalidAnswer, given: object) -> str:
+    """What is wrong with an answer. One in the form of an input is refused: what was meant for the
+    program must not answer a question that came up meanwhile."""
+    if isinstance(given, dict) and {"line", "text", "paste"} & given.keys():
+        return f"{str(wrong).rstrip('.')}; give the answer itself as a bare value, since what is typed is none"
+    return str(wrong)
+
+
+def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
+    """Whether nobody is to see what is given."""
+    use = daemon.supervisor.use_of(handle)
+    if isinstance(params.input, dict) and params.input.get("secret"):
+        return True
+    if use is None:
+        return False
+    return use.inquiries.is_private if use.inquiries.current is not None else use.hides_input()
+
+
+def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) -> object:
+    use = daemon.supervisor.use_of(handle)
+    if handle.stopped or use is None:
+        raise handle_stopped(handle.id, plain_state(handle, peek=True))
+    asked = None if handle.question is None else handle.question.id
+    if not isinstance(params.question, UnsetType) and params.question != asked:
+        raise question_gone(handle.id, params.question)
+    reading = plan(params, terminal=handle.terminal)
+    call = _Giving(daemon, caller, params, handle, use, reading, trio.current_time())
+    if handle.state is State.WAITING and not is_beside(params.input):
+        return _answer_question(call)
+    form = read_input(params.input)
+    if handle.state is State.PENDING:
+        return _give_when_it_runs(call, form)
+    return _give(call, form)
+
+
+def is_beside(form: object) -> bool:
+    """Whether it is no answer in any case, and acts on the program that runs beside its question."""
+    return isinstance(form, dict) and any(kind in form for kind in _BESIDE)
+
+
+def _answer_question(call: _Giving) -> object:
+    question = call.handle.question
+    if question is None:
+        raise AssertionError("a waiting handle has its question")
+    try:
+        value = check_answer(question, call.params.input)
+    except InvalidAnswer as wrong:
+        raise invalid_answer(_worded(wrong, call.params.input)) from None
+    if call.use.inquiries.needs_a_person and not call.caller.may("questions"):
+        raise call.caller.refusal("answer what a person is asked")
+    since = call.handle.spool.end
+    private = call.use.inquiries.is_private
+    pending = call.use.inquiries.current
+    if pending is None:
+        raise AssertionError("a waiting handle has an open inquiry")
+    pending.settle(Answered(value))
+    call.record("answer", withheld=private, question=question.id)
+    return call.read(since)
+
+
+def _give(call: _Giving, form: InputForm) -> object:
+    use, handle = call.use, call.handle
+    since = handle.spool.end
+    hidden = use.hides_input()
+    number = use.write(_input(form))
+    # Asked before and after: a program turns the echo off while we type.
+    hidden = form.kind in _TYPED and (hidden or use.hides_input())
+    call.record(form.kind, withheld=hidden or form.secret)
+    shown = handle.terminal and form.kind in _TYPED and not (hidden or form.secret)
+    text = (f"{form.text}\n" if form.kind == "line" else form.text) if shown else ""
+    if use.written_to >= number or call.reading.wait == "none":
+        return call.read(since, text)
+
+    async def when_written() -> object:
+        done = await until(
+            (handle,),
+            lambda: True if use.written_to >= number or handle.stopped else None,
+            deadline=call.deadline,
+        )
+        return await result_of(call.read(since, text)) if done else call.late()
+
+    return DeferredReply(when_written)
+
+
+def _give_when_it_runs(call: _Giving, form: InputForm) -> DeferredReply:
+    """Keep the order of arrival although the tool does not run yet."""
+    given: list[object] = []
+    ready = trio.Event()
+
+    def act() -> None:
+        try:
+            if call.use.failure is not None:
+                raise call.use.failure
+            if call.handle.stopped:
+                raise handle_stopped(call.handle.id, plain_state(call.handle, peek=True))
+            given.append(_give(call, form))
+        except Exception as error:
+            given.append(error)  # it is this call's, not that of whoever made the tool run
+        ready.set()
+
+    call.use.when_begun(act)
+
+    async def when_it_runs() -> object:
+        with trio.move_on_at(call.deadline):
+            await ready.wait()
+        if not given:
+            return call.late()
+        reply = given[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return await result_of(reply)
+
+    return DeferredReply(when_it_runs)
+
+
+def _input(form: InputForm) -> Input:
+    return Input(
+        kind=form.kind,
+        text=form.text,
+        keys=form.keys,
+        signal=form.signal,
+        rows=form.rows,
+        cols=form.cols,
+        mouse=form.mouse,
+        secret=form.secret,
+    )

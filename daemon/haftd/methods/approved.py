@@ -1,0 +1,200 @@
+"""Doing what a tool's policy says to ask about first, and handing out what it says to look at first:
+the one place that every verb goes through.
+
+Rules: what is unattended costs nothing and is done at once. A start waits as a handle that is
+`pending`; an action on a handle waits beside the handle, and is then done to that very use. What
+is wrong with a call is said before anybody is asked, and an action that has become pointless, as its
+handle has stopped, asks nobody any more. What a person must not see is not shown, and then not
+changed either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from msgspec import UNSET
+
+from haft_protocol.approvals import PolicedAction
+from haft_protocol.errors import RpcError, invalid_arguments
+from haft_protocol.methods import AbortParams, ApplyParams, FetchParams
+from haft_protocol.states import HandleState
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.views import handle_state
+from haftd.core.withheld import ReviewDecision, Shown
+from haftd.daemon import Daemon
+from haftd.executions.calls import Prepared
+from haftd.executions.execution import Skipped
+from haftd.executions.review import Reviewer
+from haftd.executions.starting import Approver
+from haftd.inquiries.approval import Approval, seek
+from haftd.inquiries.kind import InquiryContext
+from haftd.inquiries.result_review import review
+from haftd.tools.approving import mode_of, render
+from haftd.tools.definition import Tool
+
+from .base import DeferredReply, result_of
+from .rendering import renderer
+
+__all__ = ["WITHHELD", "approved", "approver_of", "reviewer_of", "what_runs"]
+
+P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
+
+WITHHELD = {"withheld": True}
+"""What is shown in place of an input that nobody is to see."""
+
+_FIXED = ("id", "session", "root")
+
+
+def approver_of(
+    daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool
+) -> Approver | None:
+    """What a start has to pass; None where it has to pass nothing."""
+    action: PolicedAction = "call" if one_shot else "spawn"
+    tool = ready.tool
+    mode = mode_of(tool, action)
+    if mode == "unattended":
+        return None
+
+    def check(arguments: dict[str, Any]) -> Prepared:
+        prepared = daemon.starter.change(ready, arguments)
+        if not one_shot or prepared.invocation.terminal:
+            return prepared
+        # A run to the end reads what the caller has decided that it reads.
+        invocation = replace(prepared.invocation, stdin=ready.invocation.stdin)
+        return replace(prepared, invocation=invocation)
+
+    async def approver(handle: Handle) -> Prepared:
+        if mode == "skip":
+            raise Skipped(_not_run(tool.name, "its definition says so"))
+        approval = Approval(
+            context=InquiryContext(caller=caller, bound_to=what_runs(tool)),
+            session=handle.session,
+            tool=handle.tool,
+            handle=handle,
+            action=action,
+            arguments=ready.args,
+            rendered=render(tool.style, tool.name, ready.args),
+            mode=mode,
+            check=check,
+            render=renderer(daemon, ready),
+        )
+        decision = await seek(daemon.inquiries, approval)
+        if decision is None:
+            raise AssertionError("a handle that waits for approval does not stop before")
+        if decision.decision == "skip":
+            raise Skipped(_not_run(tool.name, decision.reason), decision.by)
+        return ready if decision.edited is None else decision.edited
+
+    return approver
+
+
+def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
+    """What a result has to pass before it is handed out; None where it has to pass nothing."""
+    mode = mode_of(tool, "result")
+    if mode == "unattended":
+        return None
+
+    async def reviewer(handle: Handle, shown: Shown) -> ReviewDecision:
+        context = InquiryContext(caller=caller, bound_to=what_runs(tool))
+        return await review(daemon.inquiries, context, handle, shown, mode)
+
+    return reviewer
+
+
+def approved(
+    daemon: Daemon,
+    caller: Caller,
+    action: PolicedAction,
+    handle: Handle,
+    params: P,
+    serve: Callable[[P], object],
+    check: Callable[[P], None],
+    *,
+    withheld: bool = False,
+) -> object:
+    """Do `serve` once the action may be done. `check` raises `RpcError` where the params are wrong.
+    `withheld`: the input is not to be shown."""
+    mode = handle.policy.get(action)
+    if mode is None:
+        return serve(params)
+    check(params)
+    if mode == "skip":
+        return _passed_over(handle, "its definition says so")
+    shown = {k: v for k, v in msgspec.to_builtins(params).items() if k not in _FIXED}
+    if withheld:
+        shown["input"] = WITHHELD
+    approval = Approval(
+        context=InquiryContext(caller=caller),
+        session=handle.session,
+        tool=handle.tool,
+        handle=handle,
+        action=action,
+        arguments=shown,
+        rendered=render(_style(daemon, handle), handle.tool, shown),
+        mode="edit" if mode == "edit" else "ask",
+        check=lambda arguments: _changed(handle.tool, params, arguments, check, withheld),
+        depends_on=() if action == "fetch" else (handle,),
+    )
+
+    async def later() -> object:
+        decision = await seek(daemon.inquiries, approval)
+        if decision is not None and decision.decision == "skip":
+            return _passed_over(handle, decision.reason)
+        changed = None if decision is None else decision.edited
+        return await result_of(serve(params if changed is None else changed))
+
+    return DeferredReply(later)
+
+
+def _changed(
+    tool: str, params: P, arguments: dict[str, Any], check: Callable[[P], None], withheld: bool
+) -> P:
+    fixed = {key: getattr(params, key) for key in _FIXED if getattr(params, key) is not UNSET}
+    problems = [
+        {"path": key, "message": "it cannot be changed"} for key in _FIXED if key in arguments
+    ]
+    if withheld:
+        message = "what is not shown cannot be changed; allow it, or deny it"
+        problems.append({"path": "input", "message": message})
+    if problems:
+        raise invalid_arguments(tool, problems)
+    try:
+        changed = msgspec.convert({**arguments, **fixed}, type(params))
+        check(changed)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        found = {"path": path.rstrip("`") or "arguments", "message": message}
+        raise invalid_arguments(tool, [found]) from None
+    except RpcError as error:
+        path = str(error.data.get("field", "input"))
+        raise invalid_arguments(tool, [{"path": path, "message": error.message}]) from None
+    return changed
+
+
+def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
+    try:
+        return dict(daemon.catalogue.known(handle.tool, handle.root).style)
+    except RpcError:
+        return {}  # its definition is gone since
+
+
+def what_runs(tool: Tool) -> tuple[object, ...]:
+    """What a remembered word about a tool is bound to: its program, as its definition has it."""
+    env = tuple(sorted(tool.env.items()))
+    return tool.file, tool.command, tool.runtime, tool.cwd, env
+
+
+def _not_run(tool: str, why: str) -> str:
+    return f"`{tool}` was skipped, it was not run" + (f": {why.rstrip('.')}." if why else ".")
+
+
+def _passed_over(handle: Handle, why: str) -> HandleState:
+    """The handle as it is, unread, with the word that nothing was done."""
+    state = handle_state(handle, trio.current_time(), view="none", peek=True)
+    said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
+    return msgspec.structs.replace(state, skipped=said)

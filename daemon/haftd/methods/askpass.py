@@ -1,0 +1,49 @@
+"""askpass: a program that a tool runs asks for a secret, through the helper `haft-askpass`.
+
+Rules: only a process of the handle whose mark it carries may ask, and learns nothing of any other. The helper's
+going away withdraws the question.
+"""
+
+from __future__ import annotations
+
+from haft_protocol.errors import handle_stopped, inquiry_failed, mark_not_found
+from haft_protocol.methods import AskpassParams, AskpassResult
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.host.process.identity import is_alive
+from haftd.inquiries.secret_prompt import secret_prompt
+from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
+
+from .base import DeferredReply
+from .reading import plain_state
+
+__all__ = ["askpass"]
+
+
+def askpass(daemon: Daemon, caller: Caller, params: AskpassParams) -> DeferredReply:
+    """Ask, and answer with what was answered. Raises `handle_not_found` for a mark that is not that
+    of the caller's handle, and `handle_stopped` when the handle ends."""
+    use = daemon.supervisor.marked(params.mark)
+    if use is None:
+        raise mark_not_found()
+
+    async def asked() -> AskpassResult:
+        # It may be quicker than the report that its program runs.
+        await use.begun.wait()
+        process = caller.process
+        if process is None or process.pid not in use.members() or not is_alive(process):
+            raise mark_not_found()
+        if params.hint == "none":
+            return AskpassResult(None)
+        prompt = secret_prompt(use.inquiries, params.prompt, confirm=params.hint == "confirm")
+        try:
+            answer = await use.inquiries.ask(prompt)
+        except InquiryCancelled:
+            raise handle_stopped(use.handle.id, plain_state(use.handle, peek=True)) from None
+        except NoAnswer as none:
+            raise inquiry_failed(use.handle.id, str(none)) from None
+        question = prompt.question
+        daemon.record("askpass", caller, use.handle, question=question.id, prompt=question.text)
+        return AskpassResult(answer)
+
+    return DeferredReply(asked)

@@ -1,0 +1,267 @@
+"""Why a waiting call may answer now: the conditions of `wait`, each a synchronous question.
+
+Rules: a condition looks at the handle and says why, or None. It is asked when the call arrives,
+whenever the handle changes, and at the time that it names itself. What speaks for a wait is `evidence`.
+Section 4 of the protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import ClassVar
+
+import trio
+
+from haft_protocol.methods import Wait
+from haft_protocol.states import Waited
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.executions.execution import Execution
+from haftd.runtimes.base import Wanted
+
+from .evidence import BETWEEN_LOOKS_S, SHORTEST_PERIOD_MS, Renewal, Stillness
+
+__all__ = ["Condition", "Reading", "condition_of"]
+
+_PRINTED_S = 0.00015
+"""For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
+_FEW_PIECES = 8
+_MANY_PRINTED_S = 0.001
+"""And for so long where more pieces came close together than a prompt has: no prompt is there yet."""
+_REDRAWN_S = 0.02
+"""A program that draws what is there already is back in its wait within this."""
+_MAX_PAUSE_S = 0.25
+_START_S = 0.001
+"""No program comes to read sooner than this after its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a call waits for, and for how long; found out before the call does anything."""
+
+    wait: Wait
+    timeout_s: float
+    quiet_s: float
+    pattern: str
+    announced: bool
+    """Whether the caller asked for a wait, so that the reply says how it ended."""
+    or_input: bool = False
+    """Of a wait for output: it ends at a read of the program's input as well."""
+
+
+@dataclass(slots=True)
+class Condition:
+    """Why the call may answer now, or None; and when to look although nothing happens."""
+
+    handle: Handle
+    reading: Reading
+    since: int
+    """From where on output is new."""
+
+    def check(self) -> Waited | None:
+        handle, reading = self.handle, self.reading
+        stopped = handle.stopped
+        match reading.wait:
+            case "none":
+                return "stopped" if stopped and reading.announced else None
+            case "output" if handle.readable_end() > self.since:
+                return "output"
+            case "output" if handle.state is State.WAITING:
+                return "input"  # nothing more will come before its question is answered
+            case "quiet" if not stopped and self.is_quiet():
+                return "quiet"
+            case _:
+                return "stopped" if stopped else None
+
+    def is_quiet(self) -> bool:
+        return trio.current_time() >= self.quiet_at()
+
+    def quiet_at(self) -> float:
+        return self.handle.last_activity + self.reading.quiet_s
+
+    def look_again(self) -> float:
+        return self.quiet_at() if self.reading.wait == "quiet" else inf
+
+    def found(self) -> Wanted | None:
+        """What the program was found to wait for, or is concluded to from its silence, if the call may
+        answer for that and nothing has happened since."""
+        return None
+
+
+@dataclass(slots=True)
+class _InputCondition(Condition):
+    """The program waits for input. Asked of the kernel once its output has settled, and again in
+    doubling pauses for as long as the call waits; where the kernel cannot tell, quiet decides: nothing
+    was printed, and all the looks could not tell and saw nothing begin or end. Output that has changed
+    no cell of the screen is no sign of work: a program may draw the same at every tick."""
+
+    use: Execution | None
+    _shortest_pause_s: ClassVar[float] = _PRINTED_S
+    _longest_pause_s: ClassVar[float] = _MAX_PAUSE_S
+    _pause: float = _PRINTED_S
+    _due: float = 0.0
+    _activity: float = -1.0
+    _changed: float = -1.0
+    """When something happened last that was more than output which changed nothing to be seen."""
+    _digest: int | None = None
+    """Of the screen at `_changed`, where it is known."""
+    _must_compare: bool = False
+    """Something was printed since."""
+    _pieces: int = 0
+    _stillness: Stillness | None = None
+    _renewal: Renewal | None = None
+    _found: Wanted | None = None
+
+    def check(self) -> Waited | None:
+        if self.handle.stopped or self.use is None:
+            return "stopped"
+        if self.handle.state is State.WAITING:
+            return "input"
+        now = trio.current_time()
+        self._found = None
+        if self._activity != self.handle.last_activity:
+            self._note_activity()
+        if now < self._due or self.handle.state is not State.RUNNING:
+            return None
+        wanted = self.use.wanted()
+        if wanted.state == "unknown" or wanted.within_ms is not None:
+            self._compare()
+        if wanted.state == "reads":
+            self._found = wanted
+            return self._believe(wanted, now)
+        if wanted.state == "unknown":
+            self._stillness = None
+        elif not (self._must_compare and now - self._activity <= _REDRAWN_S):
+            self._change()
+        self._doubt_renewal(now)
+        if wanted.state == "unknown" and self.is_quiet():
+            self._found = replace(wanted, is_settled=True)
+            return "quiet"
+        self._pause = min(2 * self._pause, self._longest_pause_s)
+        self._due = now + self._pause
+        if wanted.state == "unknown":
+            self._due = min(self._due, self.quiet_at())
+        return None
+
+    def _note_activity(self) -> None:
+        """Something happened since the last look."""
+        activity = self.handle.last_activity
+        is_dense = activity - self._activity < _MANY_PRINTED_S
+        self._pieces = self._pieces + 1 if is_dense else 0
+        self._activity = activity
+        is_few = self._pieces <= _FEW_PIECES
+        self._pause = self._shortest_pause_s if is_few else _MANY_PRINTED_S
+        self._due = activity + self._pause
+        if self._digest is not None and self.handle.last_output == activity:
+            self._must_compare = True
+        else:
+            self._change()
+
+    def _change(self) -> None:
+        """What was seen before says nothing of what the program does now."""
+        self._changed, self._stillness = self._activity, None
+        self._digest, self._must_compare = None, False
+
+    def _compare(self) -> None:
+        """Find out whether what was printed since has changed the screen, now that the program waits."""
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
+        if self._must_compare:
+            digest = self.use.screen_digest()
+            if digest is None or digest != self._digest:
+                self._change()
+            self._digest, self._must_compare = digest, False
+        elif self._digest is None:
+            self._digest = self.use.screen_digest()
+
+    def _believe(self, wanted: Wanted, now: float) -> Waited | None:
+        """Whether a wait that may end by itself is one for input."""
+        within_ms, stillness = wanted.within_ms, self._stillness
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
+        if within_ms is None:
+            if stillness is not None and not self._must_compare:
+                self._learn(self.use, stillness)
+            return "input"
+        if stillness is None:
+            # Who has said nothing to what it was given may be about to end.
+            has_answered = self.handle.readable_end() > self.since
+            known_ms = self.use.routine_ms if has_answered else 0
+            stillness = self._stillness = Stillness(now, known_ms)
+            if self._is_renewed(wanted, within_ms, now):
+                return "input"
+        is_new = stillness.see(within_ms, now)
+        if wanted.at_work:
+            stillness.doubt()
+            self._doubt_renewal(now)
+        elif self._renewal is not None:
+            self._renewal.rests()
+        enough_at = stillness.enough_at()
+        if now >= enough_at:
+            if now >= stillness.until:
+                self._learn(self.use, stillness)
+            return "input"
+        # What comes of a wait of a new length is seen at its end: often one that does not end (node).
+        pause = min(BETWEEN_LOOKS_S, within_ms / 1000 + _PRINTED_S) if is_new else BETWEEN_LOOKS_S
+        self._due = min(now + pause, enough_at)
+        return None
+
+    def quiet_at(self) -> float:
+        if self.use is None:
+            raise AssertionError("who is asked whether it reads is in use")
+        return max(self._changed, self.use.silence.since) + self.reading.quiet_s
+
+    @staticmethod
+    def _learn(use: Execution, stillness: Stillness) -> None:
+        """All the waits have ended, and nothing came of it."""
+        use.routine_ms = max(use.routine_ms, stillness.longest_ms)
+
+    def _is_renewed(self, wanted: Wanted, within_ms: int, now: float) -> bool:
+        """Whether this wait, the first since the last output, is that of a display."""
+        renewal = self._renewal
+        if wanted.kind != "key" or within_ms < SHORTEST_PERIOD_MS:
+            self._renewal = None
+        elif renewal is None or not renewal.come_back(within_ms):
+            self._renewal = Renewal(within_ms, now)
+        else:
+            return renewal.is_one(now)
+        return False
+
+    def _doubt_renewal(self, now: float) -> None:
+        """Take note that the program was seen at work."""
+        if self._renewal is not None and not self._renewal.draws(now):
+            self._renewal = None
+
+    def found(self) -> Wanted | None:
+        return self._found if self._activity == self.handle.last_activity else None
+
+    def look_again(self) -> float:
+        return self._due if self.handle.state is State.RUNNING else inf
+
+
+class _OutputOrInputCondition(_InputCondition):
+    """There is output, or the program waits for input. Where the kernel cannot tell, its silence says
+    nothing: most programs have not printed anything yet. A program takes a while to start, and the
+    call has little time."""
+
+    _shortest_pause_s = _START_S
+    _longest_pause_s = BETWEEN_LOOKS_S
+
+    def check(self) -> Waited | None:
+        return Condition.check(self) or super().check()
+
+    def is_quiet(self) -> bool:
+        return False
+
+    def quiet_at(self) -> float:
+        return inf
+
+
+def condition_of(handle: Handle, use: Execution | None, reading: Reading, since: int) -> Condition:
+    """The condition of a reading that waits for anything but a pattern."""
+    if reading.or_input:
+        return _OutputOrInputCondition(handle, reading, since, use)
+    if reading.wait == "input":
+        return _InputCondition(handle, reading, since, use)
+    return Condition(handle, reading, since)

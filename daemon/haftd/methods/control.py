@@ -1,0 +1,123 @@
+"""daemon/status, daemon/reload, daemon/shutdown and rpc.discover: the daemon about itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import trio
+from msgspec import UNSET
+
+from haft_protocol.discover import document
+from haft_protocol.errors import limit_exceeded
+from haft_protocol.inquiries import Inquiry
+from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusResult
+from haftd.caller import Caller
+from haftd.core.lifecycle import State
+from haftd.daemon import Daemon, cut_output
+from haftd.figures import figures_are_open, of_this, open_figures
+
+from .base import DeferredReply
+from .tools import tools_reload
+
+__all__ = ["discover", "reload", "shutdown", "status"]
+
+
+def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult | DeferredReply:
+    """Answer with the daemon's figures, with all problems that it knows, and with the open questions of
+    the sessions that the caller may use."""
+    if figures_are_open():
+        return _status(daemon, caller)
+
+    async def opened() -> StatusResult:
+        await open_figures()
+        return _status(daemon, caller)
+
+    return DeferredReply(opened)
+
+
+def _status(daemon: Daemon, caller: Caller) -> StatusResult:
+    counts = dict.fromkeys((state.value for state in State), 0)
+    spooled = 0
+    handles = daemon.handles()
+    for handle in handles:
+        counts[handle.state.value] += 1
+        spooled += handle.spool.on_disk
+    figures = of_this()
+    facts = daemon.facts
+    return StatusResult(
+        version=facts.version,
+        pid=os.getpid(),
+        started_at=facts.started_at,
+        uptime_s=round(trio.current_time() - facts.began, 3),
+        socket=facts.socket,
+        state="stopping" if daemon.stopping else "running",
+        containment="cgroup" if facts.containment == "cgroup" else "processes",
+        connections=facts.connections(),
+        sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
+        handles=counts,
+        memory=figures.memory,
+        cpu_s=figures.cpu_s,
+        descriptors=figures.descriptors,
+        threads=figures.threads,
+        spooled=spooled,
+        problems=(
+            *facts.problems,
+            *daemon.catalogue.descriptions.failures(),
+            *daemon.audit.problems,
+            *daemon.catalogue.store_problems,
+            *cut_output(daemon.registry, facts.budget),
+        ),
+        questions=tuple(_questions(daemon, caller)),
+        path=facts.path,
+        managed=facts.managed,
+        websocket=facts.websocket,
+        unconfirmed=facts.unconfirmed
+        + tuple(one.pid for handle in daemon.supervisor.remains() for one in handle.left_behind()),
+        recovered=facts.recovered,
+        refused=facts.refused(),
+    )
+
+
+def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
+    """The questions that are open, those of the oldest handle first."""
+    epoch = time.time() - trio.current_time()
+    for pending, inquiry in daemon.inquiries.listed(Inquiry, caller=caller):
+        of_tool = inquiry.handle is not UNSET
+        yield OpenQuestion(
+            inquiry_id=pending.kind.id,
+            session=pending.kind.session,
+            question=inquiry.question.id,
+            since=round(epoch + pending.since, 3),
+            asked=not pending.is_unclaimed,
+            tool=pending.kind.tool if of_tool else UNSET,
+            handle=inquiry.handle,
+        )
+
+
+def reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply:
+    """Read configuration and definitions again; what only a start can change is a problem."""
+    return tools_reload(daemon, caller, params)
+
+
+def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str, Any]:
+    """Stop accepting, end every handle within its grace, and exit; answered before that.
+
+    With `refuse`, raises `limit_exceeded` while a handle lives."""
+    if not caller.may_use("*"):
+        raise caller.refusal("stop haftd")
+    live = len(daemon.registry.live())
+    if params.policy == "refuse" and live:
+        raise limit_exceeded(
+            "live_handles", 0, f"With the policy `refuse` no handle may live, and {live} do"
+        )
+    daemon.record("daemon/shutdown", caller)
+    daemon.stop(caller.label)
+    return {}
+
+
+def discover(daemon: Daemon, caller: Caller, params: Empty) -> dict[str, Any]:
+    """Answer with the OpenRPC document of all methods."""
+    return document(daemon.facts.version)

@@ -1,0 +1,97 @@
+"""Before a verb decides: what tools take is known, for those that describe themselves.
+
+Rules: where nothing is missing nothing is awaited, and the verb decides where it was read. Where a
+description is, the call waits for it and is decided then; what has not described itself by then is
+refused, or left out, by the verb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sized
+from functools import partial
+from typing import Any
+
+from msgspec import UnsetType
+
+from haft_protocol.errors import RpcError
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.tools.definition import Tool
+
+from .base import DeferredReply, MethodHandler, result_of
+
+__all__ = ["NEEDS", "described", "wanted"]
+
+Need = Callable[[Daemon, Any], list[Tool]]
+
+
+def _named_root(params: Any) -> str | None:
+    return None if isinstance(params.root, UnsetType) else params.root
+
+
+def _listed(daemon: Daemon, params: Any) -> list[Tool]:
+    return daemon.catalogue.self_describing(root=_named_root(params))
+
+
+def _started(daemon: Daemon, params: Any) -> list[Tool]:
+    return _one(daemon, params, params.args)
+
+
+def _called(daemon: Daemon, params: Any) -> list[Tool]:
+    """Nothing for a call on a handle: that must be possible whatever has become of the program."""
+    given = {name for name, item in params.arguments.items() if item is not None}
+    starts = params.arguments.get("action") in (None, "spawn")
+    found = _one(daemon, params, given - {"action", "id"})
+    return [one for one in found if not one.stateful or starts]
+
+
+def _one(daemon: Daemon, params: Any, args: Sized) -> list[Tool]:
+    """A program that only may know is not run for a call without arguments: there is nothing to check."""
+    tools = daemon.catalogue.self_describing(params.tool, _named_root(params))
+    return [one for one in tools if one.self_describing or args]
+
+
+def _named(daemon: Daemon, params: Any) -> list[Tool]:
+    root = _named_root(params)
+    return [one for name in params.tools for one in daemon.catalogue.self_describing(name, root)]
+
+
+NEEDS: dict[str, Need] = {
+    "tools/list": _listed,
+    "tools/describe": _named,
+    "tools/call": _called,
+    "spawn": _started,
+}
+"""The methods that speak of what tools take, each with the definitions that its params mean."""
+
+
+def wanted(daemon: Daemon, method: str, params: Any) -> Callable[[], Awaitable[None]] | None:
+    """What has to be awaited before the call can be decided; None where nothing is missing."""
+    if method not in NEEDS or daemon.stopping:
+        return None
+    try:
+        tools = NEEDS[method](daemon, params)
+    except RpcError:
+        return None  # No such tool: the verb says so.
+    if not tools:
+        return None
+    root = _named_root(params) or daemon.starter.place.root
+    lacking = daemon.describing.lacking(tools, root)
+    return partial(daemon.describing.ask, lacking, root) if lacking else None
+
+
+def described(daemon: Daemon, method: str, serve: MethodHandler) -> MethodHandler:
+    """The verb, decided when what it speaks of is described."""
+
+    def decide(caller: Caller, params: Any) -> object:
+        ready = wanted(daemon, method, params)
+        if ready is None:
+            return serve(caller, params)
+
+        async def later(*, in_batch: bool = False) -> object:
+            await ready()
+            return await result_of(serve(caller, params), in_batch=in_batch)
+
+        return DeferredReply(later, partial(later, in_batch=True))
+
+    return decide

@@ -1,0 +1,61 @@
+"""handles/list: the handles of a session with their processes and figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import trio
+
+from haft_protocol.methods import HandlesListParams, HandlesListResult
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.core.views import handle_state
+from haftd.daemon import Daemon
+from haftd.executions.execution import Execution
+from haftd.figures import of_all, open_figures
+
+from .base import DeferredReply
+
+__all__ = ["handles_list"]
+
+
+def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> DeferredReply:
+    """List live and kept handles, newest last; no output is read, no mark moves.
+
+    The kernel is asked what each of them runs. Other calls are served between two handles."""
+    session = daemon.session_of(caller, params)
+    handles = daemon.handles(None if session == "*" else session)
+    handles = [one for one in handles if caller.may_reach(one.may)]
+
+    async def listed() -> HandlesListResult:
+        await open_figures()
+        rows = []
+        for one in handles:
+            rows.append(_row(one, daemon.supervisor.use_of(one)))
+            await trio.lowlevel.checkpoint()
+        return HandlesListResult(tuple(rows))
+
+    return DeferredReply(listed)
+
+
+def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
+    suspended = use is not None and handle.state is State.RUNNING and use.is_suspended()
+    now = trio.current_time()
+    state = handle_state(handle, now, view="tail", max_bytes=0, peek=True, suspended=suspended)
+    row: dict[str, Any] = msgspec.to_builtins(state)
+    for unread in ("content", "result", "omitted", "truncated"):
+        row.pop(unread, None)
+    row["command"] = handle.command
+    row["root"] = handle.root
+    row["started_at"] = handle.started_at
+    row["age_s"] = round(trio.current_time() - handle.created_at, 3)
+    row["bytes"] = handle.spool.end
+    if handle.last_output_at is not None:
+        row["last_output_at"] = handle.last_output_at
+    if handle.pid is not None:
+        row["pid"] = handle.pid
+    if use is not None and use.grip is not None:
+        row["cpu_s"], row["memory"] = of_all(use.grip.members())
+    return row

@@ -1,0 +1,184 @@
+"""What every call of a model stands on: the tool that it names, params out of its arguments, a run to the end.
+
+Rules: there is one way to run a tool. A run to the end is a spawn under an id made up here, read when it has
+stopped. Such a run is the call's: one that is cancelled, or whose client goes away, is ended. In a batch, which
+is answered as a whole, a run that asks what nobody is asked for answers `waiting`, and lives on as a handle.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from math import inf
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from msgspec import UNSET, UnsetType
+
+from haft_protocol.errors import (
+    for_a_person,
+    invalid_arguments,
+    not_authorized,
+    shown,
+    shutting_down,
+)
+from haft_protocol.inquiries import schema as answer_schema
+from haft_protocol.methods import SpawnParams, ToolsCallParams
+from haft_protocol.questions import takes_null
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+from haftd.schemas.coercion import coerce
+from haftd.tools.calling import read_run
+from haftd.tools.definition import Tool
+
+from .apply import is_beside
+from .base import DeferredReply
+from .reading import look
+from .spawn import start, vars_of
+from .waiting import until
+
+__all__ = [
+    "handle_of",
+    "input_of",
+    "params_of",
+    "refuse_for_a_person",
+    "run_to_end",
+    "tool_of",
+]
+
+P = TypeVar("P")
+
+_SIZE_THRESHOLD = 256 * 1024
+"""Bytes of a result, where the definition does not say."""
+
+
+def tool_of(daemon: Daemon, params: ToolsCallParams) -> Tool:
+    root = None if isinstance(params.root, UnsetType) else params.root
+    tool = daemon.catalogue.known(params.tool, root)
+    _refuse_what_acts_for_a_person(tool.name, tool.may)
+    return tool
+
+
+def handle_of(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
+    """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
+    handle = daemon.find(caller, params, id)
+    # Its definition may say otherwise by now.
+    _refuse_what_acts_for_a_person(handle.tool, handle.may)
+    return handle
+
+
+def _refuse_what_acts_for_a_person(tool: str, may: Collection[str]) -> None:
+    """Raise `RpcError` (not_authorized) if the tool's definition grants rights of a person."""
+    if may:
+        raise not_authorized(
+            f"The tool {shown(tool)} acts for a person, so no model calls it; a person starts it by "
+            "`haft spawn`."
+        )
+
+
+def params_of(kind: type[P], tool_name: str, /, **fields: Any) -> P:
+    """The params of a verb; its bounds are narrower than what a model is told."""
+    try:
+        return msgspec.convert({k: v for k, v in fields.items() if v is not UNSET}, kind)
+    except msgspec.ValidationError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        wrong = {"path": path.rstrip("`") or "arguments", "message": message}
+        raise invalid_arguments(tool_name, [wrong]) from None
+
+
+def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
+    """Read an input: while the handle asks, a text may be the JSON of an answer that fits; else a text
+    is never anything but that text. Raises `RpcError` (invalid_arguments) for `null`, unless the
+    question takes it."""
+    question = handle.question
+    if question is not None and not is_beside(value):
+        form = answer_schema("", question.answer_type)
+        value = coerce({"answer": value}, form)["answer"]
+        if value is None and takes_null(question):
+            return None
+    if value is None:
+        raise invalid_arguments(tool, [{"path": name, "message": "it is required"}])
+    return value
+
+
+def refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
+    """What a model says is no answer to what a person is asked."""
+    use = daemon.supervisor.use_of(handle)
+    if use is not None and handle.question is not None and use.inquiries.needs_a_person:
+        raise for_a_person(handle.question.id)
+
+
+def run_to_end(
+    daemon: Daemon,
+    caller: Caller,
+    tool: Tool,
+    params: ToolsCallParams,
+    session: str,
+    call_id: str,
+    *,
+    id: str = "",
+    bound_s: float = inf,
+    max_bytes: int = _SIZE_THRESHOLD,
+) -> DeferredReply:
+    """Run the tool to its end. With `bound_s` a run that takes longer, or asks what nobody is asked for, lives on
+    as the handle `id`, and its state is the answer."""
+    if daemon.stopping:
+        raise shutting_down()
+    most = min(tool.size_threshold or _SIZE_THRESHOLD, max_bytes)
+    as_spawn = SpawnParams(
+        tool=tool.name,
+        id=id or f"call.{secrets.token_hex(8)}",
+        args=read_run(tool, params.arguments),
+        call_id=call_id,
+        session=session,
+        root=params.root,
+        env=params.env,
+        max_bytes=most,
+    )
+    ready = daemon.starter.prepare(session, as_spawn, vars_of(params.context))
+    if tool.stateful and tool.runtime == "pty":
+        why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
+        raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
+    if not ready.invocation.terminal and ready.invocation.output != "events":
+        # Nobody can write to it: it reads the end at once instead of waiting for ever.
+        ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
+    handle, use = start(daemon, caller, ready, params.context, one_shot=True)
+
+    def has_ended() -> bool:
+        return handle.stopped and handle.output_complete
+
+    async def ended(holds: Callable[[], bool] = has_ended) -> object:
+        try:
+            if use is not None:
+                with trio.move_on_after(bound_s) as bound:
+                    await use.begun.wait()
+                if bound.cancelled_caught:
+                    use.hold()
+                    return look(daemon, as_spawn, handle)
+                if use.failure is not None:
+                    raise use.failure
+            deadline = trio.current_time() + bound_s
+            while not holds() and trio.current_time() < deadline:
+                await until((handle,), lambda: holds() or None, deadline=deadline)
+        except trio.Cancelled:
+            if use is not None and use.leave() and not handle.stopped:
+                by = EndedBy("abort", caller.label)
+                daemon.supervisor.give_up(use, by)
+                daemon.supervisor.end(use, by)
+                daemon.record("abort", caller, handle)
+            raise
+        if use is not None and not handle.stopped:
+            use.hold()  # it lives on as a handle, and is no call's any longer
+        state = look(daemon, as_spawn, handle)
+        if handle.refusal is not None:
+            raise handle.refusal
+        return state
+
+    async def ended_or_asks() -> object:
+        return await ended(lambda: has_ended() or (use is not None and use.is_unclaimed))
+
+    return DeferredReply(ended, ended_or_asks) if bound_s == inf else DeferredReply(ended_or_asks)

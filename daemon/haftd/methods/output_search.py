@@ -1,0 +1,49 @@
+"""output/search: find lines in the kept output of handles, running or stopped."""
+
+from __future__ import annotations
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.methods import FoundLine, SearchParams, SearchResult
+from haftd.caller import Caller
+from haftd.core.patterns import compile_pattern
+from haftd.core.search import Search
+from haftd.daemon import Daemon
+
+from .base import DeferredReply
+
+__all__ = ["output_search"]
+
+
+def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> DeferredReply:
+    """Answer with the lines that match, oldest first in each handle; reads move no mark.
+
+    The pattern is checked and unknown ids are refused at once. Other calls are served between two
+    slices of output."""
+    compile_pattern(params.pattern, within_lines=True)
+    if isinstance(params.ids, UnsetType):
+        daemon.handles()
+        handles = daemon.reachable(caller, daemon.session_of(caller, params))
+    else:
+        handles = [daemon.find(caller, params, name) for name in params.ids]
+
+    async def found() -> SearchResult:
+        matches: list[FoundLine] = []
+        more = False
+        for handle in handles:
+            room = params.max_matches - len(matches)
+            search = Search(handle.spool, params.pattern, room, handle.rendering)
+            while not search.step():
+                await trio.lowlevel.checkpoint()
+            matches += [
+                FoundLine(handle.id, handle.generation, at, line) for at, line in search.matches
+            ]
+            more = more or search.more
+            if len(matches) >= params.max_matches:
+                more = more or handle is not handles[-1]
+                break
+            await trio.lowlevel.checkpoint()
+        return SearchResult(tuple(matches), more)
+
+    return DeferredReply(found)

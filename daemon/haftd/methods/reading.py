@@ -1,0 +1,318 @@
+"""Reading a handle: when a call may answer (`wait`) and what it then shows (`view`).
+
+Rules: a condition is looked at synchronously, when the call arrives and whenever the handle
+changes; the waiting call is woken only when it holds. A timer stands only for the caller's own
+deadline and for the quiet it asked for; whether a program reads is looked at in growing pauses while
+a call waits for it, since the kernel does not report it. Section 4 of the protocol.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import trio
+from msgspec import UNSET, UnsetType, structs
+
+from haft_protocol.errors import invalid_params
+from haft_protocol.methods import FetchParams, SpawnParams, Wait
+from haft_protocol.states import Base64, HandleState, InputWanted, Running, Screen, Stopped, Waited
+from haftd.core.echo import TypedInput, echo_size, prompt_size
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.core.patterns import OutputMatcher, compile_pattern
+from haftd.core.text import Unmade, last_line
+from haftd.core.views import handle_state
+from haftd.daemon import Daemon
+from haftd.executions.execution import Execution
+from haftd.runtimes.base import Wanted
+
+from .base import DeferredReply
+from .conditions import Condition, Reading, condition_of
+from .waiting import until
+
+__all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
+
+_TEXTS = ("content", "result")
+DEADLINE_MS = 10_000
+PIPE_BOUND_MS = 250
+_SILENT_S = 0.1
+_FOUND = ("input", "quiet")
+"""Ends of a wait that a look at the program has brought about."""
+
+
+def plan(
+    params: FetchParams | SpawnParams, *, terminal: bool, default: Wait | None = None
+) -> Reading:
+    """Find out what the call waits for; raises `invalid_params`, before anything was done.
+
+    Without `default` it is the usual one of a terminal or a pipe. A start on a pipe ends it at a read
+    of its input, too; an answer to input does not: a server that listens all the while has not given
+    it yet."""
+    usual: Wait = "input" if terminal else "output"
+    wait = params.wait if not isinstance(params.wait, UnsetType) else default or usual
+    pattern = "" if isinstance(params.pattern, UnsetType) else params.pattern
+    if wait == "pattern" and not pattern:
+        raise invalid_params("`wait` is `pattern` but there is no `pattern`", field="pattern")
+    if pattern:
+        compile_pattern(pattern)
+        if isinstance(params.wait, UnsetType):
+            wait = "pattern"
+    if params.view in ("screen", "paint") and not terminal:
+        raise invalid_params(
+            f"`view` is `{params.view}`, but this handle has no terminal; use `delta`, `all` or `tail`",
+            field="view",
+        )
+    is_usual = isinstance(params.wait, UnsetType) and default is None and wait == "output"
+    bound = DEADLINE_MS
+    if not isinstance(params.timeout_ms, UnsetType):
+        bound = params.timeout_ms
+    elif is_usual:
+        bound = PIPE_BOUND_MS
+    return Reading(
+        wait=wait,
+        timeout_s=bound / 1000,
+        quiet_s=params.quiet_ms / 1000,
+        pattern=pattern,
+        announced=not isinstance(params.wait, UnsetType) or wait != "none",
+        or_input=is_usual and isinstance(params, SpawnParams),
+    )
+
+
+def plain_state(handle: Handle, *, peek: bool = False) -> HandleState:
+    """The handle as a plain fetch shows it; with `peek` nothing counts as read."""
+    return handle_state(handle, trio.current_time(), peek=peek)
+
+
+def look(
+    daemon: Daemon,
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    waited: Waited | UnsetType = UNSET,
+    wanted: Wanted | None = None,
+    typed: TypedInput | None = None,
+) -> HandleState | DeferredReply:
+    """Show the handle as the call asked for, later where its text is long; moves the read mark when the view is `delta` or `answer`.
+    `wanted` is what the call has just found the program to wait for, if it has; `typed`, what it typed."""
+    cursor = params.cursor if isinstance(params, FetchParams) else UNSET
+    screen: Screen | UnsetType = UNSET
+    painted = ""
+    use = daemon.supervisor.use_of(handle)
+    if params.view == "screen":
+        since = params.since_revision if isinstance(params, FetchParams) else UNSET
+        shot = handle.last_screen
+        if use is not None:
+            shot = use.screen(None if isinstance(since, UnsetType) else since)
+        screen = UNSET if shot is None else shot
+    elif params.view == "paint":
+        bytes_that_draw = handle.last_paint if use is None else use.paint()
+        painted = Base64(b64encode(bytes_that_draw or b"").decode())
+    if params.view in ("screen", "paint") and isinstance(cursor, UnsetType):
+        # With a cursor it is somebody beside the session's reader, who has not seen it.
+        handle.viewed_offset = handle.spool.end
+    if handle.stopped:
+        daemon.stir()
+    begin = handle.read_offset if isinstance(cursor, UnsetType) else cursor
+    mark, was_shown = handle.read_offset, handle.is_end_shown
+    state = handle_state(
+        handle,
+        trio.current_time(),
+        view="delta" if params.view == "answer" else params.view,
+        cursor=None if isinstance(cursor, UnsetType) else cursor,
+        max_bytes=params.max_bytes,
+        waited=waited,
+        screen=screen,
+        painted=painted,
+        input_wanted=_input_wanted(daemon, handle, waited, wanted),
+        suspended=_is_suspended(handle, use, waited),
+        defer=True,
+    )
+    echo = typed.text if typed is not None and typed.at == begin else ""
+
+    def shown(state: HandleState) -> HandleState:
+        return state if params.view != "answer" else _without_known(state, echo)
+
+    unmade = [name for name in _TEXTS if isinstance(getattr(state, name, None), Unmade)]
+    if not unmade:
+        return shown(state)
+
+    moved = handle.read_offset
+
+    async def made() -> HandleState:
+        def make() -> dict[str, str]:
+            return {name: getattr(state, name).make() for name in unmade}
+
+        try:
+            texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+        except trio.Cancelled:
+            # Nothing is handed out. Unless somebody has read on meanwhile, the next reader gets it.
+            if handle.read_offset == moved:
+                handle.read_offset, handle.is_end_shown = mark, was_shown
+            raise
+        return shown(structs.replace(state, **texts))
+
+    return DeferredReply(made)
+
+
+def _without_known(state: HandleState, typed: str) -> HandleState:
+    """The state without what its reader knows: the echo of `typed`, with which its output begins if
+    anything was typed, and the prompt where that is told beside it."""
+    name = "result" if isinstance(state, Stopped) and isinstance(state.result, str) else "content"
+    text = getattr(state, name)
+    if isinstance(text, UnsetType):
+        return state
+    echo = text[: echo_size(text, typed)] if typed else ""
+    text = text[len(echo) :]
+    if isinstance(state, Running) and isinstance(state.input_wanted, InputWanted):
+        text = text[: len(text) - prompt_size(text, state.input_wanted.prompt)]
+    return structs.replace(state, **{name: text, "echoed": len(echo.encode())})
+
+
+def _input_wanted(
+    daemon: Daemon, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
+) -> InputWanted | UnsetType | None:
+    """What the program reads. Asked at each look for a terminal; on a pipe it is said where the
+    call waited for it, and no call that did not pays for it."""
+    use = daemon.supervisor.use_of(handle)
+    if handle.state is not State.RUNNING or use is None:
+        return UNSET
+    if not handle.terminal:
+        return InputWanted("line", _prompt(handle, use)) if waited == "input" else UNSET
+    wanted = wanted or use.wanted()
+    if wanted.kind is None or wanted.state == "busy":
+        return None
+    if wanted.state == "unknown" and not wanted.is_settled:
+        return None  # It has just begun or ended something: nothing is to be supposed.
+    return InputWanted(wanted.kind, _prompt(handle, use), wanted.state != "unknown")
+
+
+def _is_suspended(handle: Handle, use: Execution | None, waited: Waited | UnsetType) -> bool:
+    """Whether a signal has stopped what runs. Asked where it has done nothing for a while: what prints, or
+    was just found to read, runs."""
+    if handle.state is not State.RUNNING or use is None or waited in ("input", "output", "matched"):
+        return False
+    is_silent = trio.current_time() - (handle.last_output or handle.created_at) >= _SILENT_S
+    return (is_silent or waited in ("deadline", "quiet")) and use.is_suspended()
+
+
+def _prompt(handle: Handle, use: Execution) -> str:
+    """The line that asks: the last that was printed, else the last of the screen."""
+    line = last_line(handle.spool, handle.rendering)
+    if line.strip() or not handle.terminal:
+        return line
+    screen = use.screen()
+    lines = () if screen is None or isinstance(screen.lines, UnsetType) else screen.lines
+    return next((text for text in reversed(lines) if text), "")
+
+
+def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
+    """The offset from which output is new to the caller: its cursor, else what it has seen."""
+    if not isinstance(params.cursor, UnsetType):
+        return params.cursor
+    if params.view not in ("screen", "paint"):
+        return handle.read_offset
+    use = daemon.supervisor.use_of(handle)
+    if not isinstance(params.since_revision, UnsetType) and use is not None:
+        screen = use.screen()
+        if screen is not None and screen.revision != params.since_revision:
+            return -1  # what it has is out of date already
+    return max(handle.read_offset, handle.viewed_offset)
+
+
+def answer(
+    daemon: Daemon,
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    reading: Reading,
+    since: int,
+    began: float | None = None,
+    typed: TypedInput | None = None,
+) -> HandleState | DeferredReply:
+    """Answer at once where the condition holds or nothing is to be waited for, else later.
+
+    `since` is the offset from which output is new; the call's bound counts from `began` (trio's
+    clock), by default from now. `typed` is what the call typed: a pattern does not match its echo."""
+    deadline = (trio.current_time() if began is None else began) + reading.timeout_s
+    if reading.wait == "pattern":
+        return _answer_match(daemon, params, handle, reading, since, deadline, typed)
+    condition = condition_of(handle, daemon.supervisor.use_of(handle), reading, since)
+    reason = condition.check()
+    if reason is None and reading.wait == "none":
+        reason = "immediate"
+    if reason is None and reading.timeout_s == 0:
+        reason = "deadline"
+    if reason is not None:
+        found = condition.found() if reason in _FOUND else None
+        return look(daemon, params, handle, reason if reading.announced else UNSET, found, typed)
+
+    async def wait_and_look() -> HandleState | DeferredReply:
+        reason = await _wait(condition, deadline)
+        found = condition.found() if reason in _FOUND else None
+        return look(daemon, params, handle, reason, found, typed)
+
+    return DeferredReply(wait_and_look)
+
+
+async def _wait(condition: Condition, deadline: float) -> Waited:
+    reason: Waited | None = await until(
+        (condition.handle,),
+        condition.check,
+        deadline=deadline,
+        look_again=condition.look_again,
+    )
+    return "deadline" if reason is None else reason
+
+
+def _answer_match(
+    daemon: Daemon,
+    params: FetchParams | SpawnParams,
+    handle: Handle,
+    reading: Reading,
+    since: int,
+    deadline: float,
+    typed: TypedInput | None,
+) -> HandleState | DeferredReply:
+    """Answer when the pattern matches. A slice of what is there is looked at now; a long rest, and
+    what comes, between others' turns: a pattern is hostile until it has matched."""
+    spool = handle.spool
+    since = max(0, since)
+    before = spool.read(since - 1, since) if since else b""
+    pattern = compile_pattern(reading.pattern)
+    echo = b"" if typed is None else typed.text.encode()
+    watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
+
+    def look_now(waited: Waited) -> HandleState | DeferredReply:
+        return look(daemon, params, handle, waited, typed=typed)
+
+    if watch.scan_spool(spool):
+        return look_now("matched")
+    if not watch.has_unread(spool) and (handle.stopped or reading.timeout_s == 0):
+        return look_now(_matched(watch, handle))
+
+    async def match_and_look() -> HandleState | DeferredReply:
+        return look_now(await _match(handle, watch, deadline))
+
+    return DeferredReply(match_and_look)
+
+
+def _matched(watch: OutputMatcher, handle: Handle) -> Waited:
+    """How a wait for a match ends when no more can be waited for."""
+    if watch.finish():
+        return "matched"
+    return "stopped" if handle.stopped else "deadline"
+
+
+async def _match(handle: Handle, watch: OutputMatcher, deadline: float) -> Waited:
+    while True:
+        while watch.has_unread(handle.spool) and not watch.scan_spool(handle.spool):
+            await trio.lowlevel.checkpoint()
+            if trio.current_time() >= deadline:
+                return _matched(watch, handle)
+        if watch.found is not None or handle.stopped:
+            return _matched(watch, handle)
+        more = await until(
+            (handle,),
+            lambda: True if watch.has_unread(handle.spool) or handle.stopped else None,
+            deadline=deadline,
+        )
+        if not more:
+            return _matched(watch, handle)

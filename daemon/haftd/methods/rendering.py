@@ -1,0 +1,76 @@
+"""How a program of the definition shows the arguments of a call to the person who approves it.
+
+Rules: it is asked only where somebody else is about to be. What it prints is shown, as an outcome or as it is,
+bounded, and with everything escaped that would not be seen. One that fails, says nothing or takes
+too long holds nobody up: the arguments are shown as JSON, and it is said why. Section 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
+from haftd.daemon import Daemon
+from haftd.executions.calls import Prepared
+from haftd.executions.helpers import Failed
+from haftd.tools.approving import render, seen
+from haftd.tools.definition import Command
+
+__all__ = ["renderer"]
+
+MAX_RENDER_S = 3.0
+"""For so long a person is kept waiting for a program that only shows."""
+
+
+def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
+    """What shows the arguments of a start; None where no program does."""
+    tool = ready.tool
+    command = tool.style.get("parameters")
+    if not isinstance(command, Command):
+        return None
+
+    async def rendered() -> str:
+        said: bytes | Failed = Failed("time", "has not had its turn in time")
+        with trio.move_on_after(2 * MAX_RENDER_S):
+            said = await daemon.helpers.run(
+                tool,
+                "format_arguments",
+                root=ready.context.root,
+                session=ready.session,
+                args=ready.args,
+                handle=ready.id,
+                client=ready.client,
+                vars=ready.context.vars,
+                command=command,
+                timeout_s=MAX_RENDER_S,
+            )
+        text = _read(said)
+        if isinstance(text, str):
+            return seen(text)
+        plain = render(tool.style, tool.name, ready.args)
+        return f"{seen(f'{text.why}; they are shown as JSON.')}\n{plain}"
+
+    return rendered
+
+
+def _read(said: bytes | Failed) -> str | Failed:
+    """The text that it printed, or what is wrong with it, as a clause."""
+    who = "The program that shows the arguments"
+    if isinstance(said, Failed):
+        what = "cannot be run: " if said.kind == "start" else ""
+        return Failed(said.kind, f"{who} {what}{said.why.rstrip('.')}")
+    match read_outcome(said):
+        case Success(content=content):
+            text = content
+        case Failure(message=message):
+            return Failed("output", f"{who} has failed: {message.rstrip('.')}")
+        case Malformed(message=message):
+            return Failed("output", f"{who} printed {message}")
+        case NeedsInput():
+            return Failed("output", f"{who} asks a question, and nobody answers it")
+        case _:
+            text = said.decode("utf-8", "replace")
+    text = text.removesuffix("\n")
+    return text if text.strip() else Failed("output", f"{who} printed nothing")

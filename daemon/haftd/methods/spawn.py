@@ -1,0 +1,117 @@
+"""spawn: start a tool under an id. The id is taken at once; the answer is a fact, not a hope.
+
+Rules: what is wrong with the call is said before the id is taken; a batch's spawns take all their
+ids before anything of them runs. A start that waits for a person's word is given up with its call,
+or the last retry of it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import trio
+
+from haft_protocol.errors import invalid_params, shown, shutting_down
+from haft_protocol.methods import SpawnParams
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+from haftd.executions.calls import Prepared
+from haftd.executions.execution import Execution
+from haftd.inquiries.kind import InquiryContext
+
+from .approved import approver_of, reviewer_of, what_runs
+from .base import DeferredReply, result_of
+from .reading import answer, plain_state, plan
+
+__all__ = ["spawn", "start", "vars_of"]
+
+
+def spawn(
+    daemon: Daemon,
+    caller: Caller,
+    params: SpawnParams,
+    context: Any = None,
+    *,
+    held_after_s: float = inf,
+) -> object:
+    """Admit the id and schedule the tool; answers once it runs and `wait` holds.
+
+    Raises what admission, arguments and the definition may raise; a tool that cannot be started
+    gives `spawn_failed` and leaves no handle. A repeated `call_id` gets the first one's handle. A start that
+    waits for a person's word for longer than `held_after_s` is no call's any longer, and answers `pending`.
+    """
+    if daemon.stopping:
+        raise shutting_down()
+    ready = daemon.starter.prepare(daemon.session_of(caller, params), params, vars_of(context))
+    if not caller.may_reach(ready.tool.may):
+        raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
+    reading = plan(params, terminal=ready.invocation.terminal)
+    handle, use = start(daemon, caller, ready, context)
+    if use is None:
+        return answer(daemon, params, handle, reading, since=0)
+
+    async def started() -> object:
+        try:
+            with trio.move_on_after(held_after_s) as bound:
+                await use.begun.wait()
+            if bound.cancelled_caught:
+                use.hold()
+                return plain_state(handle)
+        except trio.Cancelled:
+            if use.leave():
+                daemon.supervisor.give_up(use, EndedBy("abort", caller.label))
+            raise
+        use.leave()
+        if use.failure is not None:
+            raise use.failure
+        return await result_of(answer(daemon, params, handle, reading, since=0))
+
+    return DeferredReply(started)
+
+
+def vars_of(context: Any) -> dict[str, Any]:
+    """What the `context` of a call hands to the tool itself: its `vars`. Raises `invalid_params`."""
+    given = context.get("vars", {}) if isinstance(context, dict) else {}
+    if not isinstance(given, dict):
+        raise invalid_params("`vars` of `context` must be an object", field="context")
+    return given
+
+
+def start(
+    daemon: Daemon,
+    caller: Caller,
+    ready: Prepared,
+    context: Any = None,
+    *,
+    one_shot: bool = False,
+) -> tuple[Handle, Execution | None]:
+    """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
+    `context` is handed to whoever answers its questions."""
+    inquiry_context = InquiryContext(
+        caller=caller,
+        call_id=ready.call_id,
+        context=context,
+        questions=ready.tool.questions,
+        # What the daemon's own tools ask is another question each time, under the same id.
+        bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
+    )
+    approver = approver_of(daemon, caller, ready, one_shot=one_shot)
+    reviewer = reviewer_of(daemon, caller, ready.tool)
+    handle, use, is_new = daemon.starter.start(ready, inquiry_context, approver, reviewer)
+
+    def record() -> None:
+        if use is not None and use.grip is not None:
+            daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
+
+    if use is not None:
+        use.join(is_new=is_new)
+    if use is not None and is_new:
+        if not one_shot:
+            use.when_begun(use.hold)
+        use.when_begun(record)
+        daemon.watching.follow(handle)
+        daemon.subscriptions.appeared(handle)
+    return handle, use

@@ -1,0 +1,167 @@
+"""tools/call: a tool as an assistant calls it; the five verbs by `action`, else a run to the end.
+
+Rules: there is one way to run a tool. A call with `action` is that verb, served by its own file; one
+without is a spawn under an id made up here, read when it has stopped. A run to the end is the
+call's: one that is cancelled, or whose client goes away, is ended. In a batch, which is answered as a
+whole, a run that asks what nobody is asked for answers `waiting`, and lives on as a handle. What the
+session has not seen rides on the reply.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from functools import cache, partial
+
+import jsonschema_rs
+import msgspec
+from msgspec import UnsetType
+
+from haft_protocol.errors import action_not_supported, invalid_arguments, shown
+from haft_protocol.methods import (
+    AbortParams,
+    ApplyParams,
+    AwaitParams,
+    AwaitResult,
+    FetchParams,
+    HandlesListResult,
+    SpawnParams,
+    ToolsCallParams,
+    called,
+)
+from haft_protocol.states import HandleState
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.schemas import validation
+from haftd.tools.calling import HandleCall, read_call
+from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.listing import AWAIT
+
+from .abort import abort
+from .apply import apply, is_beside
+from .await_ import NO_IDS, await_
+from .base import DeferredReply, result_of
+from .fetch import fetch
+from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
+from .modeltext import called_text
+from .spawn import spawn
+from .verbcall import verb_call
+
+__all__ = ["spawn_of", "tools_call"]
+
+
+def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> object:
+    """Answer as the verb does, or with the end of the run; with `call_id` and `notifications`."""
+    call_id = (
+        f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
+    )
+    session = daemon.session_of(caller, params)
+    as_text = params.format == "text"
+    told = partial(_told, daemon, session, call_id, as_text=as_text)
+    if params.surface == "verbs":
+        params = msgspec.structs.replace(params, call_id=call_id)
+        return told(verb_call(daemon, caller, params, session, call_id))
+    if params.tool == AWAIT.name:
+        wanted = _await_of(params)
+        for id in (*wanted.any, *wanted.all):
+            handle_of(daemon, caller, params, id)
+        return told(await_(daemon, caller, wanted))
+    tool = tool_of(daemon, params)
+    reply: object
+    if _is_stateful(tool, params):
+        params = msgspec.structs.replace(params, call_id=call_id)
+        reply = _serve(daemon, caller, tool, params, read_call(tool, params.arguments))
+    else:
+        reply = run_to_end(daemon, caller, tool, params, session, call_id)
+    return told(reply)
+
+
+def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
+    """The spawn that a call is, so that a batch can have it take its id before anything runs."""
+    if params.tool == AWAIT.name or params.surface == "verbs":
+        return None
+    tool = tool_of(daemon, params)
+    if not _is_stateful(tool, params):
+        return None
+    call = read_call(tool, params.arguments)
+    return _spawn_of(params, call) if call.action == "spawn" else None
+
+
+def _told(
+    daemon: Daemon, session: str, call_id: str, reply: object, *, as_text: bool = False
+) -> object:
+    """The reply with what rides on it; the notices are those of the moment at which it is made."""
+    if isinstance(reply, DeferredReply):
+        later = reply
+
+        async def told(*, in_batch: bool = False) -> object:
+            result = await result_of(later, in_batch=in_batch)
+            return _told(daemon, session, call_id, await result_of(result), as_text=as_text)
+
+        return DeferredReply(told, partial(told, in_batch=True))
+    if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
+        raise AssertionError("a verb on a handle answers with a state, `await` with several")
+    notices = daemon.notices.drain(session, time.time())
+    if as_text:
+        return called_text(daemon, session, reply, call_id, notices)
+    return called(reply, call_id, notices)
+
+
+def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
+    """Whether the call is a verb on a handle. Raises `RpcError` (action_not_supported)."""
+    if params.arguments.get("action") is None:
+        return False
+    if not tool.stateful and "action" not in tool.parameters.get("properties", {}):
+        action = shown(params.arguments["action"], 40).strip("'")
+        raise action_not_supported(tool.name, action, "it has no handles; leave `action` out")
+    return tool.stateful
+
+
+def _serve(
+    daemon: Daemon, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
+) -> object:
+    """The verb of a call on a handle."""
+    if call.action == "spawn":
+        return spawn(daemon, caller, _spawn_of(params, call), params.context)
+    handle = handle_of(daemon, caller, params, call.id)
+    if handle.tool != tool.name:
+        whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
+        raise invalid_arguments(params.tool, [{"path": "id", "message": whose}])
+    more = {**call.reading, "session": params.session}
+    if call.action == "fetch":
+        return fetch(daemon, caller, params_of(FetchParams, params.tool, id=call.id, **more))
+    if call.action == "apply":
+        if not is_beside(call.input):
+            refuse_for_a_person(daemon, handle)
+        value = input_of(tool.name, handle, call.input)
+        made = params_of(ApplyParams, params.tool, id=call.id, input=value, **more)
+        return apply(daemon, caller, made)
+    return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
+
+
+def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:
+    return params_of(
+        SpawnParams,
+        params.tool,
+        tool=params.tool,
+        id=call.id,
+        args=dict(call.args),
+        session=params.session,
+        root=params.root,
+        env=params.env,
+        call_id=params.call_id,
+        **call.reading,
+    )
+
+
+def _await_of(params: ToolsCallParams) -> AwaitParams:
+    taken = validation.check(AWAIT.name, params.arguments, AWAIT.parameters, _await_validator())
+    if not taken.get("any") and not taken.get("all"):
+        # What a model is shown says so in words only: providers take no choice at the root.
+        raise invalid_arguments(AWAIT.name, [{"path": "all", "message": NO_IDS}])
+    return params_of(AwaitParams, AWAIT.name, session=params.session, **taken)
+
+
+@cache
+def _await_validator() -> jsonschema_rs.Validator:
+    return compile_schema(AWAIT.parameters)

@@ -1,0 +1,95 @@
+"""trust/show, trust/grant, trust/revoke, trust/list: whose definitions count.
+
+Rules: to trust is a person's business. It is taken over the Unix socket only, where the kernel says who
+calls, and not from a process that haftd has started, unless its definition lets it approve: what an
+assistant runs here cannot let a repository's tools in. It is for what was shown, by its digest; what has changed meanwhile has to be shown
+again. Files are read one at a time, with others' turns between them.
+"""
+
+from __future__ import annotations
+
+import time
+
+import trio
+from msgspec import UNSET
+
+from haft_protocol.errors import not_authorized, trust_refused
+from haft_protocol.methods import Empty, TrustGrantParams, TrustRevokeParams, TrustShowParams
+from haft_protocol.trust import (
+    TrustedRoot,
+    TrustListResult,
+    TrustResult,
+    TrustRevokeResult,
+    TrustShowResult,
+)
+from haftd.caller import Caller
+from haftd.daemon import Daemon
+from haftd.tools.showing import show
+from haftd.tools.trust import TrustFault
+
+from .base import DeferredReply
+
+__all__ = ["trust_grant", "trust_list", "trust_revoke", "trust_show"]
+
+
+def trust_show(daemon: Daemon, caller: Caller, params: TrustShowParams) -> DeferredReply:
+    """Show what the files of the root would run, and what of it is trusted."""
+    seen = daemon.catalogue.inspect(params.root)
+    own = daemon.catalogue.own
+
+    async def shown() -> TrustShowResult:
+        files = []
+        for one in seen.found:
+            files.append(show(one, own, seen.trusted.get(one.name)))
+            await trio.lowlevel.checkpoint()
+        there = {one.name for one in seen.found}
+        return TrustShowResult(
+            root=seen.root,
+            digest=seen.digest,
+            files=tuple(files),
+            gone=tuple(sorted(seen.trusted.keys() - there)),
+            at=UNSET if seen.at is None else seen.at,
+        )
+
+    return DeferredReply(shown)
+
+
+def trust_grant(daemon: Daemon, caller: Caller, params: TrustGrantParams) -> TrustResult:
+    """Trust the files of the root as they were shown, and no others of it. Raises `not_authorized`,
+    and `untrusted_root` where they are not as they were shown."""
+    _refuse_tools(caller)
+    try:
+        digests = daemon.catalogue.grant(params.root, params.digest, round(time.time(), 3))
+    except TrustFault as fault:
+        raise trust_refused(params.root, str(fault)) from None
+    root = daemon.catalogue.inspect(params.root).root
+    daemon.record("trust/grant", caller, root=root, files=digests)
+    return TrustResult(root, tuple(digests))
+
+
+def trust_revoke(daemon: Daemon, caller: Caller, params: TrustRevokeParams) -> TrustRevokeResult:
+    """Trust nothing of the root any more; what runs is not touched."""
+    try:
+        root, was = daemon.catalogue.revoke(params.root)
+    except TrustFault as fault:
+        raise trust_refused(params.root, str(fault)) from None
+    if was:
+        daemon.record("trust/revoke", caller, root=root)
+    return TrustRevokeResult(root, was)
+
+
+def trust_list(daemon: Daemon, caller: Caller, params: Empty) -> TrustListResult:
+    """List the roots of which something is trusted."""
+    roots = sorted(daemon.catalogue.trusted_roots().items())
+    return TrustListResult(
+        tuple(TrustedRoot(root, one.at, tuple(sorted(one.files))) for root, one in roots)
+    )
+
+
+def _refuse_tools(caller: Caller) -> None:
+    if caller.transport != "unix" or caller.pid is None:
+        raise not_authorized(
+            "What a root defines is trusted over the Unix socket only: `haft trust` does it."
+        )
+    if not caller.may("approvals"):
+        raise caller.refusal("trust a root")

@@ -1,0 +1,147 @@
+"""turn/begin and turn/end: what runs in a session when the assistant is done with it.
+
+Rules: what is to be ended is decided at once, whoever goes away meanwhile; only the answer waits, and
+not without a bound. A wait that comes to its bound ends nothing. What is asked about first is asked
+without its caller, too, and what nobody decides in time is ended. Section 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.inquiries import Inquiry, turn_end_id
+from haft_protocol.methods import (
+    Empty,
+    Inquired,
+    TurnDecision,
+    TurnEndParams,
+    TurnEndResult,
+    TurnResult,
+)
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.daemon import Daemon
+from haftd.executions.execution import Execution
+from haftd.inquiries.kind import InquiryContext, Unanswered
+from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.turn_end import TurnEnd
+
+from .base import DeferredReply
+from .reading import plain_state
+from .waiting import until
+
+__all__ = ["turn_begin", "turn_end"]
+
+
+def turn_begin(daemon: Daemon, caller: Caller, params: Empty) -> TurnResult:
+    """Begin a turn; what runs is not touched."""
+    session = daemon.session_of(caller, params)
+    daemon.inquiries.cache.end_turn(session)
+    return TurnResult(daemon.turns.begin(session))
+
+
+def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredReply:
+    """End the turn; answers when nothing is left of what it aborts, and what it awaits has stopped
+    or had its time."""
+    session = daemon.session_of(caller, params)
+    turn = daemon.turns.end(session)
+    daemon.inquiries.cache.end_turn(session)
+    live = [one for one in daemon.registry.list(session) if not one.stopped]
+    live = [one for one in live if caller.may_reach(one.may)]
+    aborted: list[Execution] = []
+    awaited: list[Handle] = []
+    asked: list[Handle] = []
+    for handle in live:
+        policy = handle.on_turn_end if isinstance(params.policy, UnsetType) else params.policy
+        use = daemon.supervisor.use_of(handle)
+        if policy == "abort" and use is not None:
+            daemon.supervisor.end(use, EndedBy("turn_end", caller.label))
+            aborted.append(use)
+        elif policy == "await":
+            awaited.append(handle)
+        elif policy == "inquire":
+            asked.append(handle)
+    daemon.record("turn/end", caller, session=session, handles=[use.handle.id for use in aborted])
+    timeout_s = params.timeout_ms / 1000
+    deadline = trio.current_time() + timeout_s
+    inquiries = _ask(daemon, caller, session, params, asked)
+
+    async def ended() -> TurnEndResult:
+        for pending in inquiries:
+            await pending.settled.wait()
+        decided = _decided(inquiries)
+        uses = (daemon.supervisor.use_of(one) for one, what in decided.items() if what == "abort")
+        for use in (*aborted, *(use for use in uses if use is not None)):
+            await use.done.wait()
+        await until(awaited, lambda: all(one.stopped for one in awaited) or None, deadline=deadline)
+        waited = [one for one in asked if decided.get(one) == "wait"]
+        bound = trio.current_time() + timeout_s
+        await until(waited, lambda: all(one.stopped for one in waited) or None, deadline=bound)
+        daemon.stir()
+        return TurnEndResult(
+            turn,
+            tuple(plain_state(one, peek=True) for one in live),
+            tuple(_inquired(one, inquiries) for one in asked),
+        )
+
+    return DeferredReply(ended)
+
+
+def _ask(
+    daemon: Daemon, caller: Caller, session: str, params: TurnEndParams, handles: list[Handle]
+) -> list[PendingInquiry]:
+    """Return the questions about these: those that are open already, and one for all others."""
+    asked = [
+        pending
+        for pending, _ in daemon.inquiries.listed(Inquiry, session)
+        if isinstance(pending.kind, TurnEnd) and set(pending.kind.depends_on) & set(handles)
+    ]
+    known = {handle for pending in asked for handle in pending.kind.depends_on}
+    new = tuple(handle for handle in handles if handle not in known)
+    if not new:
+        return asked
+
+    def decide(decided: Mapping[Handle, TurnDecision]) -> None:
+        ended = [handle for handle, what in decided.items() if what == "abort"]
+        for handle in ended:
+            use = daemon.supervisor.use_of(handle)
+            if use is not None:
+                daemon.supervisor.end(use, EndedBy("turn_end", caller.label))
+        if ended:
+            ids = [handle.id for handle in ended]
+            daemon.record("turn/end", caller, session=session, handles=ids)
+
+    kind = TurnEnd(
+        context=InquiryContext(caller=caller, context=params.context),
+        session=session,
+        id=turn_end_id(session, daemon.inquiries.new_number()),
+        may=frozenset[str]().union(*(handle.may for handle in new)),
+        depends_on=new,
+        target=params.target,
+        timeout_s=params.timeout_ms / 1000,
+        decide=decide,
+    )
+    pending = daemon.inquiries.put(kind)
+    daemon.nursery.start_soon(daemon.inquiries.resolve, pending)
+    return [*asked, pending]
+
+
+def _decided(inquiries: list[PendingInquiry]) -> dict[Handle, TurnDecision]:
+    """Return the decisions about those handles that had not stopped before."""
+    outcomes = (pending.outcome for pending in inquiries)
+    return {
+        one: what for found in outcomes if isinstance(found, dict) for one, what in found.items()
+    }
+
+
+def _inquired(handle: Handle, inquiries: list[PendingInquiry]) -> Inquired:
+    pending = next(one for one in inquiries if handle in one.kind.depends_on)
+    decided = _decided([pending]).get(handle)
+    if decided is None:
+        return Inquired(handle.id, "stopped")
+    end = pending.end
+    return Inquired(handle.id, decided, end.reason if isinstance(end, Unanswered) else "")

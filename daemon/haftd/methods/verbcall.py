@@ -1,0 +1,273 @@
+"""`surface: "verbs"` of tools/call: one tool to start a definition, and five for all handles.
+
+Rules: each call is one of the verbs that a client has, served by its own file; here only the words are
+translated. Arguments are held against the schemas that `tools/list` shows, JSON texts taken for the values that
+are wanted, everything that is wrong said at once. An id is made up where none is given. What a person is asked
+is not answered by a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import trio
+from msgspec import UNSET
+
+from haft_protocol.errors import RpcError, action_not_supported, invalid_arguments
+from haft_protocol.methods import (
+    AbortParams,
+    ApplyParams,
+    AwaitParams,
+    AwaitResult,
+    FetchParams,
+    HandlesListParams,
+    SpawnParams,
+    ToolsCallParams,
+)
+from haft_protocol.states import HandleState, Running, Stopped
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.core.lifecycle import State
+from haftd.daemon import Daemon
+from haftd.schemas import validation
+from haftd.tools.definition import Tool
+from haftd.tools.verbtools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
+
+from .abort import abort
+from .apply import apply
+from .await_ import await_
+from .base import DeferredReply, result_of
+from .fetch import fetch
+from .handles_list import handles_list
+from .modelcall import (
+    handle_of,
+    input_of,
+    params_of,
+    refuse_for_a_person,
+    run_to_end,
+    tool_of,
+)
+from .modeltext import MAX_TEXT
+from .reading import plain_state
+from .spawn import spawn
+
+__all__ = ["verb_call"]
+
+_WAITS = {"now": "none"}
+_VIEWS = {"new": "answer"}
+_INPUTS = ("line", "keys", "text", "answer", "signal")
+_LISTS = ("ids", "keys")
+_MAX_NAME_LENGTH = 48
+
+
+def verb_call(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, session: str, call_id: str
+) -> object:
+    """Serve a call of the surface for models; returns a state, several, or a list of handles, or `DeferredReply`.
+    Raises what the verb raises, and `invalid_arguments`."""
+    found = handle_schema(params.tool)
+    if found is not None:
+        arguments = _listed_words(params.arguments)
+        arguments = validation.check(params.tool, arguments, *found)
+        return _SERVED[params.tool](daemon, caller, params, arguments)
+    tool = tool_of(daemon, params)
+    if tool.stateful:
+        return _start(daemon, caller, params, session, tool)
+    id = _new_id(daemon, session, tool.name)
+    bound = float(MAX_WAIT_S)
+    return run_to_end(
+        daemon, caller, tool, params, session, call_id, id=id, bound_s=bound, max_bytes=MAX_TEXT
+    )
+
+
+def _start(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, session: str, tool: Tool
+) -> object:
+    words = start_words(tool)
+    given = {n: item for n, item in params.arguments.items() if n in words and item is not None}
+    own = {n: item for n, item in params.arguments.items() if n not in words}
+    given = validation.check(tool.name, given, *WORDS)
+    wait_s = given.get("wait_s", WAIT_S)
+    spawned = spawn(
+        daemon,
+        caller,
+        params_of(
+            SpawnParams,
+            tool.name,
+            tool=tool.name,
+            id=given.get("id") or _new_id(daemon, session, tool.name),
+            args=own,
+            session=params.session,
+            root=params.root,
+            env=params.env,
+            call_id=params.call_id,
+            **_reading({"until": "input", "wait_s": wait_s}),
+        ),
+        params.context,
+        held_after_s=wait_s,
+    )
+    line = given.get("command")
+    if not line:
+        return spawned
+
+    async def opened() -> object:
+        state = await result_of(spawned)
+        if not isinstance(state, Running):
+            return state
+        typed = {"id": state.id, "line": line, "wait_s": wait_s}
+        return await result_of(_send(daemon, caller, params, typed))
+
+    return DeferredReply(opened)
+
+
+def _new_id(daemon: Daemon, session: str, tool: str) -> str:
+    """Return an id that no handle of the session has, live or stopped."""
+    taken = {handle.id for handle in daemon.handles(session)}
+    stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
+    number = 1
+    while f"{stem}-{number}" in taken:
+        number += 1
+    return f"{stem}-{number}"
+
+
+def _listed_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Take one id, or keys with blanks between them, for a list."""
+    found = dict(arguments)
+    for name in _LISTS:
+        value = found.get(name)
+        if isinstance(value, str) and not value.lstrip().startswith("["):
+            found[name] = value.split()
+    return found
+
+
+def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the reading fields of a verb."""
+    until = arguments.get("until") or ("pattern" if arguments.get("pattern") else "input")
+    wait_s = arguments.get("wait_s", WAIT_S)
+    view = arguments.get("view", "new")
+    return {
+        "wait": _WAITS.get(until, until),
+        "timeout_ms": int(wait_s * 1000),
+        "pattern": arguments.get("pattern", UNSET),
+        "view": _VIEWS.get(view, view),
+        "max_bytes": MAX_TEXT,
+    }
+
+
+def _send(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+) -> object:
+    given = [name for name in _INPUTS if name in arguments]
+    if len(given) != 1:
+        has = f"it has {' and '.join(given)}" if given else "it has none"
+        why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
+        raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
+    handle = handle_of(daemon, caller, params, arguments["id"])
+    value: Any = arguments[given[0]]
+    if given[0] == "answer":
+        value = _answer(daemon, handle, value)
+    elif given[0] != "signal" and handle.state is State.WAITING:
+        why = "the handle asks a question; give `answer` instead"
+        raise invalid_arguments(params.tool, [{"path": given[0], "message": why}])
+    else:
+        value = {given[0]: value}
+    more = {**_reading(arguments), "session": params.session}
+    return apply(
+        daemon, caller, params_of(ApplyParams, params.tool, id=handle.id, input=value, **more)
+    )
+
+
+def _answer(daemon: Daemon, handle: Handle, value: Any) -> Any:
+    if handle.state is not State.WAITING:
+        why = "it asks nothing now; give `line` for what it reads"
+        raise action_not_supported(handle.tool, "answer", why)
+    refuse_for_a_person(daemon, handle)
+    return input_of(handle.tool, handle, value, "answer")
+
+
+def _read(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+) -> object:
+    handle_of(daemon, caller, params, arguments["id"])
+    reading = dict(arguments)
+    is_whole = arguments.get("view", "new") != "new" or "from" in arguments
+    if is_whole and not {"until", "pattern"} & arguments.keys():
+        reading["until"] = "now"
+    more = _reading(reading)
+    if "from" in arguments:
+        more |= {"cursor": arguments["from"], "view": "delta"}
+    return fetch(
+        daemon,
+        caller,
+        params_of(FetchParams, params.tool, id=arguments["id"], session=params.session, **more),
+    )
+
+
+def _wait(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+) -> object:
+    ids = tuple(handle_of(daemon, caller, params, id).id for id in arguments["ids"])
+    bound = float(arguments.get("wait_s", WAIT_S))
+    any_of = ids if arguments.get("any") else ()
+    wanted = AwaitParams(
+        session=params.session, timeout_secs=bound, any=any_of, all=() if any_of else ids
+    )
+    return await_(daemon, caller, wanted)
+
+
+def _stop(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+) -> object:
+    handles = [handle_of(daemon, caller, params, id) for id in dict.fromkeys(arguments["ids"])]
+    ends = [_end(daemon, caller, params, handle) for handle in handles]
+
+    async def ended() -> AwaitResult:
+        states: dict[int, HandleState] = {}
+
+        async def wait(number: int, end: object) -> None:
+            state = await result_of(end)
+            if not isinstance(state, HandleState):
+                raise AssertionError("an abort answers with a state")
+            states[number] = state
+
+        async with trio.open_nursery() as nursery:
+            for number, end in enumerate(ends):
+                nursery.start_soon(wait, number, end)
+        return _by_state(states[number] for number in range(len(ends)))
+
+    return DeferredReply(ended)
+
+
+def _end(daemon: Daemon, caller: Caller, params: ToolsCallParams, handle: Handle) -> object:
+    """End a handle; one that has stopped already is none the worse."""
+    try:
+        return abort(daemon, caller, AbortParams(id=handle.id, session=params.session))
+    except RpcError as error:
+        if error.kind != "handle_stopped":
+            raise
+        return plain_state(handle)
+
+
+def _by_state(states: Iterable[HandleState]) -> AwaitResult:
+    known = list(states)
+    return AwaitResult(
+        completed=tuple(one for one in known if isinstance(one, Stopped)),
+        pending=tuple(one for one in known if not isinstance(one, Stopped)),
+    )
+
+
+def _list(
+    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+) -> object:
+    return handles_list(daemon, caller, HandlesListParams(session=params.session))
+
+
+_Serve = Callable[[Daemon, Caller, ToolsCallParams, Mapping[str, Any]], object]
+_SERVED: dict[str, _Serve] = {
+    "handle_send": _send,
+    "handle_read": _read,
+    "handle_wait": _wait,
+    "handle_stop": _stop,
+    "handle_list": _list,
+}

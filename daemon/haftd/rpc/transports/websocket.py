@@ -1,0 +1,319 @@
+"""The WebSocket on a loopback port: trio-websocket inside one guard a connection.
+
+Rules: nothing is upgraded before host, origin and token were judged. Whatever a peer sends, what
+escapes ends that connection only: the library's reader raises on a header that is no ASCII and on
+resets, so its task lives in the connection's own nursery. Handshakes have five seconds and so many
+places; when all are taken the oldest makes room. The queue is written by the outbox's task, pings by
+ours, and the library keeps their frames apart.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import OrderedDict
+from typing import Any, Literal
+
+import trio
+from trio_websocket import (
+    ConnectionClosed,
+    WebSocketConnection,
+    WebSocketRequest,
+    wrap_server_stream,
+)
+
+from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
+from haftd.config.loopback import is_loopback
+from haftd.host.process.peer_process import identify_tcp
+from haftd.rpc.connection import RpcContext, full, serve_connection
+from haftd.rpc.wire import Gone, Pace
+
+from .accept import acceptor
+from .handshake import Gatekeeper, Refusal
+
+__all__ = ["NotLoopback", "WebSocketWire", "open_websocket_listener", "serve_websocket"]
+
+_CHUNK = 65_536
+_QUEUE = 16  # messages that the library may hold before it stops reading
+_HANDSHAKES = 64
+_END = b"\r\n\r\n"
+_BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class NotLoopback(ValueError):
+    """The configured address could be reached from other machines."""
+
+
+class _Stream(trio.abc.Stream):
+    """A TCP stream as the library sees it. Writes go in pieces, each of which has to get away in
+    time. `ended` cancels what waits for a handshake that can no longer come. What is sent behind the
+    handshake is held until `open`: wsproto would lose it. Before that, a close lets the peer read
+    its answer first."""
+
+    def __init__(self, sock: trio.socket.SocketType, pace: Pace) -> None:
+        self.ended = trio.CancelScope()
+        self._upgraded = trio.Event()
+        self._shaken = False
+        self._seam = b""
+        self._held = b""
+        self._stream = trio.SocketStream(sock)
+        self._stalled = pace.stalled
+        self._written = False
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """Receive; the end cancels `ended`."""
+        if self._shaken:
+            await self._upgraded.wait()
+            if self._held:
+                held, self._held = self._held, b""
+                return held
+        try:
+            data = await self._stream.receive_some(max_bytes)
+        except trio.BrokenResourceError:
+            self.ended.cancel()
+            raise
+        if not data:
+            self.ended.cancel()
+        return data if self._shaken else self._cut(bytes(data))
+
+    def _cut(self, data: bytes) -> bytes:
+        """Hold back what follows the end of the headers, which may lie across two reads."""
+        before = len(self._seam)
+        end = (self._seam + data).find(_END)
+        if end < 0:
+            self._seam = (self._seam + data)[-len(_END) + 1 :]
+            return data
+        self._shaken = True
+        end += len(_END) - before
+        self._held = data[end:]
+        return data[:end]
+
+    def open(self) -> None:
+        """The upgrade was answered: frames may follow."""
+        self._upgraded.set()
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """Send; a peer that takes nothing in time is cut off."""
+        self._written = True
+        view = memoryview(data)
+        for start in range(0, len(view), _CHUNK):
+            with trio.move_on_after(self._stalled) as scope:
+                await self._stream.send_all(view[start : start + _CHUNK])
+            if scope.cancelled_caught:
+                self._stream.socket.close()
+                raise trio.BrokenResourceError("took nothing in time")
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """Wait for room."""
+        await self._stream.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        """Close, for the library; before the upgrade the last of it is left to `finish`."""
+        self.ended.cancel()
+        if self._upgraded.is_set():
+            await self._stream.aclose()
+
+    async def finish(self, answer: bytes) -> None:
+        """Send `answer` to a peer that got none, then close; bound it from outside."""
+        try:
+            if not self._upgraded.is_set():
+                if answer and not self._written:
+                    await self._stream.send_all(answer)
+                await self._stream.send_eof()
+                while await self._stream.receive_some(_CHUNK):
+                    pass
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        finally:
+            await trio.aclose_forcefully(self._stream)
+
+
+class WebSocketWire:
+    """One upgraded connection."""
+
+    transport: Literal["unix", "websocket"] = "websocket"
+
+    def __init__(self, connection: WebSocketConnection, max_message: int, pace: Pace) -> None:
+        self.fault: RpcError | None = None
+        self._connection = connection
+        self._max = max_message
+        self._pace = pace
+
+    async def receive(self) -> list[bytes] | None:
+        """The next message; one that is binary or too long is a fault."""
+        try:
+            message = await self._connection.get_message()
+        except ConnectionClosed as closed:
+            raise Gone(f"closed the WebSocket: {closed.reason}") from None
+        if not isinstance(message, str):
+            self.fault = invalid_request("a message is one text frame, this one was binary")
+            return []
+        data = message.encode("utf-8", "surrogatepass")
+        if len(data) > self._max:
+            self.fault = limit_exceeded("max_message", self._max, "A message is too long, in bytes")
+            return []
+        return [data]
+
+    def frame(self, message: bytes) -> bytes:
+        """A message is a frame."""
+        return message
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Nothing is ever written at once here."""
+        return 0
+
+    async def send(self, data: bytes | memoryview) -> int:
+        """Send one message, whole."""
+        try:
+            await self._connection.send_message(str(data, "utf-8"))
+        except ConnectionClosed as closed:
+            raise Gone(f"closed the WebSocket: {closed.reason}") from None
+        return len(data)
+
+    async def writable(self) -> None:
+        """Not to be known of a WebSocket: its pings find out who takes nothing."""
+
+    async def hung_up(self) -> None:
+        """Wait for the end, past whatever the peer still sends."""
+        try:
+            while True:
+                await self._connection.get_message()
+        except ConnectionClosed:
+            return
+
+    async def close(self, *, polite: bool) -> None:
+        """Close with a frame that says why, and wait for its echo for a moment."""
+        code: int = 1001
+        reason: str | None = "haftd is going"
+        if self.fault is not None:
+            code, reason = (1009 if self.fault.kind == "limit_exceeded" else 1003), None
+        with trio.move_on_after(self._pace.farewell if polite else 0.1):
+            await self._connection.aclose(code, reason)
+
+    async def keep_alive(self) -> None:
+        """Ping; returns when the peer does not answer, or dawdles over a message in pieces."""
+        begun: list[Any] = []
+        since = 0.0
+        while True:
+            await trio.sleep(self._pace.ping)
+            with trio.move_on_after(self._pace.ping) as scope:
+                await self._connection.ping()
+            if scope.cancelled_caught:
+                return
+            # The library makes a new list for each message, and tells nobody that one was begun.
+            parts = self._connection._message_parts
+            if parts and parts is begun:
+                if trio.current_time() - since >= self._pace.partial:
+                    return
+            else:
+                begun, since = parts, trio.current_time()
+
+
+def open_websocket_listener(host: str, port: int) -> socket.socket:
+    """Listen on a loopback address; port 0 takes any free one. Raises `NotLoopback`, `OSError`."""
+    address = "127.0.0.1" if host == "localhost" else host
+    if not is_loopback(address):
+        raise NotLoopback(
+            f"The WebSocket is served on this machine only: `host = {host!r}` is no loopback "
+            "address. Use 127.0.0.1 or ::1, and ssh -L to reach it from elsewhere."
+        )
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(1024)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def serve_websocket(
+    listener: socket.socket, connections: trio.Nursery, rpc_context: RpcContext, keeper: Gatekeeper
+) -> None:
+    """Accept from `listener`, which stays the caller's, until cancelled.
+
+    Connections run in `connections`, a nursery that outlives this call."""
+    keeper.bound(*listener.getsockname()[:2])
+    accept = acceptor(listener, rpc_context)
+    pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
+    while True:
+        sock = await accept()
+        if len(pending) >= _HANDSHAKES:
+            oldest, _ = pending.popitem(last=False)
+            oldest.cancel()
+            rpc_context.connections.refuse("handshakes", rpc_context.log)
+        scope = trio.CancelScope(deadline=trio.current_time() + rpc_context.pace.handshake)
+        pending[scope] = None
+        connections.start_soon(_serve_peer, sock, rpc_context, keeper, scope, pending)
+
+
+async def _serve_peer(
+    sock: socket.socket,
+    rpc_context: RpcContext,
+    keeper: Gatekeeper,
+    scope: trio.CancelScope,
+    pending: OrderedDict[trio.CancelScope, None],
+) -> None:
+    """Serve one peer from its first byte to its last; raises nothing but a cancellation."""
+    try:
+        stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.pace)
+    except OSError:
+        sock.close()
+        pending.pop(scope, None)
+        return
+    wire: WebSocketWire | None = None
+    answered = False
+    try:
+        async with trio.open_nursery() as nursery:
+            with scope, stream.ended:
+                request = await wrap_server_stream(
+                    nursery, stream, _QUEUE, rpc_context.limits.max_message, _CHUNK
+                )
+                answered = True
+                verdict = _judge(request, rpc_context, keeper)
+                if isinstance(verdict, Refusal):
+                    await trio.sleep(verdict.delay)
+                    await request.reject(
+                        verdict.status,
+                        extra_headers=[(b"Content-Type", b"text/plain"), (b"Connection", b"close")],
+                        body=verdict.message.encode() + b"\n",
+                    )
+                else:
+                    upgraded = await request.accept(subprotocol=verdict)
+                    wire = WebSocketWire(upgraded, rpc_context.limits.max_message, rpc_context.pace)
+                    stream.open()
+            pending.pop(scope, None)
+            if wire is not None:
+                nursery.start_soon(_keep_alive, wire, nursery.cancel_scope)
+                caller = rpc_context.caller_of("websocket", await identify_tcp(sock))
+                await serve_connection(wire, caller, rpc_context)
+            nursery.cancel_scope.cancel()
+    except Exception as error:
+        rpc_context.connections.refuse("websocket", rpc_context.log, why=repr(error))
+    finally:
+        pending.pop(scope, None)
+        with trio.move_on_after(rpc_context.pace.farewell, shield=True):
+            await stream.finish(b"" if answered else _BAD_REQUEST)
+
+
+async def _keep_alive(wire: WebSocketWire, scope: trio.CancelScope) -> None:
+    try:
+        await wire.keep_alive()
+    except ConnectionClosed:
+        return
+    scope.cancel()
+
+
+def _judge(
+    request: WebSocketRequest, rpc_context: RpcContext, keeper: Gatekeeper
+) -> Refusal | str | None:
+    # The library gives all headers but this one.
+    host = request._event.host
+    verdict = keeper.judge(host, request.headers, request.proposed_subprotocols)
+    if isinstance(verdict, Refusal):
+        rpc_context.connections.refuse(verdict.kind, rpc_context.log)
+    elif len(rpc_context.connections) >= rpc_context.limits.max_connections:
+        rpc_context.connections.refuse("max_connections", rpc_context.log)
+        return Refusal(503, "max_connections", full(rpc_context.limits).message)
+    return verdict

@@ -1,0 +1,106 @@
+"""The limits of one handle, as far as its runtime keeps them, and which one ended it.
+
+Rules:
+
+- `output` and `wall_s` are counted here. `cpu_s`, `memory` and `processes` are given to the kernel
+  at the gate, for each process: what it refuses shows in how the program ended and in what it said
+  then. It knows no sum over a handle, and refuses the superuser nothing: so all that a handle runs
+  is looked at, too, from time to time.
+- Output past the limit is not kept: the handle ends.
+- A program that ended well has passed no limit, whatever it printed. What it leaves behind is bounded on.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from haftd.host.launch.spawn import Exit
+from haftd.host.process import rlimit_tag, usage
+
+__all__ = ["ResourceLimits"]
+
+_TAIL = 4096
+_SPENT = ("XCPU", 128 + 24)
+_NO_MEMORY = re.compile(
+    rb"MemoryError|[Oo]ut of memory|[Cc](?:annot|ould not|an't) allocate memory|bad_alloc"
+    rb"|[Mm]emory exhausted|[Ee]rror allocating|[Mm]emory allocation (?:of \d+ bytes )?failed"
+)
+_NO_PROCESS = re.compile(
+    rb"Resource temporarily unavailable|[Cc](?:annot|ould not|an't) (?:fork|start new thread)"
+    rb"|fork: retry|BlockingIOError: \[Errno 11\]|EAGAIN"
+)
+
+
+class ResourceLimits:
+    """The limits of one handle over all processes that are started for it."""
+
+    __slots__ = ("_brand", "_limits", "_printed", "_tail", "_used_s", "wall_left")
+
+    def __init__(self, limits: Mapping[str, float]) -> None:
+        self._limits = limits
+        self._printed = 0
+        self._tail = b""
+        self._brand: int | None = None
+        self._used_s = 0.0
+        self.wall_left: float | None = limits.get("wall_s")
+        """Seconds that a process may still run, None where that is not limited."""
+
+    def count(self, data: bytes) -> tuple[bytes, bool]:
+        """Count output: returns what of `data` is within the limit, and whether it was passed."""
+        if "memory" in self._limits or "processes" in self._limits:
+            self._tail = (self._tail + data)[-_TAIL:]
+        most = self._limits.get("output")
+        self._printed += len(data)
+        if most is None or self._printed <= most:
+            return data, False
+        return data[: max(0, len(data) - (self._printed - int(most)))], True
+
+    def spent(self, seconds: float) -> None:
+        """A process has run for so long."""
+        if self.wall_left is not None:
+            self.wall_left = max(0.0, self.wall_left - seconds)
+
+    def follow(self, mark: str) -> None:
+        """Count what ended processes of this mark have used, until `unfollow`."""
+        if mark and "cpu_s" in self._limits:
+            self._brand = rlimit_tag.of(mark)
+            usage.ended[self._brand] = self._used_s
+
+    def unfollow(self) -> None:
+        """Count no longer."""
+        if self._brand is not None:
+            self._used_s = usage.ended.pop(self._brand, 0.0)
+            self._brand = None
+
+    @property
+    def are_summed(self) -> bool:
+        """Whether there are some that `passed` looks at."""
+        return not self._limits.keys().isdisjoint(("processes", "cpu_s", "memory"))
+
+    def passed(self, pids: Sequence[int]) -> str | None:
+        """The limit that these processes, all that the handle runs now, have passed together."""
+        if len(pids) > self._limits.get("processes", math.inf):
+            return "processes"
+        if "cpu_s" in self._limits:
+            used_s = usage.cpu_s(pids) + (usage.ended[self._brand] if self._brand else 0.0)
+            if used_s > self._limits["cpu_s"]:
+                return "cpu_s"
+        if "memory" in self._limits:
+            most = self._limits["memory"]
+            if usage.memory(pids, most) > most:
+                return "memory"
+        return None
+
+    def blame(self, exit: Exit) -> str | None:
+        """The limit of the kernel's that a process which ended by itself has run into."""
+        if exit.code == 0:
+            return None
+        if "cpu_s" in self._limits and (exit.signal in _SPENT or exit.code in _SPENT):
+            return "cpu_s"
+        if "memory" in self._limits and _NO_MEMORY.search(self._tail):
+            return "memory"
+        if "processes" in self._limits and _NO_PROCESS.search(self._tail):
+            return "processes"
+        return None

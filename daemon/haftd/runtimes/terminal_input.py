@@ -1,0 +1,457 @@
+"""What is typed on a terminal: each input as the program, and the modes it has set, want it.
+
+Rules:
+
+- Inputs are typed whole and in order. What can be typed now is typed by the caller; the rest by
+  the typist's task.
+- A key is an event of its own. A program that reads single characters takes what comes in one
+  read for a paste, so before a key is pressed it must have read what was typed before it. The
+  kernel tells: every read of the terminal is an event of its file (inotify), and the terminal
+  says how much is unread. A program that does not read for `_PATIENCE_S` gets the key anyway.
+- A secret is typed when the program has turned the echo off, not before: it would be shown in
+  clear, and thrown away by whoever turns the echo off. For as long as one waits, and only then,
+  the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
+- The modes of the terminal itself, as of now, go before what a program has asked the terminal's screen
+  for, which stays when that program was killed: where the kernel edits the line no key has
+  a protocol and no paste has codes.
+- A text is the program's as it was given: CR LF is one line end. A line with a tab or of several rows is
+  pasted to a program that edits its line and takes pastes, and then ended by the key.
+- A terminal in canonical mode cuts a long line without a word: such an input is refused.
+- Answers of the screen to queries go in between inputs, never into one, and only while nothing
+  is echoed. Programs ask first and turn the echo off next: for `_PATIENCE_S`, and while those who
+  asked are in the foreground, an answer waits for that. Who came there meanwhile did not ask.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from haftd.host import pump
+from haftd.host.tty import pseudo_terminal
+
+from . import keys, screen
+from .base import Input, InputRefused
+from .read_watch import Reads, unread_bytes
+
+__all__ = ["TerminalInput"]
+
+_PATIENCE_S = 1.0
+_FIRST_LOOK_S = 0.002
+_LAST_LOOK_S = 0.25
+_MAX_WAITING = 1 << 20
+_MAX_ANSWERS = 64
+_LINE_END = re.compile(rb"[\r\n\x03\x04\x15\x1c]")
+"""The same characters as in `_BEGINS_ANEW`: a line that is full can still be rubbed out."""
+_BEGINS_ANEW = (b"\r", b"\n", b"\x03", b"\x04", b"\x15", b"\x1c")
+"""What ends, hands over or throws away the line that was begun, in canonical mode."""
+
+
+_ROW_END = re.compile(r"\r\n|\n")
+_BLANKED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+"""What a paste would not give as it is."""
+
+
+def _may_be_pasted(item: Input) -> bool:
+    """Whether a line has a tab or more than one row, and nothing that a paste would change."""
+    text = item.text
+    return not item.secret and ("\t" in text or "\n" in text) and not _BLANKED.search(text)
+
+
+def _enter(modes: pseudo_terminal.Modes) -> str:
+    """What the key that ends a line sends: CR. A terminal that does not map it wants LF."""
+    return "\r" if modes.maps_cr or not modes.canonical else "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    number: int
+    item: Input
+    size: int
+
+
+class TerminalInput:
+    """The keyboard of one terminal. `run` is its task; `stirred` is called at every output."""
+
+    def __init__(
+        self,
+        master: int,
+        slave: str,
+        shown: screen.Screen,
+        on_written: Callable[[int], None],
+        reads: Callable[[], bool],
+    ) -> None:
+        self._reads = reads
+        self._master = master
+        self._slave = slave
+        self._screen = shown
+        self._on_written = on_written
+        # What waits is bounded by `type`; the writer itself refuses nothing.
+        self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
+        self._marks: deque[tuple[int, int]] = deque()
+        self._queue: deque[_Typed] = deque()
+        self._size = 0
+        self._number = 0
+        self._busy = False
+        self._answers: list[bytes] = []
+        self._asker: int | None = None
+        self._asked = trio.Event()
+        self._wake = trio.Event()
+        self._stir = trio.Event()
+        self._line = 0
+        self._unread = False
+        self._last_was_key = False
+
+    @property
+    def last(self) -> int:
+        """The number of the last input."""
+        return self._number
+
+    def type(self, item: Input) -> int:
+        """Type `item`, or queue it; returns its number. Raises `InputRefused`."""
+        modes = self._modes()
+        if self._writer.closed or modes is None:
+            raise InputRefused("The terminal is closed; the program takes no more input.")
+        if self._queue and self._queue[0].item.secret and modes.echo:
+            raise InputRefused(
+                "A secret input waits until the program asks for it, that is, turns the echo off; "
+                'it goes first. {"signal": "INT"} interrupts the program and drops it.'
+            )
+        parts = self._check(item, modes)
+        size = len(item.text.encode()) + 16 * len(item.keys)
+        if self._size + self._writer.waiting + size > _MAX_WAITING and self.waits:
+            raise InputRefused(
+                "The program does not read its input: "
+                f"{self._size + self._writer.waiting:,} bytes wait, {_MAX_WAITING:,} at most."
+            )
+        self._number += 1
+        typed = _Typed(self._number, item, size)
+        if not self._queue and not self._busy and self._at_once(item, parts, modes):
+            self._press(typed, parts, modes)
+        else:
+            self._queue.append(typed)
+            self._size += size
+            self._wake.set()
+        return self._number
+
+    def answer(self, data: bytes) -> None:
+        """Give the program the screen's answer to a query, once it would not be echoed."""
+        modes = self._modes()
+        if modes is None:
+            return
+        if modes.echo or self._answers:
+            if not self._answers:
+                self._asker = self._foreground()
+            if len(self._answers) < _MAX_ANSWERS:
+                self._answers.append(data)
+                self._asked.set()
+            return
+        with contextlib.suppress(pump.InputFull, pump.Closed):
+            self._writer.put(data)
+
+    def stirred(self) -> None:
+        """The program has printed something: it may have turned the echo off."""
+        self._stir.set()
+
+    def drop_secrets(self) -> None:
+        """Forget the secrets that wait; they count as dealt with."""
+        if self._queue and any(typed.item.secret for typed in self._queue):
+            kept = [typed for typed in self._queue if not typed.item.secret]
+            self._queue = deque(kept)
+            self._size = sum(typed.size for typed in kept)
+            self._stir.set()
+            if not self.waits:
+                self._on_written(self._number)
+
+    def close(self) -> None:
+        """The terminal is closed: what waits counts as dealt with, and nobody is told any more."""
+        self._queue.clear()
+        self._size = 0
+        self._marks.clear()
+        if self._number:
+            self._on_written(self._number)
+        self._on_written, self._reads = (lambda number: None), (lambda: False)
+
+    async def run(self) -> None:
+        """Type what waits, for as long as it is not cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._writer.run)
+            nursery.start_soon(self._answer_late)
+            while True:
+                if not self._queue:
+                    self._wake = trio.Event()
+                    await self._wake.wait()
+                    continue
+                await self._next()
+
+    @property
+    def waits(self) -> bool:
+        """Whether some of what was given is not typed yet."""
+        return bool(self._queue or self._busy or self._writer.waiting)
+
+    @property
+    def holds_secret(self) -> bool:
+        """Whether that waits for the program to turn the echo off."""
+        return bool(self._queue) and self._queue[0].item.secret and not self._busy
+
+    def _modes(self) -> pseudo_terminal.Modes | None:
+        try:
+            return pseudo_terminal.modes(self._master)
+        except OSError:
+            return None
+
+    def _foreground(self) -> int | None:
+        try:
+            return pseudo_terminal.foreground(self._master)
+        except OSError:
+            return None
+
+    def _wrote(self, number: int) -> None:
+        """The writer is done with its item `number`: tell of the inputs that this completes."""
+        done = 0
+        while self._marks and self._marks[0][0] <= number:
+            done = self._marks.popleft()[1]
+        if done:
+            self._on_written(done)
+
+    # -- what an input means -------------------------------------------------------------------
+
+    def _check(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
+        """Refuse what cannot be typed, before anything is; returns what it is as of now.
+
+        That is nothing while the terminal library has to be loaded first.
+        """
+        if item.kind == "keys":
+            keys.encode(item.keys, True, False, lambda press: b"x")
+        elif item.kind in ("text", "line", "paste") and modes.canonical:
+            longest, before = 0, self._line
+            for part in _LINE_END.split(item.text.encode()):
+                longest, before = max(longest, before + len(part)), 0
+            if longest > pseudo_terminal.LONGEST_LINE:
+                raise InputRefused(
+                    f"A line of {longest:,} bytes is too long for a terminal that reads by the "
+                    f"line: it would be cut at {pseudo_terminal.LONGEST_LINE:,} bytes without a word. Give "
+                    "shorter lines, put the text into a file, or start the tool on a pipe."
+                )
+        return () if self._wants_library(item) else self._encode(item, modes)
+
+    def _at_once(self, item: Input, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> bool:
+        """Whether `item` can be typed here and now."""
+        if len(parts) != 1 or (item.secret and not self._hides(modes)):
+            return False
+        return not self._has_to_wait(item) or not self._is_unread(modes)
+
+    def _wants_library(self, item: Input) -> bool:
+        """Whether the terminal library has to be loaded first."""
+        if screen.is_loaded():
+            return False
+        if item.secret and self._screen.has_modes:
+            return True
+        match item.kind:
+            case "paste":
+                return True
+            case "line":
+                return self._screen.has_modes and _may_be_pasted(item)
+            case "mouse":  # Without a mode it is refused; that takes no library.
+                return self._screen.has_modes
+            case "keys":
+                return self._screen.has_modes or not keys.are_plain(item.keys)
+        return False
+
+    def _has_to_wait(self, item: Input) -> bool:
+        """Whether what was typed before has to be read first: text may follow text."""
+        is_key = item.kind in ("keys", "mouse", "eof") or (item.kind == "line" and not item.text)
+        return is_key or self._last_was_key
+
+    def _encode(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
+        """The bytes of `item`, one part for each event that has to be read by itself."""
+        match item.kind:
+            case "text":
+                return (item.text.replace("\r\n", _enter(modes)).encode(),)
+            case "paste":
+                return (self._paste(item.text, modes),)
+            case "line":
+                end = _enter(modes)
+                if self._is_pasted(item, modes):
+                    return (self._paste(item.text, modes), end.encode())
+                text = _ROW_END.sub(end, item.text)
+                whole = modes.canonical or not text
+                return ((text + end).encode(),) if whole else (text.encode(), end.encode())
+            case "keys":
+                shown = self._screen
+                if modes.canonical:
+                    # The kernel edits the line: it knows no protocol, whoever has asked for one.
+                    plain = keys.encode(item.keys, False, False, shown.encode_plain_key)
+                    return (b"".join(plain),)
+                swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
+                return keys.encode(item.keys, protocol, swapped, shown.encode_key)
+            case "mouse":
+                if item.mouse is None:
+                    raise AssertionError("an input of the mouse says what was done")
+                return self._screen.encode_mouse(item.mouse)
+            case "eof":
+                return (self._end_of_input(modes),)
+        raise AssertionError(f"a {item.kind} is not typed")
+
+    def _paste(self, text: str, modes: pseudo_terminal.Modes) -> bytes:
+        return self._screen.encode_paste(text.replace("\r\n", "\n"), plain=modes.canonical)
+
+    def _is_pasted(self, item: Input, modes: pseudo_terminal.Modes) -> bool:
+        """Whether a line would be changed by being typed: a program that edits its line takes a tab
+        for completion, and indents the next row by itself."""
+        return (
+            _may_be_pasted(item)
+            and not modes.canonical
+            and self._screen.bracketed_paste
+            and not self._screen.is_alternate
+        )
+
+    def _encode_late(self, item: Input, modes: pseudo_terminal.Modes) -> tuple[bytes, ...]:
+        """As `_encode`. What the modes of now have no bytes for is dropped: who gave it has its
+        number already, and no input may end the handle."""
+        try:
+            return self._encode(item, modes)
+        except InputRefused:
+            return ()
+
+    def _end_of_input(self, modes: pseudo_terminal.Modes) -> bytes:
+        """One EOF character hands over a line that is begun, and only the next one ends."""
+        eof = modes.eof or b"\x04"
+        return eof * 2 if modes.canonical and self._line else eof
+
+    # -- typing --------------------------------------------------------------------------------
+
+    def _press(self, typed: _Typed, parts: tuple[bytes, ...], modes: pseudo_terminal.Modes) -> None:
+        """Type the one part of an input."""
+        (data,) = parts
+        self._put(data, modes)
+        self._done(typed)
+
+    def _put(self, data: bytes, modes: pseudo_terminal.Modes) -> None:
+        with contextlib.suppress(pump.Closed):
+            self._writer.put(data)
+        self._unread = True
+        if not modes.canonical:
+            self._line = 0
+            return
+        last = max(data.rfind(end) for end in _BEGINS_ANEW)
+        self._line = len(data) - last - 1 + (self._line if last < 0 else 0)
+
+    def _done(self, typed: _Typed) -> None:
+        """All of it is typed."""
+        self._last_was_key = typed.item.kind in ("keys", "mouse", "line", "eof")
+        # With nothing behind it, what was dropped meanwhile is dealt with too.
+        number = typed.number if self._queue else self._number
+        if self._writer.waiting:
+            self._marks.append((self._writer.last, number))
+        else:
+            self._on_written(number)
+
+    async def _next(self) -> None:
+        """Type the first input that waits."""
+        typed = self._queue[0]
+        if self._wants_library(typed.item):
+            await trio.to_thread.run_sync(screen.load)
+        if typed.item.secret and not await self._echo_is_off(typed):
+            return
+        if not self._queue or self._queue[0] is not typed:
+            return  # It was a secret, and was dropped meanwhile.
+        modes = self._modes()
+        if modes is None:
+            self.close()
+            return
+        self._queue.popleft()
+        self._size -= typed.size
+        self._busy = True
+        try:
+            for place, part in enumerate(self._encode_late(typed.item, modes)):
+                # Text may follow what is unread; a key, and what comes after one, may not.
+                if place or self._has_to_wait(typed.item):
+                    await self._read_up()
+                self._put(part, modes)
+        finally:
+            self._busy = False
+        self._done(typed)
+
+    async def _answer_late(self) -> None:
+        """Give the answers that wait for the echo to go off, or drop them."""
+        while True:
+            if not self._answers:
+                self._asked = trio.Event()
+                await self._asked.wait()
+            with trio.move_on_after(_PATIENCE_S):
+                asks = self._no_echo(
+                    lambda: self._foreground() == self._asker, lambda modes: not modes.echo
+                )
+                if await asks:
+                    with contextlib.suppress(pump.InputFull, pump.Closed):
+                        self._writer.put(b"".join(self._answers))
+            self._answers.clear()
+
+    async def _echo_is_off(self, typed: _Typed) -> bool:
+        """Wait until nothing typed is shown; False when the secret was dropped meanwhile."""
+        return await self._no_echo(
+            lambda: bool(self._queue) and self._queue[0] is typed, self._hides
+        )
+
+    def _hides(self, modes: pseudo_terminal.Modes) -> bool:
+        """Whether a secret would not be shown. A program that takes keys does the echo itself, or
+        none: it has to wait for input, with nothing unread before, and must not be one that edits
+        a line, as a shell at its prompt. There the echo is on again before what it runs can ask."""
+        if modes.echo or modes.canonical:
+            return not modes.echo
+        return not self.edits_line(modes) and self._reads()
+
+    def edits_line(self, modes: pseudo_terminal.Modes) -> bool:
+        """Whether a program edits the line that is typed, and so shows it. It takes pastes, or has
+        taken Enter from the terminal but left it the interrupt, as readline, zsh and fish do; who
+        reads a password by keys has no use for either."""
+        return self._screen.bracketed_paste or modes.gives_enter_alone
+
+    async def _no_echo(
+        self, still: Callable[[], bool], hides: Callable[[pseudo_terminal.Modes], bool]
+    ) -> bool:
+        """Wait until nothing typed is shown; False when that is `still` wanted no more."""
+        pause = _FIRST_LOOK_S
+        while still():
+            modes = self._modes()
+            if modes is None or hides(modes):
+                return True
+            # A program prints its prompt first and turns the echo off next, or the reverse: the
+            # output tells when to look. How long after it the echo goes off nobody tells: packet
+            # mode reports it only to who edits the lines himself (EXTPROC).
+            if self._stir.is_set():
+                self._stir = trio.Event()
+            stir = self._stir
+            with trio.move_on_after(pause):
+                await stir.wait()
+            pause = _FIRST_LOOK_S if stir.is_set() else min(2 * pause, _LAST_LOOK_S)
+        return False
+
+    # -- whether it was read -------------------------------------------------------------------
+
+    def _is_unread(self, modes: pseudo_terminal.Modes) -> bool:
+        """Whether the program has not read all that was typed. Exact while not canonical."""
+        if not self._unread or modes.canonical:
+            return False
+        self._unread = bool(self._writer.waiting) or unread_bytes(self._slave) > 0
+        return self._unread
+
+    async def _read_up(self) -> None:
+        """Wait until the program has read all that was typed, for `_PATIENCE_S` at most."""
+        modes = self._modes()
+        if modes is None or not self._is_unread(modes):
+            return
+        with trio.move_on_after(_PATIENCE_S), Reads(self._slave) as reads:
+            while True:
+                reads.clear()
+                modes = self._modes()
+                if modes is None or not self._is_unread(modes):
+                    return
+                await reads.wait()

@@ -1,0 +1,447 @@
+"""Putting the daemon together: settings and what recovery found in, one `Daemon` and one `RpcContext` out.
+
+Rules: nothing here waits but a reload, for its turn and its reading; nothing opens a socket or reads a
+signal. What a reload may change is changed here, what only a start can change is named as a problem.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import structlog
+import trio
+from msgspec import UNSET
+
+from haft_protocol.methods import Problem
+from haftd import __version__
+from haftd.aside import aside
+from haftd.audit import Audit, typed
+from haftd.caller import Caller
+from haftd.client_requests import Clients
+from haftd.config.options import ConfigError, Paths
+from haftd.config.settings import InquirySettings, Settings, load_settings
+from haftd.core.handles import Handle
+from haftd.core.matches import PatternMatches
+from haftd.core.notices import NoticeQueues
+from haftd.core.registry import Registry
+from haftd.core.sessions import Sessions
+from haftd.core.spool import Budget, Spool
+from haftd.core.turns import Turns
+from haftd.daemon import Daemon, Facts, cut_output
+from haftd.describe_tools import manual
+from haftd.executions.calls import Calls, Place, find_askpass
+from haftd.executions.describing import Describing
+from haftd.executions.helpers import HelperRunner
+from haftd.executions.starting import Starter
+from haftd.executions.supervisor import Supervisor
+from haftd.executions.watching import Watching
+from haftd.host.files.id_log import IdLog
+from haftd.host.files.spool_folder import SpoolFolder
+from haftd.host.launch.program import Missing, resolve
+from haftd.host.process.process_tag import OUTER, home_of
+from haftd.host.recovery.journal import Journal
+from haftd.host.recovery.recovery import Report
+from haftd.inquiries.backend import Backend
+from haftd.inquiries.client import ClientBackend
+from haftd.inquiries.command import CommandBackend
+from haftd.inquiries.kind import Timeouts
+from haftd.inquiries.llm.keys import NoKey, read_key
+from haftd.inquiries.memory import AnswerCache
+from haftd.inquiries.router import InquiryRouter
+from haftd.inquiries.static import StaticBackend
+from haftd.methods import spawning, table, unready
+from haftd.rpc.connection import RpcContext
+from haftd.rpc.dispatch import Dispatcher
+from haftd.runtimes.base import Call
+from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
+from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.terminal import TerminalRuntime
+from haftd.subscriptions import Subscriptions
+from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
+from haftd.tools.definition import BUILTIN
+from haftd.tools.trust import Trust
+
+__all__ = ["Parts", "assemble", "rpc_context_of"]
+
+log = structlog.get_logger("haftd")
+
+_SHARE_OF_STOPPED = 4
+"""What has stopped may hold one of so many descriptors: the others are for what runs and who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What was found out before the daemon could be put together."""
+
+    paths: Paths
+    settings: Settings
+    problems: list[Problem]
+    instance: str
+    journal: Journal
+    report: Report
+    base: Path | None
+    environ: dict[str, str]
+    nofile: int
+    """The soft limit of descriptors that the daemon was given, and tools get."""
+    descriptors: int
+    """How many it may have itself."""
+
+
+def assemble(
+    parts: Parts,
+    handles: trio.Nursery,
+    stop: Callable[[str | None], None],
+    stir: Callable[[], None],
+) -> Daemon:
+    """Wire the daemon. `handles` holds the handles' tasks, `stop` is what daemon/shutdown calls,
+    `stir` is called when a use is over."""
+    own = parts.settings.daemon
+    registry = Registry(
+        max_handles=own.max_handles,
+        max_per_session=own.max_handles_session,
+        retain_s=own.retain_stopped_s,
+        retain_max=own.retain_stopped_max,
+        open_max=parts.descriptors // _SHARE_OF_STOPPED,
+    )
+    state, home = Path(parts.paths.state), home_of(Path(parts.paths.runtime.folder))
+    ids = IdLog(state / f"ids-{home}", registry.used)
+    for used in ids.load():
+        registry.restore_used(*used)
+    _remember_lost(registry, parts.report)
+    registry.on_used = ids.note
+    budget = Budget(parts.settings.spool.total)
+    catalogue = Catalogue(
+        parts.paths.definitions,
+        parts.settings.toolpack.enable,
+        builtin=(*BUILTIN, USER_SHELL),
+        trust=Trust(parts.paths.trust),
+    )
+    notices = NoticeQueues()
+    turns = Turns()
+    subscriptions = Subscriptions(handles, lambda handle: supervisor.use_of(handle))
+    sessions = Sessions()
+    clients = Clients()
+    audit = Audit(parts.paths.audit)
+
+    def news(handle: Handle) -> None:
+        notice = notices.add_state_change(handle, time.time())
+        if notice is not None:
+            subscriptions.announce(handle.session, notice)
+
+    def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
+        now = time.time()
+        told = [notices.add_matches(handle, one, now) for one in matches]
+        if handle.notify.on_content:
+            told.append(notices.add_output(handle, now))
+        for notice in told:
+            if notice is not None:
+                subscriptions.announce(handle.session, notice)
+
+    def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
+        audit.record(event, **more, **({} if answer is UNSET else typed(answer)))
+
+    calls = Calls(
+        place=Place(
+            environ=parts.environ,
+            home=home,
+            instance=parts.instance,
+            calls=state / "calls",
+            base=parts.base,
+            nofile=parts.nofile,
+            root=parts.environ.get("HOME") or "/",
+            socket=parts.paths.socket,
+            askpass=find_askpass((sys.executable, sys.argv[0])),
+            outer=parts.environ.get(OUTER, ""),
+        ),
+        secret_env=own.secret_env,
+        journal=parts.journal,
+        make_room=registry.close_files,
+    )
+
+    def backends(inquiry: InquirySettings) -> list[Backend]:
+        return _backends(inquiry, parts, clients, sessions, calls)
+
+    inquiries = InquiryRouter(
+        backends(parts.settings.inquiry),
+        ClientBackend(clients, lambda name: _members(sessions, name)),
+        record=decided,
+        cache=AnswerCache(turns.is_begun),
+        timeouts=Timeouts(own.question_timeout_s, own.approval_timeout_s),
+    )
+
+    def clear_up(call: Call, confirmed: bool) -> None:
+        calls.clear_up(call, confirmed)
+        stir()
+
+    supervisor = Supervisor(
+        handles,
+        grace_s=own.abort_grace_ms / 1000,
+        withdraw=registry.withdraw,
+        clear_up=clear_up,
+    )
+
+    def stopped(handle: Handle) -> None:
+        if (use := supervisor.use_of(handle)) is not None:
+            calls.stopped(use.mark)
+
+    registry.on_stopped = stopped
+    helpers = HelperRunner(calls)
+    describing = Describing(helpers, catalogue.descriptions, handles)
+    builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
+    starter = Starter(
+        calls=calls,
+        catalogue=catalogue,
+        news=news,
+        registry=registry,
+        inquiries=inquiries,
+        supervisor=supervisor,
+        runtimes={
+            "stdio": ProcessRuntime(),
+            "pty": TerminalRuntime(),
+            "builtin": BuiltinRuntime(builtins),
+        },
+        make_spool=_spools(parts.paths, parts.settings, budget, registry.close_files),
+    )
+    catalogue.on_changed = subscriptions.tools_changed
+    facts = Facts(
+        version=__version__,
+        socket=parts.paths.socket,
+        started_at=time.time(),
+        began=trio.current_time(),
+        path=parts.environ.get("PATH", ""),
+        managed="INVOCATION_ID" in parts.environ,
+        containment="processes" if parts.base is None else "cgroup",
+        recovered=brief(parts.report),
+        unconfirmed=parts.report.unconfirmed,
+        budget=budget,
+        problems=[*parts.problems, *_unanswering(parts, parts.settings), *catalogue.problems],
+    )
+    return Daemon(
+        settings=parts.settings,
+        registry=registry,
+        sessions=sessions,
+        clients=clients,
+        inquiries=inquiries,
+        nursery=handles,
+        supervisor=supervisor,
+        catalogue=catalogue,
+        starter=starter,
+        helpers=helpers,
+        describing=describing,
+        facts=facts,
+        audit=audit,
+        notices=notices,
+        subscriptions=subscriptions,
+        watching=Watching(handles, printed),
+        turns=turns,
+        reload=_reloader(
+            parts, catalogue, facts, audit, registry, lambda said: inquiries.replace(backends(said))
+        ),
+        stir=stir,
+        stop=stop,
+    )
+
+
+def _members(sessions: Sessions, name: str) -> list[Caller]:
+    return [one for one in sessions.members(name) if isinstance(one, Caller)]
+
+
+def _backends(
+    inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
+) -> list[Backend]:
+    """Who answers questions, in the configured order."""
+
+    def command() -> Backend:
+        own = inquiry.command
+        if own is None:
+            raise AssertionError("the settings leave the backend out where it has no command")
+        limits = {"wall_s": own.timeout_s}
+        return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
+
+    def model() -> Backend:
+        # It brings an HTTP client along: only who asks a model pays for that.
+        from haftd.inquiries.llm.backend import LlmBackend
+
+        if inquiry.llm is None:
+            raise AssertionError("the settings leave the backend out where it has no section")
+        return LlmBackend(inquiry.llm, parts.environ)
+
+    made: dict[str, Callable[[], Backend]] = {
+        "client": lambda: ClientBackend(clients, lambda name: _members(sessions, name)),
+        "command": command,
+        "llm": model,
+        "static": lambda: StaticBackend(inquiry.static),
+    }
+    return [made[name]() for name in inquiry.backends if name != "llm" or _has_http_client()]
+
+
+def _has_http_client() -> bool:
+    return importlib.util.find_spec("httpx") is not None
+
+
+def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
+    """What those who are to answer questions lack."""
+    return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
+
+
+def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
+    """What is wrong with the program that answers questions; it is looked up anew when it is run."""
+    command = settings.inquiry.command
+    if command is None or "command" not in settings.inquiry.backends:
+        return []
+    try:
+        resolve(command.argv[0], parts.environ.get("PATH"), parts.environ.get("HOME") or "/")
+    except Missing as missing:
+        why = missing.message.partition(". ")[0]  # its advice is for the definition of a tool
+        return [
+            Problem(
+                file=parts.paths.config,
+                key="inquiry.command.argv",
+                message=why.removesuffix("."),
+                advice="begin `argv` with a program that can be run, best by its full path",
+            )
+        ]
+    return []
+
+
+def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
+    """Return what the model that answers questions lacks; its key is read anew when needed."""
+    inquiry = settings.inquiry
+    if inquiry.llm is None or "llm" not in inquiry.backends:
+        return []
+    if not _has_http_client():
+        return [
+            Problem(
+                file=parts.paths.config,
+                key="inquiry.llm",
+                message="no model answers questions: the HTTP client is not installed",
+                advice="install haftd with the extra `llm`: pip install 'haftd[llm]'",
+            )
+        ]
+    try:
+        read_key(inquiry.llm, parts.environ)
+    except NoKey as no:
+        return [Problem(file=parts.paths.config, key="inquiry.llm", message=str(no))]
+    return []
+
+
+def rpc_context_of(daemon: Daemon) -> RpcContext:
+    """What all connections share."""
+    limits = daemon.settings.limits
+    clients = daemon.clients
+    dispatcher = Dispatcher(
+        table(daemon),
+        daemon.reserve,
+        limits,
+        log,
+        spawning(daemon),
+        clients.on_reply,
+        unready(daemon),
+        daemon.registry.get,
+    )
+    rpc_context = RpcContext(
+        dispatcher, limits, log, daemon.leave, clients=clients, confine=daemon.confine
+    )
+    daemon.facts.connections = lambda: len(rpc_context.connections)
+    daemon.facts.refused = lambda: dict(rpc_context.connections.refused + clients.refused)
+    return rpc_context
+
+
+def brief(report: Report) -> dict[str, int]:
+    """What recovery did, in numbers."""
+    return {
+        "ended": len(report.ended),
+        "lost": len(report.lost),
+        "dropped": len(report.dropped),
+        "killed": report.killed,
+    }
+
+
+def _remember_lost(registry: Registry, report: Report) -> None:
+    """Keep a handle for each that was lost. What had stopped before has expired, whether something of
+    it was left or not."""
+    now, wall = trio.current_time(), time.time()
+    for record in (*report.ended, *report.lost, *report.keep):
+        if record.id and not record.is_stopped:
+            registry.restore_lost(
+                now,
+                session=record.session,
+                id=record.id,
+                tool=record.tool,
+                generation=record.generation,
+                command=record.command,
+                wall=record.at,
+                age=max(0.0, wall - record.at),
+            )
+
+
+def _spools(
+    paths: Paths, settings: Settings, budget: Budget, make_room: Callable[[], bool]
+) -> Callable[[], Spool]:
+    folder = SpoolFolder(Path(paths.spool), home_of(Path(paths.runtime.folder)), make_room)
+    return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
+
+
+_RELOADED = ("toolpack", "inquiry")
+"""Sections that a reload applies; the others take effect at a start."""
+
+
+def _reloader(
+    parts: Parts,
+    catalogue: Catalogue,
+    facts: Facts,
+    audit: Audit,
+    registry: Registry,
+    take_inquiry: Callable[[InquirySettings], None],
+) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
+    """What reads settings and definitions again. They may be long, and are read by Python: a thread
+    leaves the loop its turns. Each reload reads what is there when it is its turn. `take_inquiry` applies
+    a changed `[inquiry]`."""
+    turn = trio.Lock()
+    inquiry = parts.settings.inquiry
+
+    def read() -> tuple[Settings, list[Problem], Definitions]:
+        settings, problems = load_settings(parts.paths)
+        uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
+        if uses_model and _has_http_client():
+            # Loading its HTTP client takes long.
+            import_module("haftd.inquiries.llm.backend")
+        return settings, problems, catalogue.read(settings.toolpack.enable)
+
+    async def reload() -> tuple[Problem, ...]:
+        nonlocal inquiry
+        settings = parts.settings
+        try:
+            async with turn:
+                settings, problems, definitions = await aside(read)
+                catalogue.take(definitions)
+                if settings.inquiry != inquiry:
+                    inquiry = settings.inquiry
+                    take_inquiry(inquiry)
+        except ConfigError as error:
+            problems = [Problem(file=parts.paths.config, key="", message=str(error))]
+        else:
+            problems += [
+                Problem(
+                    file=parts.paths.config,
+                    key=name,
+                    message="takes effect at the next start",
+                    advice="`haft stop`, which ends all that it holds, then start it again",
+                )
+                for name in settings.__struct_fields__
+                if name not in _RELOADED
+                and getattr(settings, name) != getattr(parts.settings, name)
+            ]
+        facts.problems = [*problems, *_unanswering(parts, settings), *catalogue.problems]
+        log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
+        stores = (*audit.problems, *catalogue.store_problems)
+        return (*facts.problems, *stores, *cut_output(registry, facts.budget))
+
+    return reload

@@ -1,0 +1,206 @@
+"""One use of a tool as its runtime and the verbs have it: no process, no task, no clock that runs."""
+
+from __future__ import annotations
+
+import weakref
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+from trio.testing import MockClock
+
+from haft_protocol.errors import spawn_failed
+from haft_protocol.states import EndedBy, Screen
+from haftd.core.handles import Handle
+from haftd.core.outcomes import internal_failure
+from haftd.core.spool import Budget, Spool
+from haftd.executions.execution import Execution, changes
+from haftd.runtimes.base import Ended, Input, ScreenShot, ToolFailed
+
+ABORT = EndedBy("abort", "somebody")
+
+
+def use_of_a_tool() -> Execution:
+    spool = Spool(1 << 20, 0, None, Budget(0))
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    return Execution(handle, 1.0)
+
+
+def shot(revision: int, *lines: str) -> ScreenShot:
+    return ScreenShot(len(lines), 80, (0, 0), False, "", lines, revision)
+
+
+class Shows:
+    """A grip on a terminal that shows this."""
+
+    pid, command, terminal, rendering = 1, "t", True, cast(Any, None)
+
+    def __init__(self) -> None:
+        self.shown = shot(1, "a", "b")
+
+    def screen(self) -> ScreenShot:
+        return self.shown
+
+
+# -- whose it is
+
+
+@given(st.lists(st.booleans(), max_size=6), st.booleans())
+def test_a_use_goes_with_the_last_of_the_calls_that_it_is_for(
+    retries: list[bool], is_held: bool
+) -> None:
+    use = use_of_a_tool()
+    use.join(is_new=True)
+    for _ in retries:
+        use.join(is_new=False)
+    if is_held:
+        use.hold()
+    left = [use.leave() for _ in range(1 + len(retries))]
+    assert left == [False] * len(retries) + [not is_held]
+
+
+def test_a_use_that_is_somebody_s_handle_goes_with_no_call_that_finds_it() -> None:
+    use = use_of_a_tool()
+    use.join(is_new=False)
+    assert not use.leave()
+
+
+# -- what it shows
+
+
+def test_a_screen_is_told_against_one_of_the_last_that_were_shown() -> None:
+    use, grip = use_of_a_tool(), Shows()
+    use.grip = cast(Any, grip)
+    for revision in range(1, 6):
+        grip.shown = shot(revision, "a", str(revision))
+        assert use.screen() is not None
+    grip.shown = shot(6, "a", "6")
+    told = {since: use.screen(since) for since in (5, 4, 3)}
+    assert all(one is not None and one.changed == {"1": "6"} for one in told.values())
+    whole = use.screen(1)
+    assert whole is not None and whole.lines == ("a", "6") and whole.changed is UNSET
+
+
+def test_only_the_rows_that_have_changed_are_told_unless_the_size_has() -> None:
+    def screen(*lines: str, cols: int = 80) -> Screen:
+        return Screen(
+            rows=len(lines),
+            cols=cols,
+            cursor=(0, 0),
+            alt=False,
+            title="",
+            revision=1,
+            lines=lines,
+            scrollback=0,
+        )
+
+    before = screen("a", "b")
+    assert changes(before, screen("a", "c")).changed == {"1": "c"}
+    assert changes(before, screen("a", "c")).lines is UNSET
+    for resized in (screen("a", "b", "c"), screen("a"), screen("a", "b", cols=81)):
+        assert changes(before, resized) is resized
+
+
+def test_a_picture_is_no_screen_that_was_shown() -> None:
+    use = use_of_a_tool()
+    use.grip = cast(Any, Shows())
+    assert use.picture() is not None
+    told = use.screen(1)
+    assert told is not None and told.lines == ("a", "b")
+
+
+# -- how it ends
+
+
+@pytest.mark.parametrize(
+    ("end", "ender", "by", "failure"),
+    [
+        (Ended(code=0), None, "exit", None),
+        (Ended(code=0), ABORT, "exit", None),
+        (Ended(signal="TERM", natural=False), ABORT, "abort", None),
+        (Ended(signal="KILL", natural=False, limit="cpu_s"), ABORT, "limit", None),
+        (Ended(code=1, limit="wall_s"), None, "limit", None),
+        (Ended(signal="KILL", natural=False), None, "lost", internal_failure()),
+        (Ended(failure=ToolFailed("no")), None, "exit", "no"),
+        (Ended(failure=ToolFailed("no")), ABORT, "exit", "no"),
+        (Ended(failure=ToolFailed("no"), natural=False), ABORT, "abort", "no"),
+        (Ended(failure=ToolFailed("no"), natural=False), None, "exit", "no"),
+    ],
+)
+async def test_who_ended_it_is_told_by_what_ended_it_first(
+    autojump_clock: MockClock, end: Ended, ender: EndedBy | None, by: str, failure: str | None
+) -> None:
+    use = use_of_a_tool()
+    use.ender = ender
+    use.started(cast(Any, Shows()))
+    use.ended(end)
+    ended_by = use.handle.ended_by
+    assert ended_by is not None and ended_by.by == by
+    assert (use.handle.failure and use.handle.failure.message) == failure
+
+
+async def test_what_could_not_be_started_is_no_news_to_its_session(
+    autojump_clock: MockClock,
+) -> None:
+    use = use_of_a_tool()
+    news: list[Handle] = []
+    use.handle.on_state_change = news.append
+    use.fail(spawn_failed("there is none", reason="program"))
+    assert use.handle.stopped and use.begun.is_set() and news == []
+
+
+async def test_what_waits_for_the_beginning_is_done_once_and_in_order(
+    autojump_clock: MockClock,
+) -> None:
+    use = use_of_a_tool()
+    done: list[int] = []
+    for number in range(3):
+        use.when_begun(lambda number=number: done.append(number))  # type: ignore[misc]
+    assert done == []
+    use.started(cast(Any, Shows()))
+    use.begin()
+    use.when_begun(lambda: done.append(3))
+    assert done == [0, 1, 2, 3]
+
+
+async def test_of_two_reports_of_what_was_written_the_later_input_counts(
+    autojump_clock: MockClock,
+) -> None:
+    use = use_of_a_tool()
+    use.started(cast(Any, Shows()))
+    use.written(3)
+    use.written(2)
+    assert use.written_to == 3
+
+
+def test_what_is_over_lets_go_of_its_grip() -> None:
+    """The grip knows the use, as its port: the two would be freed by a search for garbage only."""
+    use, grip = use_of_a_tool(), Shows()
+    use.grip = cast(Any, grip)
+    gone = weakref.ref(grip)
+    del grip
+    assert gone() is not None
+    use.finish()
+    assert gone() is None and use.done.is_set()
+
+
+async def test_a_suspended_program_is_looked_at_ten_times_a_second_and_after_each_input(
+    autojump_clock: MockClock,
+) -> None:
+    looks: list[float] = []
+
+    def look() -> bool:
+        looks.append(trio.current_time())
+        return len(looks) == 1
+
+    use = use_of_a_tool()
+    use.grip = SimpleNamespace(is_suspended=look, write=lambda item: 1)
+    assert [use.is_suspended() for _ in range(50)] == [True] * 50 and len(looks) == 1
+    use.write(Input("signal", "CONT"))
+    assert not use.is_suspended() and len(looks) == 2
+    await trio.sleep(0.2)
+    assert not use.is_suspended() and len(looks) == 3

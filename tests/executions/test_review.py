@@ -1,0 +1,224 @@
+"""The review of a use's result: held with its end, told once, given up by whoever ends it."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haft_protocol.errors import shutting_down
+from haft_protocol.questions import Question, Text
+from haft_protocol.states import EndedBy
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.core.withheld import ReviewDecision, Shown
+from haftd.executions.execution import Execution
+from haftd.executions.review import PendingReview
+from haftd.executions.supervisor import Supervisor
+from haftd.inquiries.tool_question import InquiryCancelled
+from haftd.runtimes.base import Call, Ended, RuntimeContext, StartFailed
+from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
+
+ABORT = EndedBy("abort", "somebody")
+
+
+def spool() -> Spool:
+    return Spool(1 << 20, 0, None, Budget(0))
+
+
+def standing(handle: Handle) -> str | None:
+    """Where the review of its result is."""
+    return handle.review
+
+
+def question_of(handle: Handle) -> Question | None:
+    """What it asks now."""
+    return handle.question
+
+
+class Desk:
+    """Somebody who decides when told to."""
+
+    def __init__(self, word: ReviewDecision | Exception | None = None) -> None:
+        self.asked: list[Shown] = []
+        self.word = word
+        self.told = trio.Event()
+        if word is not None:
+            self.told.set()
+
+    async def review(self, handle: Handle, shown: Shown) -> ReviewDecision:
+        self.asked.append(shown)
+        await self.told.wait()
+        if isinstance(self.word, Exception):
+            raise self.word
+        assert self.word is not None
+        return self.word
+
+
+class Bench:
+    """A supervisor, and one use that is reviewed."""
+
+    def __init__(self, nursery: trio.Nursery, desk: Desk) -> None:
+        self.desk = desk
+        self.gone: list[Handle] = []
+        self.supervisor = Supervisor(
+            nursery, grace_s=0, withdraw=self.gone.append, clear_up=lambda *_: None
+        )
+        self.handle = Handle(
+            id="h", tool="t", session="s", generation=1, spool=spool(), now=trio.current_time()
+        )
+
+    def start(self, runtime: object, *script: object) -> Execution:
+        review = PendingReview(self.handle, spool(), self.desk.review)
+        call = Call("t", (), "/", {}, "m", script=script)
+        return self.supervisor.start(self.handle, runtime, call, review=review)  # type: ignore[arg-type]
+
+
+class Playing:
+    """A runtime that reports what it is told to, one report a checkpoint."""
+
+    def __init__(self, *ends: Ended | None, printed: bytes = b"printed") -> None:
+        self.ends = ends
+        self.printed = printed
+        self.port: RuntimeContext | None = None
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        self.port = port
+        port.emit(self.printed)
+        for end in self.ends:
+            if end is None:
+                port.completed()
+            else:
+                port.ended(end)
+            await trio.lowlevel.checkpoint()
+        return None
+
+
+async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(FakeRuntime(), Emit(b"printed"))
+        assert standing(bench.handle) == "held"
+        await wait_all_tasks_blocked()
+        assert bench.handle.state.value == "running" and standing(bench.handle) == "waits"
+        assert bench.handle.spool.end == 0 and not use.done.is_set()
+        assert bench.supervisor.use_of(bench.handle) is use
+        bench.desk.word = ReviewDecision("allow")
+        bench.desk.told.set()
+        await use.done.wait()
+        assert bench.handle.stopped and standing(bench.handle) == "allowed"
+        assert bench.handle.spool.read(0, 99) == b"printed"
+        assert bench.supervisor.use_of(bench.handle) is None and len(bench.desk.asked) == 1
+
+
+async def test_nobody_is_asked_before_all_of_the_output_is_there(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk(ReviewDecision("allow")))
+        use = bench.start(Playing(Ended(code=0, output_complete=False), None))
+        await use.done.wait()
+        assert [one.text for one in bench.desk.asked] == ["printed"]
+        assert bench.handle.stopped and bench.handle.output_complete
+
+
+async def test_output_that_is_never_complete_is_reviewed_when_nothing_is_left(
+    autojump_clock: MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk(ReviewDecision("allow")))
+        use = bench.start(Playing(Ended(code=0, output_complete=False)))
+        await use.done.wait()
+        assert standing(bench.handle) == "allowed"
+
+
+@pytest.mark.parametrize("end", ["before", "while it waits"])
+async def test_who_ends_it_gives_its_result_up(autojump_clock: MockClock, end: str) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(FakeRuntime(), Emit(b"x"), *([WaitFor()] if end == "before" else []))
+        await wait_all_tasks_blocked()
+        assert len(bench.desk.asked) == (end != "before")
+        await bench.supervisor.abort(use, ABORT)
+        assert bench.handle.stopped and standing(bench.handle) == "dropped"
+        assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
+
+
+class EndsMeanwhile:
+    """A program that has just ended by itself when it is to be ended; that is seen a while later."""
+
+    def __init__(self, s: float) -> None:
+        self.s = s
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        port.emit(b"printed")
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(self.s)
+            port.ended(Ended(code=0, natural=True))
+
+
+@pytest.mark.parametrize("s", [0, 0.1])
+async def test_who_ends_what_has_just_ended_gives_its_result_up(
+    autojump_clock: MockClock, s: float
+) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(EndsMeanwhile(s))
+        await wait_all_tasks_blocked()
+        await bench.supervisor.abort(use, ABORT)
+        assert bench.handle.stopped and standing(bench.handle) == "dropped"
+        assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
+
+
+async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk(ValueError("wrong")))
+        use = bench.start(FakeRuntime(), Emit(b"printed"))
+        await use.done.wait()
+        assert standing(bench.handle) == "denied" and bench.handle.spool.end == 0
+        assert bench.handle.failure is not None and "haftd failed" in bench.handle.failure.message
+
+
+async def test_a_daemon_that_stops_drops_what_waits_for_a_word(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk(shutting_down()))
+        use = bench.start(FakeRuntime(), Emit(b"printed"))
+        await use.done.wait()
+        assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0
+        assert bench.handle.ended_by == EndedBy("shutdown") and bench.handle.refusal is None
+
+
+class Unstarted:
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        raise StartFailed("not there", "program")
+
+
+async def test_what_never_began_is_reviewed_by_nobody(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(Unstarted())
+        await use.done.wait()
+        assert use.failure is not None and bench.gone == [bench.handle] and not bench.desk.asked
+
+
+async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: MockClock) -> None:
+    question = Question(id="q", text="q?", answer_type=Text())
+    async with trio.open_nursery() as nursery:
+        bench = Bench(nursery, Desk())
+        use = bench.start(FakeRuntime(), Ask(question))
+        nursery.start_soon(_ask, use, question)
+        await wait_all_tasks_blocked()
+        assert question_of(bench.handle) is not None
+        use.ended(Ended(code=0))
+        await wait_all_tasks_blocked()
+        assert question_of(bench.handle) is None and bench.handle.state.value == "running"
+        nursery.start_soon(_ask, use, question)
+        await wait_all_tasks_blocked()
+        assert question_of(bench.handle) is None
+        await bench.supervisor.abort(use, ABORT)
+
+
+async def _ask(use: Execution, question: Question) -> None:
+    with pytest.raises(InquiryCancelled):
+        await use.inquiries.ask(use.inquiries.question(question))

@@ -1,0 +1,46 @@
+"""A start that fails behind the admission gives the id back."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from trio.testing import MockClock
+
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.executions.starting import Starter
+from haftd.tools.definition import Tool
+
+
+async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: MockClock) -> None:
+    """Its call may be too long for the disk: the id would be taken for ever."""
+    spool = Spool(0, 0, None, Budget(0))
+    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+    withdrawn: list[Handle] = []
+    registry = SimpleNamespace(
+        admit=lambda now, **what: SimpleNamespace(handle=handle, is_repeated=False),
+        withdraw=withdrawn.append,
+    )
+
+    def of_use(handle: Handle, ready: object) -> None:
+        raise OSError("no space left")
+
+    fakes = dict.fromkeys(
+        ("catalogue", "runtimes", "make_spool", "news", "inquiries", "supervisor")
+    )
+    calls = SimpleNamespace(of_use=of_use)
+    starter = Starter(**cast(Any, {**fakes, "calls": calls, "registry": registry}))
+    ready = SimpleNamespace(
+        session="s",
+        id="h",
+        call_id=None,
+        tool=Tool(name="t", file="f"),
+        args={},
+        context=SimpleNamespace(root="/"),
+        invocation=SimpleNamespace(terminal=False),
+    )
+    with pytest.raises(OSError, match="no space left"):
+        starter.start(cast(Any, ready), cast(Any, None))
+    assert withdrawn == [handle]

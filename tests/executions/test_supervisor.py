@@ -1,0 +1,241 @@
+"""One task a handle: what many of them may do to all others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haft_protocol.errors import spawn_failed
+from haft_protocol.questions import Question, Secret
+from haft_protocol.states import EndedBy, Exit
+from haftd.core.handles import Handle
+from haftd.core.spool import Budget, Spool
+from haftd.core.text import STRIPPED
+from haftd.executions.supervisor import Supervisor
+from haftd.inquiries.kind import Answered
+from haftd.runtimes.base import Call, Ended, Runtime, RuntimeContext
+from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
+from tests.patience import PATIENCE_S
+
+
+class Counting:
+    """A runtime that runs nothing, and counts how often that was started and ended."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.ends = 0
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        self.starts += 1
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ends += 1
+
+
+CALL = Call(tool="none", argv=(), cwd="/", env={}, mark="")
+NOW = EndedBy("abort")
+
+
+def handle(name: str) -> Handle:
+    spool = Spool(0, 0, None, Budget(0))
+    return Handle(id=name, tool="none", session="s", generation=1, spool=spool, now=0.0)
+
+
+def supervisor(nursery: trio.Nursery) -> Supervisor:
+    return Supervisor(nursery, grace_s=0, withdraw=lambda _: None, clear_up=lambda *_: None)
+
+
+async def most_in_a_row(count: Callable[[], int], until: int) -> int:
+    """The most that were counted between two turns of ours."""
+    seen = [count()]
+    while seen[-1] < until:
+        await trio.lowlevel.checkpoint()
+        seen.append(count())
+    return max(later - sooner for sooner, later in pairwise(seen))
+
+
+async def test_many_starts_and_ends_let_everybody_else_have_a_turn_between_a_few_of_them() -> None:
+    runtime = Counting()
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        for n in range(100):
+            held.start(handle(f"h{n}"), runtime, CALL)
+        # Within a round of the loop the order is anybody's: two rounds' worth may stand between.
+        assert await most_in_a_row(lambda: runtime.starts, 100) <= 8
+        nursery.start_soon(held.abort_all, NOW)
+        assert await most_in_a_row(lambda: runtime.ends, 100) <= 8
+
+
+async def test_an_abort_holds_although_who_asked_for_it_has_gone(autojump_clock: MockClock) -> None:
+    runtime = Counting()
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            held = supervisor(nursery)
+            use = held.start(handle("h"), runtime, CALL)
+            await wait_all_tasks_blocked()
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await held.abort(use, NOW)
+            assert scope.cancelled_caught
+            await use.done.wait()
+    assert runtime.ends == 1
+
+
+async def test_what_could_not_be_ended_is_listed_and_can_be_aborted_again() -> None:
+    cleared: list[bool] = []
+    with subprocess.Popen(["sleep", "300"], env={**os.environ, "HAFT_HANDLE": "m"}) as child:
+        async with trio.open_nursery() as nursery:
+            held = Supervisor(
+                nursery,
+                grace_s=0,
+                withdraw=lambda handle: None,
+                clear_up=lambda call, confirmed: cleared.append(confirmed),
+            )
+            one = handle("h")
+            call = Call("t", (), "/", {}, "m", script=(Unkillable(child.pid), WaitFor()))
+            use = held.start(one, FakeRuntime(), call)
+            await wait_all_tasks_blocked()
+            await held.abort(use, NOW)
+            assert [*one.unconfirmed] == [child.pid] and cleared == [False]
+            assert held.uses() == () and held.remains("s", "h") == [one]
+            assert held.remains("s", "other") == []
+            assert [one.is_left_running] == [True]
+            assert [(left.pid, left.command) for left in one.left_behind()] == [
+                (child.pid, "sleep 300")
+            ]
+            with trio.fail_after(PATIENCE_S):
+                await held.kill_remains(one)
+            assert held.remains() == [] and [one.is_left_running] == [False]
+            assert [*one.unconfirmed] == [] and cleared == [False, True]
+            await held.kill_remains(one)
+
+
+class Late(FakeRuntime):
+    """A play that begins when it is told to."""
+
+    def __init__(self) -> None:
+        self.begin = trio.Event()
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        await self.begin.wait()
+        return await super().run(call, port)
+
+
+def question(name: str) -> Question:
+    return Question(id=name, text=name, answer_type=Secret())
+
+
+@pytest.mark.parametrize("asks", [(), ("tool",)], ids=["only who asks for it", "both"])
+async def test_who_asks_before_the_tool_runs_is_asked_first(
+    autojump_clock: MockClock, asks: tuple[str, ...]
+) -> None:
+    answers: list[object] = []
+    runtime = Late()
+    script = (*(Ask(question(name)) for name in asks), WaitFor())
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), runtime, Call("t", (), "/", {}, "m", script=script))
+        assert held.marked("m") is use and held.marked("") is None
+
+        async def ask() -> None:
+            answers.append(await use.inquiries.ask(use.inquiries.question(question("helper"))))
+
+        nursery.start_soon(ask)
+        await wait_all_tasks_blocked()
+        states = [use.handle.state.value]
+        runtime.begin.set()
+        await wait_all_tasks_blocked()
+        for name in ("helper", *asks):
+            asked = use.handle.question
+            assert asked is not None and asked.id == name
+            states.append(use.handle.state.value)
+            pending = use.inquiries.current
+            assert pending is not None and pending.settle(Answered("x"))
+            await wait_all_tasks_blocked()
+        states.append(use.handle.state.value)
+        assert states == ["pending", *["waiting"] * (1 + len(asks)), "running"]
+        assert answers == ["x"]
+        await held.abort(use, NOW)
+        assert held.marked("m") is None
+
+
+async def test_only_what_nobody_has_let_in_is_given_up_with_its_call(
+    autojump_clock: MockClock,
+) -> None:
+    runtime = Counting()
+
+    async def entry() -> tuple[Runtime, Call]:
+        await trio.sleep_forever()
+        raise AssertionError("nobody lets it in")
+
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        running, waiting = handle("running"), handle("waiting")
+        runs = held.start(running, runtime, CALL)
+        waits = held.start(waiting, runtime, CALL, entry=entry)
+        await wait_all_tasks_blocked()
+        for use in (runs, waits):
+            held.give_up(use, NOW)
+        await waits.done.wait()
+        await wait_all_tasks_blocked()
+        assert not runs.done.is_set() and runs.ender is None
+        assert waits.failure is not None and runtime.starts == 1
+        await held.abort(runs, NOW)
+
+
+async def test_what_is_over_is_held_no_longer(autojump_clock: MockClock) -> None:
+    async with trio.open_nursery() as nursery:
+        held = supervisor(nursery)
+        use = held.start(handle("h"), Counting(), CALL)
+        await wait_all_tasks_blocked()
+        before = use.handle.is_left_running, held.use_of(use.handle)
+        await held.abort(use, NOW)
+        assert before == (True, use)
+        assert (use.handle.is_left_running, held.use_of(use.handle)) == (False, None)
+
+
+class Failing:
+    """A runtime that raises this when it has reported so much."""
+
+    def __init__(self, fault: Exception, *, has_started: bool, has_ended: bool) -> None:
+        self.fault, self.has_started, self.has_ended = fault, has_started, has_ended
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        await trio.lowlevel.checkpoint()
+        if self.has_started:
+            grip = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
+            port.started(cast(Any, grip))
+        if self.has_ended:
+            port.ended(Ended(code=3))
+        raise self.fault
+
+
+@pytest.mark.parametrize("fault", [ZeroDivisionError("planted"), spawn_failed("x", reason="y")])
+@pytest.mark.parametrize(
+    ("has_started", "has_ended"), [(False, False), (True, False), (True, True)]
+)
+async def test_a_fault_of_a_runtime_stays_in_its_handle_and_changes_no_end(
+    autojump_clock: MockClock, fault: Exception, has_started: bool, has_ended: bool
+) -> None:
+    withdrawn: list[Handle] = []
+    async with trio.open_nursery() as nursery:
+        held = Supervisor(nursery, grace_s=0, withdraw=withdrawn.append, clear_up=lambda *_: None)
+        runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
+        use = held.start(handle("h"), runtime, CALL)
+        await use.done.wait()
+        failure = use.handle.failure
+        if has_ended:
+            assert use.handle.exit == Exit(code=3) and failure is None
+        else:
+            assert failure is not None and "planted" not in failure.message
+        assert (withdrawn == [use.handle]) != has_started
+        assert (use.failure is not None) != has_started

@@ -1,0 +1,166 @@
+"""Watching: what is found is told together, once in a while; what nothing is wanted of costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+
+import trio
+from trio.testing import MockClock
+
+from haft_protocol.states import EndedBy
+from haftd.core.handles import Handle
+from haftd.core.matches import PatternMatches
+from haftd.core.notify_settings import NotifyPattern, NotifySettings
+from haftd.executions.watching import BETWEEN_S, Watching
+from tests.core.disks import make
+from tests.patience import PATIENCE_S
+
+Told = list[tuple[float, dict[str, int]]]
+
+
+def handle(switches: NotifySettings) -> Handle:
+    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(1 << 22), now=0.0)
+    one.notify = switches
+    one.start(0.0)
+    return one
+
+
+def told_by(told: Told, began: float) -> object:
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
+        found = {one.pattern.name: one.count for one in matches}
+        told.append((round(trio.current_time() - began, 3), found))
+
+    return tell
+
+
+PATTERNS = NotifySettings(patterns=(NotifyPattern("e", "error"), NotifyPattern("w", "warning")))
+
+
+async def test_what_nothing_is_wanted_of_is_not_listened_to(nursery: trio.Nursery) -> None:
+    watching = Watching(nursery, lambda handle, matches: None)
+    one = handle(NotifySettings(on_success=False))
+    watching.follow(one)
+    assert len(watching) == 0 and one._listeners == ()
+
+
+async def test_what_is_found_in_quick_succession_is_told_together(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    told: Told = []
+    watching = Watching(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    one = handle(PATTERNS)
+    watching.follow(one)
+    for _ in range(50):
+        one.append_output(b"an error\na warning\n", 0.0)
+        await trio.sleep(0.01)
+    await trio.sleep(1)
+    assert sum(found["e"] for _, found in told) == sum(found["w"] for _, found in told) == 50
+    times = [at for at, _ in told]
+    assert times[0] == 0.0 and len(times) <= 7
+    assert all(b - a >= BETWEEN_S - 0.001 for a, b in pairwise(times))
+
+
+async def test_the_end_is_looked_at_before_it_is_let_go(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    told: Told = []
+    watching = Watching(nursery, told_by(told, trio.current_time()))  # type: ignore[arg-type]
+    one = handle(PATTERNS)
+    watching.follow(one)
+    one.append_output(b"error\n", 0.0)
+    await trio.sleep(0.01)
+    one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
+    one.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
+    await trio.sleep(1)
+    assert sum(found["e"] for _, found in told) == 2
+    assert len(watching) == 0 and one._listeners == ()
+
+
+async def test_who_floods_does_not_keep_the_others_from_being_looked_at(
+    nursery: trio.Nursery,
+) -> None:
+    told: list[Handle] = []
+    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    flood, other = handle(PATTERNS), handle(PATTERNS)
+    flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
+    for one in (flood, other):
+        watching.follow(one)
+    other.append_output(b"error\n", 0.0)
+    while len(told) < 2:
+        await trio.sleep(0)
+    assert told == [other, flood]
+
+
+async def test_between_two_looks_at_a_flood_all_else_has_a_turn(nursery: trio.Nursery) -> None:
+    told: list[Handle] = []
+    watching = Watching(nursery, lambda handle, matches: told.append(handle))
+    flood = handle(PATTERNS)
+    flood.append_output(b"nothing here\n" * 300_000 + b"error\n", 0.0)
+    watching.follow(flood)
+    turns = 0
+    while not told:
+        turns += 1
+        await trio.sleep(0)
+    assert turns >= flood.spool.end // 65_536
+
+
+async def test_it_rests_as_long_as_it_has_looked(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    began: list[float] = []
+
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
+        began.append(trio.current_time())
+        autojump_clock.jump(3)
+
+    watching = Watching(nursery, tell)
+    first = trio.current_time()
+    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(one)
+        one.append_output(b"error\n", 0.0)
+    while len(began) < 3:
+        await trio.sleep(0.25)
+    assert [round(at - first) for at in began] == [0, 6, 12]
+
+
+async def test_between_two_looks_at_short_outputs_all_else_has_a_turn(
+    nursery: trio.Nursery,
+) -> None:
+    class Turns(trio.abc.Instrument):
+        """Counts the loop's turns: in each, every task that can run does, in any order."""
+
+        count = 0
+
+        def before_io_wait(self, timeout: float) -> None:
+            self.count += 1
+
+    turns, told_in = Turns(), list[int]()
+    trio.lowlevel.add_instrument(turns)
+    watching = Watching(nursery, lambda handle, matches: told_in.append(turns.count))
+    for one in (handle(PATTERNS), handle(PATTERNS), handle(PATTERNS)):
+        watching.follow(one)
+        one.append_output(b"error\n", 0.0)
+    while len(told_in) < 3:
+        await trio.sleep(0)
+    trio.lowlevel.remove_instrument(turns)
+    assert told_in == sorted(set(told_in))
+
+
+async def test_a_fault_in_telling_is_the_handles_own(nursery: trio.Nursery) -> None:
+    good: list[Handle] = []
+
+    def tell(handle: Handle, matches: Collection[PatternMatches]) -> None:
+        if handle is bad:
+            raise ZeroDivisionError
+        good.append(handle)
+
+    watching = Watching(nursery, tell)
+    bad, other = handle(PATTERNS), handle(PATTERNS)
+    for one in (bad, other):
+        watching.follow(one)
+        one.append_output(b"error\n", 0.0)
+    with trio.fail_after(PATIENCE_S):
+        while not good:
+            await trio.sleep(0.01)
+    assert good == [other] and len(watching) == 1 and bad._listeners == ()

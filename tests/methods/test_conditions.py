@@ -1,0 +1,424 @@
+"""When a program is believed to wait for input, by a clock that nobody waits for.
+
+The program is a script: what it does from when to when, and what the kernel would say of it. The
+condition is asked as a waiting call asks it: when something happens, and at the time that it names.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+import trio
+import trio.testing
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haft_protocol.states import Waited
+from haftd.core.lifecycle import State
+from haftd.executions.silence import Silence
+from haftd.methods.conditions import Condition, Reading, condition_of
+from haftd.runtimes.base import Wanted
+
+WORKS = Wanted("reads", "key", 1000, at_work=True)
+BUSY, UNKNOWN, READS = Wanted("busy"), Wanted("unknown", "key"), Wanted("reads", "key")
+
+
+def nap(ms: int) -> Wanted:
+    return Wanted("reads", "key", ms)
+
+
+@dataclass(frozen=True)
+class Step:
+    """For `s` seconds the kernel says `wanted`; then it prints, or not, and that changes the screen
+    unless it is `drawn` already."""
+
+    s: float
+    wanted: Wanted
+    prints: bool = False
+    drawn: bool = False
+
+
+class Script:
+    """A program. It stands for the handle and for its use."""
+
+    stopped = False
+    state = State.RUNNING
+
+    routine_ms = 0
+    printed = 1
+
+    def __init__(self, *steps: Step, over: bool = False) -> None:
+        self.steps, self.over = steps, over
+        self.began = self.last_activity = trio.current_time()
+        self.looks: list[float] = []
+        self.silence = Silence()
+        self.last_output = -1.0
+        self.screen: int | None = 0
+
+    def readable_end(self) -> int:
+        return self.printed
+
+    def now(self) -> tuple[int, float]:
+        """The step that it is in, and when that ends."""
+        end = self.began
+        for number, step in enumerate(self.steps):
+            end += step.s
+            if trio.current_time() < end - 1e-9:
+                return number, end
+        if self.over:
+            self.began = end
+            return self.now()
+        return len(self.steps) - 1, end + 1e6
+
+    def print(self, *, drawn: bool) -> None:
+        self.last_activity = self.last_output = trio.current_time()
+        self.printed += 1
+        if self.screen is not None:
+            self.screen += not drawn
+
+    def screen_digest(self) -> int | None:
+        return self.screen
+
+    def wanted(self) -> Wanted:
+        self.looks.append(trio.current_time())
+        wanted = self.steps[self.now()[0]].wanted
+        self.silence.see(wanted, trio.current_time())
+        return wanted
+
+
+async def answered(
+    script: Script,
+    within_s: float = 60.0,
+    quiet_s: float = 0.5,
+    reading: Reading | None = None,
+    since: int = 0,
+) -> Waited | None:
+    reading = reading or Reading("input", within_s, quiet_s, "", True)
+    condition: Condition = condition_of(cast(Any, script), cast(Any, script), reading, since)
+    deadline = trio.current_time() + reading.timeout_s
+    while trio.current_time() < deadline:
+        reason = condition.check()
+        if reason is not None:
+            return reason
+        number, end = script.now()
+        await trio.sleep_until(min(max(condition.look_again(), trio.current_time()), end))
+        if trio.current_time() >= end - 1e-9 and script.steps[number].prints:
+            script.print(drawn=script.steps[number].drawn)
+    return None
+
+
+def play(
+    *steps: Step, over: bool = False, screen: int | None = 0, **more: Any
+) -> tuple[Waited | None, float, Script]:
+    """What is answered, after how many seconds, and the script."""
+    told: list[tuple[Waited | None, float, Script]] = []
+
+    async def main() -> None:
+        script = Script(*steps, over=over)
+        script.screen = screen
+        began = trio.current_time()
+        told.append((await answered(script, **more), trio.current_time() - began, script))
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    return told[0]
+
+
+def test_a_wait_without_an_end_is_believed_when_the_output_has_settled() -> None:
+    reason, after, _ = play(Step(9, READS))
+    assert reason == "input" and after == pytest.approx(0.00015)
+
+
+def test_while_a_program_works_it_is_looked_at_in_doubling_pauses() -> None:
+    reason, _, script = play(Step(99, BUSY))
+    assert reason is None
+    pauses = [late - early for early, late in zip(script.looks, script.looks[1:], strict=False)]
+    assert pauses[:10] == pytest.approx([0.00015 * 2**n for n in range(1, 11)])
+    assert pauses[10:] == pytest.approx([0.25] * len(pauses[10:]))
+
+
+def test_what_prints_on_and_on_is_looked_at_less() -> None:
+    """A prompt comes in a few pieces; what comes in many is not looked at between any two."""
+    few = [Step(0.0002, BUSY, prints=True)] * 3
+    many = [Step(0.0002, BUSY, prints=True)] * 100
+    assert len(play(*few, Step(9, READS))[2].looks) == 4
+    assert len(play(*few, Step(0.05, BUSY), *many, Step(9, READS))[2].looks) < 25
+
+
+def test_where_nobody_can_tell_quiet_decides_and_no_later() -> None:
+    reason, after, _ = play(Step(99, UNKNOWN))
+    assert reason == "quiet" and after == pytest.approx(0.5 + 0.00015)
+    reason, after, _ = play(Step(0.2, UNKNOWN, True), Step(99, UNKNOWN), quiet_s=3.0)
+    assert reason == "quiet" and after == pytest.approx(3.2)
+
+
+def test_silence_counts_only_while_nobody_can_tell() -> None:
+    """Between two commands of a shell nobody is in the foreground for a moment."""
+    reason, after, _ = play(Step(5, BUSY), Step(99, UNKNOWN), quiet_s=1.0)
+    assert reason == "quiet" and 6 <= after < 6.3
+    reason, after, _ = play(
+        Step(0.4, UNKNOWN), Step(0.3, BUSY), Step(0.4, UNKNOWN), Step(0.3, READS), Step(99, BUSY)
+    )
+    assert reason == "input" and 1.1 <= after < 1.4
+    assert play(Step(0.4, UNKNOWN), Step(0.3, BUSY), over=True)[0] is None
+
+
+def test_who_begins_or_ends_something_between_two_looks_is_not_silent() -> None:
+    commands = [
+        Step(0.1, Wanted("unknown", "line", processes=frozenset({(number, 0, 0)})))
+        for number in range(100)
+    ]
+    reason, after, _ = play(*commands, Step(99, UNKNOWN))
+    assert reason == "quiet" and 10.5 <= after < 10.8
+
+
+async def test_silence_that_an_earlier_call_has_seen_counts(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, UNKNOWN))
+    assert await answered(script) == "quiet"
+    began = trio.current_time()
+    assert await answered(script) == "quiet" and trio.current_time() == began
+
+
+async def test_what_was_concluded_from_silence_is_said_to_be_settled(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, UNKNOWN))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    while condition.check() is None:
+        await trio.sleep_until(condition.look_again())
+    found = condition.found()
+    assert found is not None and found.state == "unknown" and found.is_settled
+
+
+def test_the_rest_of_an_escape_sequence_is_waited_for() -> None:
+    reason, after, _ = play(Step(0.1, nap(100)), Step(99, READS))
+    assert reason == "input" and 0.1 <= after < 0.15
+
+
+def started(*steps: Step, within_s: float = 0.25) -> tuple[Waited | None, float, Script]:
+    """What a start on a pipe is answered with, for which output or a read will do."""
+    reading = Reading("output", within_s, 0.5, "", True, or_input=True)
+    return play(*steps, reading=reading, since=1)
+
+
+def test_a_start_on_a_pipe_is_answered_at_the_first_output_or_read() -> None:
+    reason, after, _ = started(Step(0.02, BUSY), Step(9, READS))
+    assert reason == "input" and 0.02 <= after <= 0.04
+    reason, after, _ = started(Step(0.02, BUSY, prints=True), Step(9, READS))
+    assert reason == "output" and after == pytest.approx(0.02)
+    reason, after, _ = started(Step(0.2, BUSY), Step(9, READS))
+    assert reason == "input" and 0.2 <= after <= 0.24
+
+
+def test_a_start_on_a_pipe_is_not_answered_for_silence() -> None:
+    assert started(Step(9, UNKNOWN))[0] is None
+    reason, _, script = started(Step(9, BUSY))
+    assert reason is None and len(script.looks) <= 11
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 1499))
+def test_a_routine_is_believed_when_nothing_came_of_it(ms: int) -> None:
+    reason, after, _ = play(Step(ms / 1000, nap(ms)), over=True)
+    assert reason == "input" and max(0.3, ms / 1000) <= after <= max(0.3, ms / 1000) + 0.06
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(1, 499), min_size=1, max_size=8)
+    | st.lists(st.integers(1, 1499), min_size=1, max_size=2)
+)
+def test_whose_waits_end_in_output_works(naps_ms: list[int]) -> None:
+    """A program that listens to the keyboard while it sleeps, whatever the lengths."""
+    work = [Step(ms / 1000, nap(ms), prints=True) for ms in naps_ms]
+    reason, after, _ = play(*work, Step(99, READS))
+    assert reason == "input" and after >= sum(naps_ms) / 1000
+
+
+@pytest.mark.parametrize("pieces", [(500, 200), (100, 600), (300, 90, 700)])
+def test_what_is_left_of_a_longer_wait_has_to_end_too(pieces: tuple[int, ...]) -> None:
+    """Another timer wakes the loop in between; the one that counts goes on."""
+    reason, after, _ = play(
+        *(Step(ms / 1000, nap(ms)) for ms in pieces[:-1]),
+        Step(pieces[-1] / 1000, nap(pieces[-1]), prints=True),
+        Step(99, READS),
+    )
+    assert reason == "input" and after >= sum(pieces) / 1000
+
+
+@pytest.mark.parametrize("ms", [50, 250, 1000])
+def test_output_that_changes_nothing_to_be_seen_is_no_sign_of_work(ms: int) -> None:
+    """An interface that draws the same at every tick; it needs a moment to come back to its wait."""
+    quiet = play(Step(ms / 1000, nap(ms)), over=True)[1]
+    again = (Step(ms / 1000, nap(ms), prints=True, drawn=True), Step(0.001, BUSY))
+    reason, after, script = play(*again, over=True)
+    assert reason == "input" and after <= quiet + 0.06
+    assert script.routine_ms == ms
+
+
+def test_output_that_changes_nothing_is_a_sign_of_work_where_more_is_done_than_to_draw() -> None:
+    again = Step(0.05, nap(50), prints=True, drawn=True)
+    assert play(again, Step(0.05, BUSY), over=True, within_s=10.0)[0] is None
+
+
+def test_what_is_not_known_of_the_screen_is_taken_to_have_changed() -> None:
+    again = Step(0.05, nap(50), prints=True, drawn=True)
+    assert play(again, over=True, within_s=10.0, screen=None)[0] is None
+
+
+def test_where_nobody_can_tell_output_that_changes_nothing_is_silence() -> None:
+    again = Step(0.1, UNKNOWN, prints=True, drawn=True)
+    reason, after, _ = play(again, over=True)
+    assert reason == "quiet" and after == pytest.approx(0.5, abs=0.01)
+    assert play(Step(0.1, UNKNOWN, prints=True), over=True, within_s=5.0)[0] is None
+
+
+async def test_what_is_typed_meanwhile_begins_a_new_wait_although_the_screen_stays(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(9, nap(400)))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    began = trio.current_time()
+    while condition.check() is None:
+        await trio.sleep_until(condition.look_again())
+        if trio.current_time() - began < 0.3:
+            script.last_activity = trio.current_time()
+    assert trio.current_time() - began >= 0.7
+
+
+def test_a_display_that_is_renewed_all_the_time_is_at_work() -> None:
+    reason, _, script = play(Step(0.1, nap(100), prints=True), over=True, within_s=10.0)
+    assert reason is None and len(script.looks) < 500
+
+
+@pytest.mark.parametrize("ms", [500, 1000, 1499])
+def test_a_display_that_is_renewed_now_and_then_asks_once_it_came_back_to_its_wait_twice(
+    ms: int,
+) -> None:
+    """`top -d 1`: it reads the figures, draws, and listens to the keyboard for a second."""
+    reason, after, _ = play(
+        Step(0.03, BUSY, prints=True), Step(ms / 1000, nap(ms)), Step(0.02, BUSY), over=True
+    )
+    assert reason == "input" and 2 * ms / 1000 <= after < 2 * (ms / 1000 + 0.05) + 0.1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Step(0.499, nap(499), prints=True),),  # too often
+        (Step(0.6, nap(600), prints=True), Step(0.9, nap(900), prints=True)),  # never the same
+        (Step(1, Wanted("reads", "line", 1000), prints=True),),  # not for a key
+        (Step(0.6, nap(600), prints=True), Step(0.3, BUSY)),  # works for too long in between
+        (Step(0.6, nap(600)), Step(0.25, BUSY, prints=True)),
+        (Step(1, WORKS, prints=True),),  # beside, all the time
+        (Step(0.3, WORKS), Step(0.7, nap(1000), prints=True)),
+    ],
+)
+def test_what_is_renewed_otherwise_is_at_work(steps: tuple[Step, ...]) -> None:
+    assert play(*steps, over=True, within_s=20.0)[0] is None
+
+
+def test_a_display_that_reads_its_figures_beside_asks() -> None:
+    reason, after, _ = play(
+        Step(0.05, WORKS),
+        Step(0.5, nap(1000)),
+        Step(0.05, WORKS),
+        Step(0.4, nap(1000), prints=True),
+        over=True,
+    )
+    assert reason == "input" and 2 <= after < 2.1
+
+
+def test_who_works_most_of_the_time_is_found_at_it() -> None:
+    reason, _, _ = play(Step(0.06, BUSY), Step(0.02, nap(20)), over=True)
+    assert reason is None
+
+
+def test_a_routine_of_many_lengths_is_believed_in_the_end() -> None:
+    naps = (20, 90, 45, 400, 130, 250, 70)
+    reason, after, _ = play(*(Step(ms / 1000, nap(ms)) for ms in naps), over=True)
+    assert reason == "input" and after <= 1.6
+
+
+async def test_what_a_program_does_at_each_prompt_is_known_at_the_next_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """An event loop that looks at the size of its terminal twice a second."""
+    script = Script(Step(0.5, nap(500)), over=True)
+
+    async def took(*steps: Step) -> float:
+        script.steps, script.began = steps, trio.current_time()
+        script.last_activity = trio.current_time()
+        began = trio.current_time()
+        assert await answered(script) == "input"
+        return trio.current_time() - began
+
+    assert await took(Step(0.5, nap(500))) >= 0.5
+    assert await took(Step(0.5, nap(500))) < 0.05
+    assert await took(Step(0.25, nap(250)), Step(0.5, nap(500))) < 0.05, "what is left of it"
+    busy = Wanted("reads", "key", 500, at_work=True)
+    assert await took(Step(0.25, busy), Step(9, READS)) >= 0.25, "it works beside"
+    script.printed = 0
+    assert await took(Step(0.5, nap(500))) >= 0.5, "it has not answered to what it was given"
+    script.printed = 1
+    assert await took(Step(0.7, nap(700))) >= 0.7
+    assert await took(Step(0.02, nap(20)), Step(0.3, nap(300))) >= 0.3, "too short to be known"
+
+
+async def test_what_came_before_a_wait_without_an_end_is_known_too(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(0.1, nap(100)), Step(0.4, nap(390)), Step(9, READS))
+    assert await answered(script) == "input"
+    script.began = script.last_activity = began = trio.current_time()
+    assert await answered(script) == "input" and trio.current_time() - began < 0.05
+
+
+async def test_what_was_found_is_no_answer_once_something_was_printed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    script = Script(Step(99, READS))
+    reading = Reading("input", 60.0, 0.5, "", True)
+    condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+    assert condition.check() is None and condition.found() is None
+    await trio.sleep_until(condition.look_again())
+    assert condition.check() == "input" and condition.found() is READS
+    await trio.sleep(0.001)
+    script.last_activity = trio.current_time()
+    assert condition.found() is None
+    assert condition.check() is None and condition.found() is None
+    await trio.sleep_until(condition.look_again())
+    assert condition.check() == "input" and condition.found() is READS
+
+
+def test_what_does_not_run_yet_is_not_looked_at() -> None:
+    class Unstarted(Script):
+        state = State.PENDING
+
+    async def main() -> None:
+        script = Unstarted(Step(99, READS))
+        reading = Reading("input", 60.0, 0.5, "", True)
+        condition = condition_of(cast(Any, script), cast(Any, script), reading, 0)
+        await trio.sleep(1)
+        assert condition.check() is None and condition.look_again() == math.inf
+        assert script.looks == []
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_wait_that_had_not_ended_when_it_was_believed_is_not_known() -> None:
+    reason, after, script = play(Step(0.3, nap(100)), Step(99, nap(1300)))
+    assert reason == "input" and after == pytest.approx(1.5, abs=0.01)
+    assert script.routine_ms == 0
+    assert play(Step(99, nap(1300)))[2].routine_ms == 1300
+
+
+def test_who_wakes_up_all_the_time_is_looked_at_evenly() -> None:
+    reason, _, script = play(Step(0.001, nap(1)), over=True)
+    assert reason == "input" and len(script.looks) < 12

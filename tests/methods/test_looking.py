@@ -1,0 +1,104 @@
+"""What a look shows of a handle, and what it takes for new: without a program, by its parts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from haft_protocol.methods import FetchParams
+from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
+from haftd.core.echo import TypedInput
+from haftd.core.handles import Handle
+from haftd.methods import reading
+from haftd.runtimes.base import Wanted
+from tests.core.disks import make
+
+
+def running(data: bytes, *, terminal: bool = False) -> Handle:
+    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
+    one.start(0.0, terminal=terminal)
+    one.append_output(data, 0.0)
+    return one
+
+
+def place(use: object = None) -> Any:
+    """A daemon that has this use of every handle."""
+    return SimpleNamespace(supervisor=SimpleNamespace(use_of=lambda handle: use), stir=lambda: None)
+
+
+def screen(*lines: str, revision: int = 5) -> Any:
+    shown = Screen(
+        rows=len(lines),
+        cols=20,
+        cursor=(0, 0),
+        alt=False,
+        title="",
+        revision=revision,
+        scrollback=0,
+        lines=lines,
+    )
+    return SimpleNamespace(screen=lambda since=None: shown, is_suspended=lambda: False)
+
+
+ANSWER = FetchParams(id="h", view="answer")
+
+
+@pytest.mark.parametrize(("at", "content"), [(0, "out\n"), (3, "ls\nout\n")])
+async def test_what_was_unread_before_it_was_typed_is_no_echo(at: int, content: str) -> None:
+    state: Any = reading.look(place(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n"))
+    assert state.content == content
+
+
+async def test_an_echo_is_counted_in_bytes() -> None:
+    state: Any = reading.look(
+        place(), ANSWER, running("é\nout".encode()), typed=TypedInput(0, "é\n")
+    )
+    assert (state.content, state.echoed) == ("out", 3)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+async def test_the_echo_is_taken_out_of_the_last_output_however_it_ended(code: int) -> None:
+    handle = running(b"ls\nout\n")
+    handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=code))
+    state = reading.look(place(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
+    assert isinstance(state, Stopped) and state.echoed == 3
+    assert (state.content if code else state.result) == "out\n"
+
+
+async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
+    use = screen("Welcome", "Password:", "")
+    assert reading._prompt(running(b"", terminal=True), use) == "Password:"
+    assert reading._prompt(running(b"line\n$ ", terminal=True), use) == "$ "
+    assert reading._prompt(running(b"line\n  ", terminal=True), use) == "Password:"
+    assert reading._prompt(running(b"line\n  "), use) == "  "
+
+
+async def test_who_is_busy_wants_nothing_whatever_a_read_would_get() -> None:
+    handle, use = running(b"", terminal=True), screen("")
+    assert reading._input_wanted(place(use), handle, UNSET, Wanted("busy", "line")) is None
+
+
+async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits() -> None:
+    handle, use = running(b"password: ", terminal=True), screen("")
+
+    def said(is_settled: bool) -> object:
+        wanted = Wanted("unknown", "secret", is_settled=is_settled)
+        return reading._input_wanted(place(use), handle, UNSET, wanted)
+
+    assert said(True) == InputWanted("secret", "password: ", False)
+    assert said(False) is None
+
+
+@pytest.mark.parametrize(("revision", "new"), [(4, -1), (5, 7), (None, 7)])
+async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_date(
+    revision: int | None, new: int
+) -> None:
+    handle = running(b"printed", terminal=True)
+    handle.viewed_offset = 7
+    since = UNSET if revision is None else revision
+    params = FetchParams(id="h", view="screen", since_revision=since)
+    assert reading.new_from(place(screen("x")), params, handle) == new
+    assert reading.new_from(place(), FetchParams(id="h"), handle) == 0

@@ -1,0 +1,48 @@
+"""output/timeline: when the bytes of an output were printed."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.methods.conftest import Room
+from tests.wire import Refused
+
+
+def test_points_tell_when_each_burst_was_printed(room: Room) -> None:
+    room.spawn("cat", "exec cat", wait="none")
+    before = room.call("output/timeline", id="cat")
+    assert (before["points"], before["cursor"], before["more"]) == ([], 0, False)
+    for number in range(3):
+        room.call(
+            "apply", id="cat", input={"line": f"line {number}"}, wait="pattern", pattern=str(number)
+        )
+        room.call("fetch", id="cat", wait="quiet", quiet_ms=50)
+    reply = room.call("output/timeline", id="cat")
+    assert [offset for offset, _ in reply["points"]] == [0, 7, 14] and reply["cursor"] == 21
+    times = [at for _, at in reply["points"]]
+    assert all(later - earlier >= 50 for earlier, later in itertools.pairwise(times))
+    row = room.call("handles/list")["handles"][0]
+    assert abs(reply["started_at"] + times[-1] / 1000 - row["last_output_at"]) < 0.01
+
+
+def test_a_limit_leaves_the_later_points_for_the_next_call(room: Room) -> None:
+    room.spawn("two", "echo one; sleep 0.1; echo two", wait="stopped")
+    first = room.call("output/timeline", id="two", max_points=1)
+    assert [offset for offset, _ in first["points"]] == [0] and first["more"] is True
+    rest = room.call("output/timeline", id="two", cursor=4)
+    assert [offset for offset, _ in rest["points"]] == [4] and rest["more"] is False
+
+
+def test_an_unknown_handle_is_refused(room: Room) -> None:
+    with pytest.raises(Refused) as caught:
+        room.call("output/timeline", id="nobody")
+    assert caught.value.code == -32001
+
+
+def test_the_read_mark_stays(room: Room) -> None:
+    room.spawn("once", "echo once", wait="none")
+    room.call("await", all=["once"])
+    room.call("output/timeline", id="once")
+    assert room.call("fetch", id="once")["result"] == "once\n"

@@ -1,0 +1,84 @@
+"""How long a turn's end waits, on a clock of the test's own: for the answer, and again for what it
+says is to be waited for."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from haft_protocol.methods import TurnEndParams, TurnEndResult
+from haft_protocol.states import EndedBy
+from haftd.caller import Caller
+from haftd.core.handles import Handle
+from haftd.inquiries.fake import FakeBackend
+from haftd.inquiries.kind import Message
+from haftd.inquiries.router import InquiryRouter
+from haftd.methods.base import DeferredReply
+from haftd.methods.turn import turn_end
+from tests.core.disks import make
+
+TIMEOUT_S = 10
+ANSWERED_S = 9
+
+
+class Person(FakeBackend):
+    """A backend that answers `wait` after `ANSWERED_S`."""
+
+    async def _play(self, message: Message) -> object:
+        await trio.sleep(ANSWERED_S)
+        return {"answer": {"h": "wait"}}
+
+
+def running(policy: Literal["inquire", "await"]) -> Handle:
+    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
+    one.on_turn_end = policy
+    one.start(0.0)
+    return one
+
+
+async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, float]:
+    """The reply to a turn's end in a session of this handle, and how long it took."""
+    began = trio.current_time()
+    daemon: Any = SimpleNamespace(
+        session_of=lambda caller, params: "s",
+        turns=SimpleNamespace(end=lambda session: 1),
+        inquiries=InquiryRouter([Person()]),
+        nursery=nursery,
+        registry=SimpleNamespace(list=lambda session: [handle]),
+        supervisor=SimpleNamespace(use_of=lambda handle: None),
+        record=lambda *more, **of: None,
+        stir=lambda: None,
+    )
+    later = turn_end(daemon, Caller("unix"), TurnEndParams(timeout_ms=1_000 * TIMEOUT_S))
+    assert isinstance(later, DeferredReply)
+    result = await later.run()
+    assert isinstance(result, TurnEndResult)
+    return result, trio.current_time() - began
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_the_wait_that_was_answered_has_the_whole_time_anew(
+    nursery: trio.Nursery, autojump_clock: MockClock, stops: bool
+) -> None:
+    handle = running("inquire")
+
+    async def stop() -> None:
+        await trio.sleep(ANSWERED_S + TIMEOUT_S - 1)
+        handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
+
+    if stops:
+        nursery.start_soon(stop)
+    result, took = await ended(nursery, handle)
+    assert handle.stopped == stops and result.handles[0].id == "h"
+    assert took == pytest.approx(ANSWERED_S + TIMEOUT_S - stops)
+
+
+async def test_what_is_awaited_has_the_time_once(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    result, took = await ended(nursery, running("await"))
+    assert result.handles[0].id == "h" and took == pytest.approx(TIMEOUT_S)

@@ -1,0 +1,130 @@
+"""turn/begin, turn/end and on_disconnect: what outlasts a turn, and what the last connection."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.harness import until
+from tests.methods.conftest import Room
+from tests.running import RunningDaemon
+
+TOOLS = "\n".join(
+    f"""
+[tools.{name}]
+source = "local"
+stateful = true
+output = "raw"
+command = ["sh", "-c", "{{{{ tool.arguments.sh }}}}"]
+parameters.sh = {{ type = "string", required = true }}
+{more}
+"""
+    for name, more in {
+        "ends": 'on_turn_end = "abort"',
+        "waits": 'on_turn_end = "await"',
+        "stays": 'on_turn_end = "keep"',
+        "leaves": 'on_turn_end = "keep"\non_disconnect = "abort"',
+    }.items()
+)
+
+
+@pytest.fixture(scope="module")
+def shared_daemon() -> Iterator[RunningDaemon]:
+    with tempfile.TemporaryDirectory(prefix="haft-", ignore_cleanup_errors=True) as folder:
+        one = RunningDaemon(Path(folder))
+        one.tools(TOOLS)
+        one.start()
+        yield one
+        one.close()
+
+
+def start(room: Room, tool: str, id: str, sh: str = "echo up; exec sleep 300") -> None:
+    room.call("spawn", tool=tool, id=id, args={"sh": sh}, wait="none", view="tail", max_bytes=0)
+
+
+def states(result: dict[str, Any]) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in result["handles"]}
+
+
+def test_each_handle_is_treated_as_its_tool_says(room: Room, beside: Callable[[], Room]) -> None:
+    start(room, "ends", "a")
+    start(room, "stays", "k")
+    start(room, "waits", "w", "read x; echo $x")
+    room.spawn("run", "exec sleep 300")
+    room.spawn("over", "exit 0", wait="stopped")
+    number = room.start("turn/end")
+    other = beside()
+    # What it awaits goes on, and others are served meanwhile.
+    other.call("apply", id="w", input={"line": "done"}, wait="none", view="tail", max_bytes=0)
+    result = room.wire.finish(number)
+    assert result["turn"] == 1
+    assert states(result) == {"a": "stopped", "k": "running", "w": "stopped", "run": "stopped"}
+    ended = {one["id"]: one.get("ended_by") for one in result["handles"]}
+    assert ended["a"]["by"] == ended["run"]["by"] == "turn_end"
+    assert ended["w"] == {"by": "exit"} and ended["k"] is None
+    # It was the host that read this: the assistant has still to be told.
+    told = room.call("notifications/drain")["notifications"]
+    assert {one["id"] for one in told} == {"a", "w", "run"}
+    assert room.call("fetch", id="w")["result"] == "done\n"
+    assert room.call("fetch", id="k", wait="output")["content"] == "up\n"
+
+
+@pytest.mark.parametrize("policy", ["abort", "keep", "await"])
+def test_the_policy_of_the_call_is_for_all(room: Room, policy: str) -> None:
+    """Who is awaited in vain is kept."""
+    start(room, "ends", "a")
+    start(room, "stays", "k")
+    result = room.call("turn/end", policy=policy, timeout_ms=50)
+    expected = "stopped" if policy == "abort" else "running"
+    assert states(result) == {"a": expected, "k": expected}
+
+
+def test_what_is_decided_holds_although_the_client_goes_away(
+    room: Room, beside: Callable[[], Room]
+) -> None:
+    start(room, "ends", "a", "trap '' TERM; echo up; while :; do sleep 1; done")
+    room.call("fetch", id="a", wait="output")
+    other = beside()
+    other.start("turn/end")
+    other.wire.call("ping")
+    other.wire.close()
+    state = room.call("fetch", id="a", wait="stopped")
+    assert state["ended_by"]["by"] == "turn_end" and state["exit"] == {"signal": "KILL"}
+
+
+def test_turns_are_counted_and_a_closed_session_forgets_them(room: Room) -> None:
+    assert room.call("turn/begin") == {"turn": 1}
+    start(room, "stays", "k")
+    assert room.call("turn/begin") == {"turn": 2}
+    assert states(room.call("turn/end")) == {"k": "running"}
+    assert room.call("turn/begin") == {"turn": 3}
+    room.call("session/close")
+    assert room.call("turn/end") == {"turn": 1, "handles": []}
+
+
+def test_with_the_last_connection_of_a_session_goes_what_says_so(
+    room: Room, beside: Callable[[], Room]
+) -> None:
+    first, second, watcher = beside(), beside(), room.daemon.connect()
+    start(first, "leaves", "l")
+    start(first, "ends", "k")
+    second.call("session/list")
+    second.call("fetch", id="l")
+    first.wire.close()
+    until(lambda: connections(watcher, room.session) == 1, "the first has not left")
+    assert second.call("fetch", id="l")["state"] == "running"
+    second.wire.close()
+    until(lambda: connections(watcher, room.session) == 0, "the second has not left")
+    state = room.call("fetch", id="l", wait="stopped")
+    assert state["ended_by"]["by"] == "disconnect" and state["exit"] == {"signal": "TERM"}
+    assert room.call("fetch", id="k")["state"] == "running"
+    watcher.close()
+
+
+def connections(watcher: Any, session: str) -> int:
+    rows = watcher.call("session/list")["sessions"]
+    return sum(one["connections"] for one in rows if one["session"] == session)

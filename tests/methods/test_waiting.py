@@ -1,0 +1,68 @@
+"""A waiting call is woken when its condition holds, and looks in time: by a clock nobody waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import trio
+import trio.testing
+
+from haftd.methods.waiting import until
+
+
+class Bell:
+    """It stands for a handle that changes when `ring` is called."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Callable[[], object]] = []
+        self.await_count = 0
+        self.listen = self.listeners.append
+        self.unlisten = self.listeners.remove
+
+    def ring(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()
+
+
+def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
+    async def main() -> tuple[int, int]:
+        bell = Bell()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(until, (cast(Any, bell),), lambda: None)
+            await trio.testing.wait_all_tasks_blocked()
+            during = bell.await_count
+            nursery.cancel_scope.cancel()
+        return during, bell.await_count
+
+    assert trio.run(main) == (1, 0)
+
+
+def test_a_change_makes_a_look_come_sooner() -> None:
+    """A program had long been looked at in vain; it has printed, and is looked at soon after."""
+
+    async def main() -> tuple[float, list[Any]]:
+        bell, due = Bell(), [100.0]
+        began = trio.current_time()
+
+        def holds() -> float | None:
+            after = trio.current_time() - began
+            return after if after >= due[0] else None
+
+        async with trio.open_nursery() as nursery:
+
+            async def change() -> None:
+                await trio.sleep(10)
+                due[0] = 11.0
+                bell.ring()
+
+            nursery.start_soon(change)
+            found = await until(
+                (cast(Any, bell),), holds, deadline=began + 200, look_again=lambda: began + due[0]
+            )
+        assert found is not None
+        return found, bell.listeners
+
+    after, listeners = trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 11.0 <= after < 11.1
+    assert not listeners

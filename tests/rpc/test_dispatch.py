@@ -1,0 +1,233 @@
+"""From a message to its answer, without a connection: once decoded, decided at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+import trio
+
+from haft_protocol.errors import RpcError
+from haftd.caller import Caller
+from haftd.methods.base import DeferredReply
+from haftd.rpc import dispatch
+from haftd.rpc.dispatch import Verdicts
+from haftd.rpc.replies import Batched, Cancel, Waiting
+from tests.rpc.rig import Rig, batch, notification, request
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def answer(rig: Rig, message: bytes, caller: Caller | None = None, room: int = 8) -> Any:
+    made = rig.rpc_context.dispatcher.receive(caller or Caller("unix"), message, room)
+    return settled(made) if isinstance(made, Generator) else made
+
+
+def settled(steps: Generator[None, None, Any]) -> Any:
+    """What comes of all the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def plain(reply: object) -> Any:
+    assert isinstance(reply, bytes)
+    return json.loads(reply)
+
+
+def test_params_are_decoded_once_and_typed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[object] = []
+    real = vars(dispatch)["read_params"]
+
+    def count(raw: Any, kind: Any, method: str = "") -> Any:
+        decoded.append(kind)
+        return real(raw, kind, method)
+
+    monkeypatch.setattr(dispatch, "read_params", count)
+    assert plain(answer(rig, request("echo", text="a")))["result"] == "a"
+    assert len(decoded) == 1
+    answer(rig, batch(request("spawn", 1, tool="t", id="x"), request("spawn", 2, tool="t", id="y")))
+    assert len(decoded) == 3
+
+
+def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    real = vars(dispatch)["dispatch_request"]
+
+    def spy(methods: Any, context: Any, call: Any) -> Any:
+        seen.append(call.method)
+        return real(methods, context, call)
+
+    monkeypatch.setattr(dispatch, "dispatch_request", spy)
+    answer(rig, request("ping"))
+    answer(rig, request("none"))
+    assert seen == ["ping", "none"]
+
+
+def test_one_verb_keeps_nothing_of_another_call(rig: Rig) -> None:
+    answer(rig, request("echo", text="a"))
+    assert plain(answer(rig, request("echo")))["result"] == ""
+    assert all(method.params is None for method in rig.rpc_context.dispatcher._methods.values())  # type: ignore[attr-defined]
+
+
+def test_a_verb_may_call_the_dispatcher_again(rig: Rig) -> None:
+    """Between `bind` and the call nothing runs, but within the call something may."""
+    depth = [0]
+
+    def nest(caller: Caller, params: Any) -> str:
+        depth[0] += 1
+        if depth[0] == 1:
+            assert plain(answer(rig, request("again", text="inner")))["result"] == "inner"
+        return str(params.text)
+
+    rig.rpc_context.dispatcher._methods["again"] = dispatch._Method(
+        "again",
+        rig.rpc_context.dispatcher.verbs["echo"][0],
+        nest,
+        lambda *_: RpcError("internal_error", ""),
+    )
+    assert plain(answer(rig, request("again", text="outer")))["result"] == "outer"
+
+
+def test_a_suspending_verb_is_our_fault_and_said_so(rig: Rig) -> None:
+    class Suspends:
+        def __await__(self) -> Any:
+            yield "never"
+
+    async def method(*_: object) -> object:
+        return await Suspends()
+
+    method.__signature__ = dispatch._Signature.of(rig.rpc_context.dispatcher._methods["ping"])  # type: ignore[attr-defined, arg-type]
+    rig.rpc_context.dispatcher._methods["odd"] = method
+    assert plain(answer(rig, request("odd")))["error"]["code"] == -32603
+
+
+def test_what_waits_is_handed_out(rig: Rig) -> None:
+    waiting = answer(rig, request("wait", "a", name="x"))
+    assert isinstance(waiting, Waiting)
+    assert (waiting.id, waiting.key) == (b'"a"', "a")
+    assert answer(rig, notification("$/cancelRequest", id="a")) == Cancel("a")
+
+
+def test_cancel_names_an_id_and_nothing_else(rig: Rig) -> None:
+    for params in ({"id": 1.5}, {"id": True}, {"id": [1]}, {}, {"id": 1, "x": 2}):
+        assert answer(rig, notification("$/cancelRequest", **params)) is None
+    assert plain(answer(rig, request("$/cancelRequest", 7, id=1)))["error"]["code"] == -32600
+
+
+def test_ids_written_differently_are_the_same(rig: Rig) -> None:
+    waiting = answer(rig, b'{"jsonrpc":"2.0","id":"\\u0061","method":"wait","params":{"name":"x"}}')
+    assert waiting.id == b'"\\u0061"'
+    assert answer(rig, notification("$/cancelRequest", id="a")) == Cancel(waiting.key)
+
+
+def test_a_batch_cancels_what_it_holds(rig: Rig) -> None:
+    found = answer(rig, batch(request("wait", 1, name="x"), notification("$/cancelRequest", id=1)))
+    assert isinstance(found, Batched)
+    assert found.cancels == [Cancel(1)] and found.reply is None
+
+
+def test_a_batch_that_cancels_and_holds_nothing_that_waits_is_answered(rig: Rig) -> None:
+    cancel = notification("$/cancelRequest", id=9)
+    found = answer(rig, batch(cancel, request("ping", 1), request("none", 2)))
+    assert isinstance(found, Batched) and found.cancels == [Cancel(9)]
+    assert [one["id"] for one in plain(found.reply)] == [1, 2]
+    found = answer(rig, batch(cancel))
+    assert isinstance(found, Batched) and found.reply is None
+
+
+def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:
+    found = answer(rig, batch(*(request("wait", n, name="x") for n in range(4))), room=2)
+    assert [isinstance(slot, Waiting) for slot in found.slots] == [True, True, False, False]
+    assert found.slots[3].error.data["limit"] == "max_in_flight"
+
+
+def test_a_reserve_that_fails_fails_the_batch(rig: Rig) -> None:
+    def broken(*_: object) -> Generator[None, None, Verdicts]:
+        raise KeyError("planted")
+
+    rig.rpc_context.dispatcher.reserve = broken
+    replies = plain(answer(rig, batch(request("spawn", 1, tool="t", id="x"), request("ping", 2))))
+    assert [reply["error"]["code"] for reply in replies] == [-32603, -32603]
+    assert rig.calls == []
+
+
+def test_a_reply_to_nothing_is_passed_over(rig: Rig) -> None:
+    assert answer(rig, b'{"jsonrpc":"2.0","id":3,"result":{"a":1}}') is None
+    assert rig.calls == []
+
+
+async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> None:
+    async def run() -> object:
+        await trio.lowlevel.checkpoint()
+        return object()
+
+    reply = await rig.rpc_context.dispatcher.finish(Waiting(b"1", 1, "m", DeferredReply(run)))
+    assert reply is not None
+    assert plain(rig.rpc_context.dispatcher.encode(reply))["error"]["code"] == -32603
+
+
+def test_a_websocket_says_hello_first(rig: Rig) -> None:
+    caller = Caller("websocket")
+    assert plain(answer(rig, request("ping"), caller))["error"]["code"] == -32006
+    assert plain(answer(rig, request("none"), caller))["error"]["code"] == -32006
+    hello = request("initialize", client={"name": "x"}, protocol=1)
+    assert plain(answer(rig, hello, caller))["result"] == "welcome"
+    assert plain(answer(rig, request("ping"), caller))["result"] == {"pong": True}
+
+
+def test_nothing_comes_between_the_spawns_of_a_batch(rig: Rig) -> None:
+    """Whether they clash was found out for all of them at once."""
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in (1, 3)]
+    steps = rig.rpc_context.dispatcher.receive(
+        Caller("unix"), batch(calls[0], request("note", 2, name="n"), calls[1]), 8
+    )
+    assert isinstance(steps, Generator)
+    next(steps)
+    assert rig.calls[:2] == ["spawn 1", "spawn 3"]
+    assert [one["id"] for one in plain(settled(steps))] == [1, 2, 3]
+    assert rig.calls == ["spawn 1", "spawn 3", "n"]
+
+
+def test_others_have_their_turns_between_the_spawns_of_a_batch(rig: Rig) -> None:
+    """Their ids are kept for them meanwhile, and given up when they take them."""
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
+    steps = rig.rpc_context.dispatcher.receive(Caller("unix"), batch(*calls), 30)
+    assert isinstance(steps, Generator)
+    next(steps)
+    assert 0 < len(rig.calls) < 20 and rig.given_up == [call.split()[1] for call in rig.calls]
+    assert [one["id"] for one in plain(settled(steps))] == list(range(20))
+    assert rig.given_up == [str(n) for n in range(20)]
+
+
+def test_a_batch_that_is_dropped_gives_up_what_was_kept_for_it(rig: Rig) -> None:
+    calls = [request("spawn", n, tool="t", id=str(n)) for n in range(20)]
+    steps = rig.rpc_context.dispatcher.receive(Caller("unix"), batch(*calls), 30)
+    assert isinstance(steps, Generator)
+    next(steps)
+    steps.close()
+    assert sorted(rig.given_up, key=int) == [str(n) for n in range(20)]
+
+
+def test_nothing_is_looked_at_for_who_has_not_said_hello(rig: Rig) -> None:
+    """A tool's program may be run to find out what it takes."""
+    looked: list[str] = []
+
+    def unready(name: str, params: object) -> None:
+        looked.append(name)
+
+    rig.rpc_context.dispatcher.unready = unready
+    spawns = batch(request("spawn", 1, tool="t", id="x"), request("spawn", 2, tool="t", id="y"))
+    caller = Caller("websocket")
+    assert [one["error"]["code"] for one in plain(answer(rig, spawns, caller))] == [-32006] * 2
+    assert looked == [] and rig.calls == []
+    caller.initialized = True
+    answer(rig, spawns, caller)
+    assert looked == ["spawn", "spawn"]

@@ -1,0 +1,162 @@
+"""What a peer sends in one message, or is sent in one reply, leaves others their turns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+import trio
+
+from haft_protocol.errors import RpcError, request_cancelled
+from haftd.caller import Caller
+from haftd.methods.base import DeferredReply
+from haftd.rpc import connection
+from haftd.rpc.connection import serve_connection
+from tests.patience import PATIENCE_S
+
+from .rig import Name, Rig, batch, limits, notification, request
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Told:
+    """A wire with one message on it, which notes how many turns others had before each write."""
+
+    message: bytes
+    transport: Literal["unix", "websocket"] = "unix"
+    fault: RpcError | None = None
+    turns: int = 0
+    before: list[int] = field(default_factory=list)
+    written: bytes = b""
+
+    async def receive(self) -> list[bytes] | None:
+        await trio.lowlevel.checkpoint()
+        message, self.message = self.message, b""
+        self.turns = 0
+        return [message] if message else None
+
+    def frame(self, message: bytes) -> bytes:
+        return message + b"\n"
+
+    def write(self, data: bytes | memoryview) -> int:
+        self.before.append(self.turns)
+        self.written += bytes(data)
+        return len(data)
+
+    async def send(self, data: bytes | memoryview) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.write(data)
+
+    async def writable(self) -> None: ...
+
+    async def hung_up(self) -> None:
+        await trio.sleep_forever()
+
+    async def close(self, *, polite: bool) -> None: ...
+
+    async def be_served(self, rig: Rig) -> None:
+        async def others() -> None:
+            while True:
+                await trio.lowlevel.checkpoint()
+                self.turns += 1
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(others)
+            await serve_connection(self, Caller("unix"), rig.rpc_context)
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("unit", [b"x", b"\\n", b'","'])
+async def test_others_have_their_turns_while_a_long_message_is_looked_at(unit: bytes) -> None:
+    rig = Rig(limits=limits(max_message=4 * MIB, max_values=10 * MIB))
+    value = b'["' + unit * (2 * MIB // len(unit)) + b'"]'
+    wire = Told(b'{"jsonrpc":"2.0","id":1,"method":"none","params":{"a":' + value + b"}}")
+    await wire.be_served(rig)
+    assert b"no method 'none'" in wire.written
+    assert wire.before[0] >= 2 * MIB // 65_536
+
+
+async def test_others_have_their_turns_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two members, between two replies, and in the portions of these."""
+    monkeypatch.setattr(connection, "_TURN_S", 0)
+    calls = [
+        {"jsonrpc": "2.0", "id": n, "method": "echo", "params": {"size": 9}} for n in range(40)
+    ]
+    wire = Told(json.dumps(calls).encode())
+    await wire.be_served(Rig())
+    assert [one["id"] for one in json.loads(wire.written)] == list(range(40))
+    # Who is first in a round is left to chance, also in the one that is counted from.
+    assert wire.before[0] >= 3 * 40 - 1
+
+
+async def test_a_batch_that_was_begun_is_done_and_waited_for_when_its_peer_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one of it started would otherwise go on, with nobody who ends it."""
+    monkeypatch.setattr(connection, "_TURN_S", 0)
+    rig = Rig()
+    names = [
+        {"jsonrpc": "2.0", "id": n, "method": "wait", "params": {"name": "n"}} for n in range(6)
+    ]
+    wire = Told(json.dumps(names).encode())
+    wait = rig.wait
+    scope = trio.CancelScope()
+
+    def first_then_gone(caller: Caller, params: Name) -> DeferredReply:
+        scope.cancel()
+        return wait(caller, params)
+
+    rig.rpc_context.dispatcher._methods["wait"]._verb = first_then_gone  # type: ignore[attr-defined]
+    with scope:
+        await serve_connection(wire, Caller("unix"), rig.rpc_context)
+    assert rig.cancelled == 6
+
+
+async def test_a_call_of_a_batch_is_cancelled_while_the_batch_is_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that had to wait is decided while its peer is read: of what is decided by then the work
+    ends, and what is not is not begun."""
+    monkeypatch.setattr(connection, "_TURN_S", 0)
+    rig = Rig()
+    decided: list[str] = []
+    wait = rig.wait
+
+    def noted(caller: Caller, params: Name) -> DeferredReply:
+        decided.append(params.name)
+        rig.moved.unpark_all()
+        return wait(caller, params)
+
+    async def ready() -> None:
+        await trio.lowlevel.checkpoint()
+
+    rig.rpc_context.dispatcher._methods["wait"]._verb = noted  # type: ignore[attr-defined]
+    rig.rpc_context.dispatcher.unready = lambda name, params: None if decided else ready
+    calls = [request("wait", name, name=name) for name in "abcdef"]
+
+    class Cancelling(Told):
+        async def receive(self) -> list[bytes] | None:
+            if (first := await super().receive()) is not None:
+                return first
+            if not self.fed:
+                self.fed = True
+                await rig.until(lambda: decided)
+                return [notification("$/cancelRequest", id=name) for name in "af"]
+            await rig.until(lambda: rig.waiting == 4)
+            for gate in rig.gates.values():
+                gate.set()
+            return None
+
+        fed = False
+
+    wire = Cancelling(batch(request("spawn", 0, tool="t", id="x"), *calls))
+    with trio.fail_after(PATIENCE_S):
+        await wire.be_served(rig)
+    told = {one["id"]: one.get("result", one.get("error")) for one in json.loads(wire.written)}
+    assert [told[name] for name in "bcde"] == ["b", "c", "d", "e"]
+    assert told["a"]["code"] == told["f"]["code"] == request_cancelled().code
+    assert rig.cancelled == 1
+    assert decided == ["a", "b", "c", "d", "e"]

@@ -1,0 +1,171 @@
+"""What a look costs and what many terminals cost together: bytes drawn between two passes of the loop."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haftd.runtimes import draw_scheduler, screen
+from haftd.runtimes.keys import KeyPress
+from haftd.runtimes.render_cost import PIECE, cut
+from haftd.runtimes.screen import Screen
+
+from .conftest import Clock
+from .drawn import new, session, whole
+
+PRINTED = b"".join(b"\x1b[3%dmline %d\x1b[0m of many\r\n" % (n % 8, n) for n in range(400))
+
+
+async def a_pass() -> None:
+    """Let the loop go round."""
+    began = draw_scheduler.current()
+    assert began is not None
+    number = began.number
+    while began.number == number:
+        await trio.lowlevel.checkpoint()
+
+
+async def finish(one: Screen) -> None:
+    while await draw_scheduler.in_line(one.draw):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("data", "rows", "cols", "most"),
+    [
+        (b"plain text, and plain text. " * 20, 24, 80, PIECE),
+        (b"\x1b[31mred\x1b[0m" * 40, 1000, 1000, PIECE),
+        (b"\x1b[65535b" * 40, 24, 80, 8),
+        (b"\x1b[65535b" * 40, 1000, 1, 8),
+        (b"\x1bc" * 200, 24, 80, 8),
+        (b"\x1bc" * 200, 1000, 1000, 4),
+        (b"\x1b#8" * 200, 1000, 1000, 3),
+        (b"\x1b[2J" * 200, 1000, 1000, 4),
+    ],
+)
+def test_a_piece_has_little_of_what_is_heavy(data: bytes, rows: int, cols: int, most: int) -> None:
+    at = 0
+    while at < len(data):
+        end = cut(data, at, PIECE, rows, cols)
+        assert at < end <= at + most
+        at = end
+
+
+@given(session, st.integers(1, PIECE), st.sampled_from([(24, 80), (1000, 1), (1000, 1000)]))
+def test_pieces_are_all_of_it(data: bytes, most: int, size: tuple[int, int]) -> None:
+    at = 0
+    while at < len(data):
+        end = cut(data, at, most, *size)
+        assert at < end <= min(at + most, len(data))
+        at = end
+
+
+async def test_a_look_draws_little_and_loses_nothing(slow: None, drawn: list[int]) -> None:
+    one, all_at_once = new(), new()
+    one.hold(PRINTED)
+    await a_pass()
+    drawn.clear()
+    first = one.snapshot()
+    assert 0 < sum(drawn) <= 4 * PIECE
+    assert first.revision == sum(drawn), "the revision says how far it is"
+    for _ in range(10):
+        one.snapshot()
+        one.encode_key(KeyPress("Up"))
+        assert one.bracketed_paste is False
+        one.paint()
+    assert sum(drawn) <= 4 * PIECE, "whatever else is asked in the same pass"
+    await a_pass()
+    assert one.snapshot().revision > first.revision
+    await finish(one)
+    all_at_once.hold(PRINTED)
+    await finish(all_at_once)
+    assert one.snapshot() == all_at_once.snapshot()
+    assert one.snapshot().revision == len(PRINTED)
+
+
+async def test_a_resize_takes_its_place_behind_what_was_printed(slow: None) -> None:
+    wide = b"\x1b[m" + b"a line that is longer than twenty columns " * 60 + b"\x1b[8;1Hend"
+    one, other = new(), new()
+    one.feed(wide)
+    one.resize(9, 21)
+    one.resize(6, 20)
+    assert one.snapshot().rows == 8, "it is shown as it was printed until that is drawn"
+    one.hold(b"\x1b[Hlast")
+    await finish(one)
+    other.feed(wide)
+    await finish(other)
+    other.resize(6, 20)
+    other.feed(b"\x1b[Hlast")
+    await finish(other)
+    assert whole(one) == whole(other)
+    assert one.snapshot().rows == 6
+
+
+async def test_a_painting_has_what_is_not_drawn_behind_it(slow: None) -> None:
+    one, copy = new(), new()
+    one.hold(PRINTED)
+    painted = one.paint()
+    assert painted.endswith(PRINTED[-500:])
+    copy.feed(painted)
+    await finish(one)
+    await finish(copy)
+    assert copy.snapshot().lines == one.snapshot().lines
+
+
+async def test_many_terminals_draw_one_turn_in_a_pass(slow: None, drawn: list[int]) -> None:
+    """However they come to draw: as something comes, or because they are behind."""
+    screens = [new() for _ in range(20)]
+    await a_pass()
+    most: list[int] = []
+
+    class Passes(trio.abc.Instrument):
+        def before_io_wait(self, timeout: float) -> None:
+            most.append(sum(drawn))
+            drawn.clear()
+
+    async def flood(one: Screen) -> None:
+        for _ in range(3):
+            one.feed(PRINTED[:1024])
+            await finish(one)
+
+    drawn.clear()
+    trio.lowlevel.add_instrument(Passes())
+    async with trio.open_nursery() as nursery:
+        for one in screens:
+            nursery.start_soon(flood, one)
+    assert max(most) <= 2 * PIECE
+    assert all(one.snapshot().revision == 3 * 1024 for one in screens)
+
+
+async def test_those_in_line_take_turns(slow: None) -> None:
+    order: list[int] = []
+
+    async def turn(number: int) -> None:
+        def draw() -> bool:
+            order.append(number)
+            return True
+
+        for _ in range(3):
+            await draw_scheduler.in_line(draw)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(4):
+            nursery.start_soon(turn, number)
+    assert [set(order[at : at + 4]) for at in (0, 4, 8)] == [{0, 1, 2, 3}] * 3
+
+
+def test_what_is_slow_for_no_known_reason_is_drawn_in_small_pieces(
+    monkeypatch: pytest.MonkeyPatch, drawn: list[int]
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=lambda: clock() * 3))
+    one = new()
+    one.feed(b"\x1b[m" + b"x" * 600)
+    while one.draw():
+        pass
+    assert drawn[:4] == [PIECE, PIECE // 8, PIECE // 64, 1]
+    assert max(drawn[3:]) == 1

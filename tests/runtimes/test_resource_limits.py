@@ -1,0 +1,52 @@
+"""Limits: what is counted here, and what is read from how a program ended."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haftd.host.launch.spawn import Exit
+from haftd.runtimes.resource_limits import ResourceLimits
+
+
+@given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 60))
+def test_exactly_the_output_within_the_limit_is_kept(parts: list[bytes], most: int) -> None:
+    bounds = ResourceLimits({"output": most})
+    kept, passed = b"", False
+    for part in parts:
+        data, over = bounds.count(part)
+        kept += data
+        passed = passed or over
+    whole = b"".join(parts)
+    assert kept == whole[:most]
+    assert passed == (len(whole) > most)
+
+
+def test_without_a_limit_everything_is_kept_and_nothing_blamed() -> None:
+    bounds = ResourceLimits({})
+    assert bounds.count(b"Out of memory") == (b"Out of memory", False)
+    assert bounds.blame(Exit(code=1)) is None
+    assert bounds.wall_left is None
+
+
+def test_time_is_one_sum_over_all_runs() -> None:
+    bounds = ResourceLimits({"wall_s": 5})
+    bounds.spent(2.0)
+    assert bounds.wall_left == 3.0
+    bounds.spent(9.0)
+    assert bounds.wall_left == 0.0
+
+
+def test_the_kernels_limits_are_read_from_the_end() -> None:
+    assert ResourceLimits({"cpu_s": 1}).blame(Exit(signal="XCPU")) == "cpu_s"
+    assert ResourceLimits({"cpu_s": 1}).blame(Exit(code=152)) == "cpu_s"
+    assert ResourceLimits({"memory": 1}).blame(Exit(signal="XCPU")) is None
+    for text, limit in (
+        (b"MemoryError", "memory"),
+        (b"sh: 1: Cannot fork", "processes"),
+        (b"bash: fork: retry: Resource temporarily unavailable", "processes"),
+        (b"memory allocation of 99 bytes failed", "memory"),
+    ):
+        bounds = ResourceLimits({"memory": 1, "processes": 1})
+        bounds.count(b"x" * 9000)
+        bounds.count(text)
+        assert bounds.blame(Exit(code=1)) == limit
+        assert bounds.blame(Exit(code=0)) is None

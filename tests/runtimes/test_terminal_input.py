@@ -1,0 +1,224 @@
+"""What is typed, and what waits: one keyboard on a terminal whose other end is the test's own."""
+
+from __future__ import annotations
+
+import os
+import termios
+import tty
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from haftd.runtimes import terminal_input
+from haftd.runtimes.base import Input, InputRefused
+from haftd.runtimes.terminal_input import TerminalInput
+
+from .drawn import new
+
+
+class Desk:
+    """A typist, and what a program at the other end would do."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        os.set_blocking(self.slave, False)
+        self.reads = True
+        self.written = 0
+        self.typist = TerminalInput(
+            self.master, os.ttyname(self.slave), new(), self._on_written, lambda: self.reads
+        )
+
+    def _on_written(self, number: int) -> None:
+        self.written = number
+
+    def raw(self) -> None:
+        tty.setraw(self.slave)
+
+    def echo(self, on: bool) -> None:
+        modes = termios.tcgetattr(self.slave)
+        modes[3] = modes[3] | termios.ECHO if on else modes[3] & ~termios.ECHO
+        termios.tcsetattr(self.slave, termios.TCSANOW, modes)
+
+    def read(self) -> bytes:
+        try:
+            return os.read(self.slave, 1 << 20)
+        except BlockingIOError:
+            return b""
+
+    async def read_to(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += self.read()
+            await trio.sleep(0)
+        return data
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    one = Desk()
+    yield one
+    os.close(one.master)
+    os.close(one.slave)
+
+
+class Paper:
+    """Takes the place of a writer: whatever is put there is there."""
+
+    closed, waiting, last = False, 0, 0
+
+    def __init__(self) -> None:
+        self.text: list[bytes] = []
+
+    def put(self, data: bytes) -> None:
+        self.text.append(data)
+
+
+def text(said: str, **more: Any) -> Input:
+    return Input("text", said, **more)
+
+
+async def test_behind_a_secret_whose_time_has_come_input_waits_in_line(desk: Desk) -> None:
+    desk.typist.type(text("hidden", secret=True))
+    with pytest.raises(InputRefused, match="secret input waits"):
+        desk.typist.type(text("x"))
+    desk.echo(False)
+    assert desk.typist.type(text("x")) == 2 and desk.typist.waits
+
+
+async def test_an_input_larger_than_all_that_may_wait_is_taken_by_itself(desk: Desk) -> None:
+    desk.raw()
+    large = "x" * (terminal_input._MAX_WAITING + 1)
+    desk.typist.type(text(large))
+    with pytest.raises(InputRefused, match="does not read"):
+        desk.typist.type(text("x" * 100_000))
+
+
+async def test_text_waits_until_the_key_before_it_was_read(desk: Desk) -> None:
+    desk.raw()
+    desk.typist.type(Input("keys", keys=("a",)))
+    desk.typist.type(text("b"))
+    assert desk.read() == b"a" and desk.typist.waits
+
+
+async def test_nothing_comes_between_the_keys_of_an_input(
+    desk: Desk, nursery: trio.Nursery
+) -> None:
+    desk.raw()
+    nursery.start_soon(desk.typist.run)
+    desk.typist.type(Input("keys", keys=("a", "b")))
+    await wait_all_tasks_blocked()
+    desk.typist.type(text("c"))
+    assert desk.read() == b"a"
+    assert await desk.read_to(2) == b"bc"
+
+
+async def test_answers_keep_their_order(desk: Desk, nursery: trio.Nursery) -> None:
+    """The second comes when the echo has gone off, the first still waits for that to be seen."""
+    desk.raw()
+    desk.echo(True)
+    desk.typist._foreground = lambda: 1  # type: ignore[method-assign]
+    desk.typist.answer(b"first ")
+    desk.echo(False)
+    desk.typist.answer(b"second")
+    nursery.start_soon(desk.typist.run)
+    assert await desk.read_to(12) == b"first second"
+
+
+@pytest.mark.parametrize("ended", ["dropped", "typed"])
+async def test_what_does_not_wait_any_more_takes_no_room(
+    desk: Desk, nursery: trio.Nursery, ended: str
+) -> None:
+    desk.raw()
+    desk.reads = False
+    large, some = "x" * 700_000, "y" * 300_000
+    desk.typist.type(text(large, secret=True))
+    if ended == "dropped":
+        desk.typist.drop_secrets()
+    else:
+        desk.reads = True
+        nursery.start_soon(desk.typist.run)
+        assert len(await desk.read_to(700_000)) == 700_000
+    assert not desk.typist.waits
+    desk.typist.type(text(some))
+    desk.typist.type(text(some))
+
+
+async def test_a_line_goes_on_where_it_was_left(desk: Desk) -> None:
+    """By the line, a terminal takes 4,095 bytes, however many inputs they came in."""
+    desk.typist._writer = Paper()  # type: ignore[assignment]
+    for _ in range(2):
+        desk.typist.type(text("x" * 2_000))
+    with pytest.raises(InputRefused, match=r"4,100 bytes is too long"):
+        desk.typist.type(text("x" * 100))
+    desk.typist.type(text("x" * 95))
+    desk.typist.type(text("\n" + "x" * 4_000))
+
+
+@pytest.mark.parametrize(("between", "ends"), [(False, b"\x04\x04"), (True, b"\x04")])
+async def test_who_has_taken_keys_meanwhile_has_no_line_that_is_begun(
+    desk: Desk, between: bool, ends: bytes
+) -> None:
+    paper = desk.typist._writer = Paper()  # type: ignore[assignment]
+    was = termios.tcgetattr(desk.slave)
+    desk.typist.type(text("abc"))
+    if between:
+        desk.raw()
+        desk.typist.type(text("k"))
+        termios.tcsetattr(desk.slave, termios.TCSANOW, was)
+    desk.typist.type(Input("eof"))
+    assert paper.text[-1] == ends
+
+
+async def test_the_end_of_the_program_while_the_library_is_loaded_drops_what_waits(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.typist._wants_library = lambda item: True  # type: ignore[method-assign]
+    monkeypatch.setattr("haftd.runtimes.terminal_input.screen.load", desk.typist.close)
+    desk.typist._queue.append(terminal_input._Typed(1, Input("paste", "x"), 1))
+    await desk.typist._next()
+    assert desk.read() == b""
+
+
+async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
+    desk: Desk, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    began, looks = trio.current_time(), list[float]()
+
+    def hides(modes: object) -> bool:
+        looks.append(trio.current_time() - began)
+        return looks[-1] > 2.5
+
+    async def print_something() -> None:
+        await trio.sleep(2.1)
+        desk.typist.stirred()
+
+    nursery.start_soon(print_something)
+    await desk.typist._no_echo(lambda: True, hides)
+    pauses = {round(a, 3): b - a for a, b in pairwise(looks)}
+    assert pauses[0.0] == pytest.approx(terminal_input._FIRST_LOOK_S)
+    assert max(pause for at, pause in pauses.items() if at < 2) == terminal_input._LAST_LOOK_S
+    assert pauses[2.1] == pytest.approx(terminal_input._FIRST_LOOK_S)
+
+
+@pytest.mark.parametrize(
+    ("item", "wanted"),
+    [
+        (text("x"), False),
+        (Input("line", "x"), False),
+        (Input("eof"), False),
+        (Input("keys", keys=("a", "Enter")), False),
+        (Input("keys", keys=("F5",)), True),
+        (Input("paste", "x"), True),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Input) else str(value),
+)
+async def test_the_terminal_library_is_loaded_only_for_input_that_it_encodes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, item: Input, wanted: bool
+) -> None:
+    monkeypatch.setattr("haftd.runtimes.terminal_input.screen.is_loaded", lambda: False)
+    assert desk.typist._wants_library(item) is wanted
