@@ -19,6 +19,8 @@ __all__ = ["ManagerFailed", "NoUserManager", "UserManager"]
 _CALL_S = 90.0
 """`systemctl` waits for its jobs: a start or a stop takes as long as the unit's timeouts at most."""
 
+_WITHOUT_SERVICE = "without a service the first `haft spawn` starts the daemon"
+
 
 class NoUserManager(SetupFailed):
     """No systemd user manager runs for this user, or it cannot be reached from here."""
@@ -39,11 +41,16 @@ class UserManager:
     def connect(cls) -> UserManager:
         """Return the manager of this user. Raises `NoUserManager`."""
         if shutil.which("systemctl") is None:
-            raise NoUserManager("there is no systemd here: the command `systemctl` is not in PATH")
+            raise NoUserManager(
+                f"there is no systemd here: the command `systemctl` is not in PATH; {_WITHOUT_SERVICE}"
+            )
         try:
             printed = _systemctl("show-environment")
         except ManagerFailed as fault:
-            raise NoUserManager(f"no systemd user manager can be reached: {fault}") from None
+            raise NoUserManager(
+                f"no systemd user manager can be reached: {fault}; set the service up from a login session "
+                f"of this user, or do without: {_WITHOUT_SERVICE}"
+            ) from None
         lines = (line.partition("=") for line in printed.splitlines())
         return cls({name: value for name, found, value in lines if found})
 

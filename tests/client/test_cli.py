@@ -187,8 +187,6 @@ def test_one_line_says_how_it_stands(
 @pytest.mark.parametrize(
     ("words", "fields", "is_said"),
     [
-        (["fetch", "a", "--wait", "pattern", "--pattern", "x"], {}, True),
-        (["fetch", "a", "--pattern", "x"], {}, True),
         (["apply", "a", "--line", "x", "--timeout-ms", "0"], {}, True),
         (["apply", "a", "--line", "x"], {"input_wanted": None}, True),
         (["apply", "a", "--line", "x"], {}, False),
@@ -206,6 +204,35 @@ def test_a_wait_in_vain_is_told(
     assert (f"haft {words[0]}: timed out\n" in err) == is_said
     assert main([*words, "--json"]) == (5 if is_said else 0)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["fetch", "a", "--wait", "pattern", "--pattern", "x"],
+            "timed out without a match for --pattern in new output; --cursor 0 searches all output",
+        ),
+        (
+            ["fetch", "a", "--pattern", "x"],
+            "timed out without a match for --pattern in new output; --cursor 0 searches all output",
+        ),
+        (
+            ["fetch", "a", "--pattern", "x", "--cursor", "0"],
+            "timed out without a match for --pattern",
+        ),
+        (
+            ["apply", "a", "--line", "x", "--pattern", "x"],
+            "timed out without a match for --pattern",
+        ),
+    ],
+)
+def test_pattern_timeout_names_how_to_search_earlier_output(
+    serve: Serve, capsys: Capture, words: list[str], message: str
+) -> None:
+    serve(lambda request, peer: running(waited="deadline"))
+    assert main(words) == 5
+    assert f"haft {words[0]}: {message}\n" in capsys.readouterr().err
 
 
 def test_a_handle_that_stops_without_the_pattern_was_waited_for_in_vain(
@@ -330,6 +357,30 @@ def test_tools_lists_and_describes(serve: Serve, capsys: Capture) -> None:
     tools.append({**tools[1], "name": "ask", "source": "builtin", "runtime": "builtin"})
     assert main(["tools", "ask"]) == 0
     assert capsys.readouterr().out.startswith("ask (builtin): runs to its end\n")
+
+
+def test_tool_without_a_description_is_shown_without_blank_lines(
+    serve: Serve, capsys: Capture
+) -> None:
+    tool = {"name": "deploy", "tool": "deploy", "description": "", "parameters": {}}
+    more = {"stateful": False, "actions": [], "source": "local", "runtime": "stdio"}
+    serve(lambda request, peer: {"tools": [{**tool, **more}]})
+    assert main(["tools", "deploy"]) == 0
+    assert "\n\n\n" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "alternative"),
+    [(["shell"], "`haft spawn shell`"), (["attach", "a"], "`haft fetch --wait input`")],
+)
+def test_command_without_a_terminal_names_itself_and_an_alternative(
+    serve: Serve, capsys: Capture, words: list[str], alternative: str
+) -> None:
+    serve(lambda request, peer: running())
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert f"haft {words[0]}: {words[0]} wants a terminal as its standard input; " in err
+    assert alternative in err
 
 
 def test_tools_asks_for_the_words_of_a_provider_and_says_what_was_left_out(

@@ -35,6 +35,7 @@ def test_nothing_is_left_behind_where_there_is_no_user_manager(
     assert main(["setup", "service", *words]) == 1
     out, err = capsys.readouterr()
     assert out == "" and "systemd" in err and err.count("\n") == 1
+    assert "without a service the first `haft spawn` starts the daemon" in err
     assert list(home.iterdir()) == []
 
 

@@ -68,7 +68,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("attach has no --json: it is for a person; use `haft fetch --json`")
     prefix = _prefix(options)
-    keys, screen = terminals()
+    keys, screen = terminals(
+        "attach", "use `haft apply` to type and `haft fetch --wait input` or `haft logs -f` to read"
+    )
     connected = open_daemon(chosen_socket(options))
     line = Line(connected, session=session(options), name="haft attach")
     with line:
@@ -141,14 +143,14 @@ def _prefix(options: argparse.Namespace) -> str:
     return "\\"
 
 
-def terminals() -> tuple[int, int]:
-    """The descriptors of the person's terminal."""
+def terminals(command: str, alternative: str) -> tuple[int, int]:
+    """Return the descriptors of the person's terminal.
+
+    Raises `UsageError` where there is none, with what to do instead.
+    """
     for stream, name in ((sys.stdin, "input"), (sys.stdout, "output")):
         if stream is None or not stream.isatty():
-            raise UsageError(
-                f"attach wants a terminal as its standard {name}; use `haft apply` to type and "
-                "`haft fetch --wait input` or `haft logs -f` to read"
-            )
+            raise UsageError(f"{command} wants a terminal as its standard {name}; {alternative}")
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 

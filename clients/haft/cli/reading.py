@@ -133,8 +133,12 @@ def _missed(options: argparse.Namespace, state: HandleState) -> str:
     """Say how the wait ended if what was waited for has not come. The moment for the first output that a
     program on a pipe is given unasked is no wait."""
     for_pattern = hasattr(options, "pattern") or getattr(options, "wait", None) == "pattern"
-    if state.waited == "stopped" and for_pattern:
-        return "stopped without a match for --pattern"
+    if state.waited in ("stopped", "deadline") and for_pattern:
+        ended = "stopped" if state.waited == "stopped" else "timed out"
+        missed = f"{ended} without a match for --pattern"
+        # Only fetch waits for output after the read mark; a spawn or an apply has handed out nothing yet.
+        reads_new = options.command == "fetch" and not hasattr(options, "cursor")
+        return f"{missed} in new output; --cursor 0 searches all output" if reads_new else missed
     asked = any(hasattr(options, name) for name in ("wait", "pattern", "timeout_ms"))
     on_terminal = isinstance(state, Running) and not isinstance(state.input_wanted, UnsetType)
     return "timed out" if state.waited == "deadline" and (asked or on_terminal) else ""

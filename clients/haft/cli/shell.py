@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     """Start the shell and attach to it."""
     if options.json:
         raise UsageError("shell has no --json: it is for a person; use `haft spawn shell --json`")
-    keys, _ = attach.terminals()
+    keys, _ = attach.terminals("shell", "use `haft spawn shell`, and `haft apply` to type")
     size = os.get_terminal_size(keys)
     args: dict[str, object] = {}
     if size.lines and size.columns:

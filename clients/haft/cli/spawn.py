@@ -27,6 +27,8 @@ Without --id the handle gets a name that is made up of the tool's, and shown wit
 `key=value` is a string, whatever it looks like; `key:=json` is JSON. What stands behind `--`
 becomes the argument `argv`, a list.
 
+A tool whose definition asks first starts when `haft approve` allows it; --timeout-ms counts from then on.
+
 examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
   haft spawn run --id py --arg terminal:=true -- python3

@@ -76,5 +76,6 @@ def _describe(tool: ToolInfo) -> None:
     does = ", ".join(tool.actions) or "runs to its end"
     kind = ", ".join(dict.fromkeys((tool.source, tool.runtime)))
     show.write(f"{tool.name} ({kind}): {does}\n\n")
-    show.write(tool.description.strip() + "\n\n")
+    if description := tool.description.strip():
+        show.write(description + "\n\n")
     show.write(msgspec.json.format(msgspec.json.encode(tool.parameters), indent=2).decode() + "\n")
