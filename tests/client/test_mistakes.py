@@ -147,6 +147,10 @@ def test_a_person_reads_the_words_of_the_command_line(serve: Serve, capsys: Capt
             "It is suspended; `--signal CONT` goes on.",
         ),
         ("`input.keys` names no key", "`--keys` names no key"),
+        (
+            "arguments: give exactly one of `argv`, `command`.",
+            "arguments: give a command behind `--`, or a script by `--arg command=…`.",
+        ),
         ("`args.path` is missing", "`--arg path` is missing"),
         ("`view` is `screen`, `call_id`", "`--view` is `screen`, `--call-id`"),
     ):

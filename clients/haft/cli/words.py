@@ -48,6 +48,8 @@ _WORDS = _COMMANDS | {name: f"--{name.replace('_', '-')}" for name in _FIELDS}
 _NAMED = re.compile(f"`({'|'.join(map(re.escape, _WORDS))})`")
 _INPUT = re.compile(r"`input\.(text|line|keys|paste|eof|signal|resize)`")
 _ARGUMENT = re.compile(r"`args\.([\w.-]+)`")
+# The tool `run` takes either; the command line writes them in a way of its own.
+_COMMAND_OR_SCRIPT = "give exactly one of `argv`, `command`"
 _SIGNAL = re.compile(r'\{"signal": ?"(\w+)"\}')
 
 
@@ -55,4 +57,7 @@ def in_our_words(text: str) -> str:
     """The text with the command or the option in place of each method or field that it names."""
     text = _NAMED.sub(lambda found: f"`{_WORDS[found[1]]}`", text)
     text = _SIGNAL.sub(r"--signal \1", _INPUT.sub(r"`--\1`", text))
+    text = text.replace(
+        _COMMAND_OR_SCRIPT, "give a command behind `--`, or a script by `--arg command=…`"
+    )
     return _ARGUMENT.sub(r"`--arg \1`", text)
