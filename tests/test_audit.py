@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from haftd.audit import LIMIT, Audit, typed
+from haftd.audit import MAX_FILE_SIZE, Audit, input_fields
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_it_is_bounded_and_one_older_is_kept(path: Path) -> None:
     assert kept == list(range(100 - len(kept), 100)) and len(kept) > 20
     assert sorted(one.name for one in path.parent.iterdir()) == ["audit.jsonl", "audit.jsonl.1"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert LIMIT == 8 * 1024 * 1024
+    assert MAX_FILE_SIZE == 8 * 1024 * 1024
 
 
 def test_two_daemons_share_it_and_lose_nothing_but_the_oldest(path: Path) -> None:
@@ -172,4 +172,4 @@ def test_a_line_that_a_daemon_before_this_one_left_torn_spoils_no_other(path: Pa
 def test_an_input_is_kept_as_it_was_given_and_a_long_one_cut(
     form: object, kept: dict[str, object]
 ) -> None:
-    assert typed(form) == kept
+    assert input_fields(form) == kept

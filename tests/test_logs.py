@@ -14,7 +14,7 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.logs import Limited, Sink, configure, redact
+from haftd.logs import RateLimitedHandler, Sink, configure, redact
 
 CANARY = "canary-5a1f"
 
@@ -29,7 +29,7 @@ def pipe() -> Iterator[tuple[int, int]]:
         except OSError:
             pass
     root = logging.getLogger()
-    root.handlers = [one for one in root.handlers if not isinstance(one, Limited)]
+    root.handlers = [one for one in root.handlers if not isinstance(one, RateLimitedHandler)]
     structlog.reset_defaults()
 
 
@@ -178,7 +178,7 @@ def test_what_is_no_utf8_is_still_a_line(pipe: tuple[int, int]) -> None:
 def test_U10_a_library_that_floods_gets_a_line_a_second(pipe: tuple[int, int]) -> None:
     configure("info", None, env={}, fd=pipe[1])
     now = 0.0
-    handler = Limited(structlog.get_logger(), clock=lambda: now)
+    handler = RateLimitedHandler(structlog.get_logger(), clock=lambda: now)
     logger = logging.Logger("trio.serve_listeners")
     logger.addHandler(handler)
     for _ in range(100):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.notify import Notifier, feed_watchdog, watchdog_interval
+from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -66,7 +66,7 @@ def test_a_manager_that_went_is_counted(short_tmp: Path) -> None:
     ],
 )
 def test_the_watchdog_is_fed_only_when_wanted(env: dict[str, str], interval: float | None) -> None:
-    assert watchdog_interval(env, 7) == interval
+    assert watchdog_interval_s(env, 7) == interval
 
 
 async def test_P35_signs_of_life_come_from_the_loop(

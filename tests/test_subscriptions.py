@@ -76,7 +76,7 @@ async def test_what_happens_while_a_reader_is_behind_is_told_as_it_is_then(
     assert [one["params"].get("data") for one in peer.told[1:]] == [
         "".join(f"{n}\n" for n in range(100))
     ]
-    told.leave(peer.caller)
+    told.remove_connection(peer.caller)
 
 
 async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bounded(
@@ -86,18 +86,18 @@ async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bound
     told.open(peer.link, "s", [], ["notification"], only=False)
     peer.full = True
     for n in range(300):
-        told.announce("s", notice("info", n))
-    told.announce("another", notice("critical"))
+        told.push_notice("s", notice("info", n))
+    told.push_notice("another", notice("critical"))
     await wait_all_tasks_blocked()
     assert not peer.told
-    told.announce("s", notice("critical"))
+    told.push_notice("s", notice("critical"))
     assert [one["params"]["level"] for one in peer.told] == ["critical"]
     peer.read()
     await wait_all_tasks_blocked()
     lost, *rest = [one["params"] for one in peer.told[1:]]
     assert lost["kind"] == "notices.lost" and lost["message"].startswith("44 ")
     assert [one["message"] for one in rest] == [f"number {n}" for n in range(44, 300)]
-    told.leave(peer.caller)
+    told.remove_connection(peer.caller)
 
 
 async def test_a_critical_notice_that_finds_no_room_is_the_first_to_get_some(
@@ -107,18 +107,18 @@ async def test_a_critical_notice_that_finds_no_room_is_the_first_to_get_some(
     told.open(peer.link, "s", [], ["notification"], only=False)
     peer.full = peer.stuffed = True
     for n in range(300):
-        told.announce("s", notice("critical" if n in (3, 7) else "info", n))
+        told.push_notice("s", notice("critical" if n in (3, 7) else "info", n))
     await wait_all_tasks_blocked()
     assert not peer.told
     peer.stuffed = False
-    told.announce("s", notice("critical", 300))
+    told.push_notice("s", notice("critical", 300))
     assert not peer.told, "one after the other"
     peer.read()
     await wait_all_tasks_blocked()
     *critical, lost, first = [one["params"]["message"] for one in peer.told[:5]]
     assert critical == ["number 3", "number 7", "number 300"]
     assert lost.startswith("42 ") and first == "number 44"
-    told.leave(peer.caller)
+    told.remove_connection(peer.caller)
 
 
 async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
@@ -127,7 +127,7 @@ async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
     peer, one, told = Peer(), handle(), Subscriptions(nursery)
     first = told.open(peer.link, "s", [one], ["state", "output"], only=False)
     told.open(peer.link, "s", [one], ["output"], only=True)
-    told.appeared(two := handle("b"))
+    told.add_handle(two := handle("b"))
 
     def listeners() -> list[int]:
         return [len(one._listeners), len(two._listeners)]
@@ -141,11 +141,11 @@ async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
     assert listeners() == [0, 0]
     assert len(told) == 1
     peer.full = True
-    told.announce("s", notice("info"))
-    told.leave(peer.caller)
+    told.push_notice("s", notice("info"))
+    told.remove_connection(peer.caller)
     await wait_all_tasks_blocked()
     assert len(told) == 0 and not nursery.child_tasks
-    told.leave(peer.caller)
+    told.remove_connection(peer.caller)
 
 
 async def test_one_that_floods_does_not_keep_the_others_silent(nursery: trio.Nursery) -> None:
@@ -157,4 +157,4 @@ async def test_one_that_floods_does_not_keep_the_others_silent(nursery: trio.Nur
     await wait_all_tasks_blocked()
     ids = [one["params"]["id"] for one in peer.told]
     assert "b" in ids[:2] and len(ids) > 20
-    told.leave(peer.caller)
+    told.remove_connection(peer.caller)

@@ -46,9 +46,9 @@ def main() -> None:
     # A thread that reads a long file gives way to the loop that often, and the loop asks it to each
     # time that it comes back from the kernel: some six times for one small call.
     sys.setswitchinterval(_GIVES_WAY_S)
-    from haftd.libraries import leave_out_what_is_not_used
+    from haftd.import_stubs import stub_unused_imports
 
-    leave_out_what_is_not_used()
+    stub_unused_imports()
     from haftd.app import run
 
     sys.exit(run(options, paths, instance))

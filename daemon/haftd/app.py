@@ -35,7 +35,7 @@ from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.tree.process_tree import Reaper, become_subreaper
 from haftd.logs import configure
-from haftd.notify import Notifier, feed_watchdog, watchdog_interval
+from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.transports import inherited
 from haftd.rpc.transports.handshake import Gatekeeper
@@ -116,7 +116,7 @@ class _App:
         self.instance = instance
         self.locks = locks
         self.notifier = Notifier.from_environment(os.environ)
-        self.watchdog_s = watchdog_interval(os.environ, os.getpid())
+        self.watchdog_s = watchdog_interval_s(os.environ, os.getpid())
         self.supervised = "INVOCATION_ID" in os.environ
         self.asked = trio.Event()
         self.asked_by: str | None = None

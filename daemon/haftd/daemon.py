@@ -142,7 +142,7 @@ class Daemon:
 
     def leave(self, caller: Caller) -> None:
         """A connection is gone; what is not to outlast the last one of its session is ended."""
-        self.subscriptions.leave(caller)
+        self.subscriptions.remove_connection(caller)
         for session in self.sessions.leave(caller):
             for use in self.supervisor.uses(session):
                 if use.handle.on_disconnect == "abort":

@@ -1,10 +1,9 @@
-"""The log: structured lines to stderr that nobody can forge, and that never hold up the daemon.
+"""The log: structured, unforgeable lines on stderr that never block the daemon.
 
-Rules: a terminal gets readable lines, everything else JSON, the journal a `<N>` priority before it.
-A line is one line whatever is in it. A value whose key looks secret, and a token in any text, is
-replaced before it is rendered. A line that cannot be written at once is dropped and counted: a full
-disk or a stopped reader must not stop the daemon. Foreign loggers come in through one handler,
-each limited to one line a second. Who logs what is not known here.
+Rules: a terminal gets readable lines, everything else JSON, the journal a `<N>` priority before them. A line
+is one line whatever it holds. A value under a secret-looking key, and a token in any text, is replaced before
+rendering. A line that cannot be written at once is dropped and counted: a full disk or a stopped reader must
+not stop the daemon. Libraries' loggers come in through one handler, each limited to one line a second.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import structlog
 
 from .config.options import LogLevel
 
-__all__ = ["Limited", "Log", "Sink", "configure", "redact"]
+__all__ = ["Log", "RateLimitedHandler", "Sink", "configure", "redact"]
 
 Log = structlog.typing.FilteringBoundLogger
 
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
-_LONGEST = 32_768
-_PIECE = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
+_MAX_LINE = 32_768
+_PIPE_BUF = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
 
 _SECRET_KEY = re.compile(
     r"(token|secret|passw(or)?d|passphrase|authorization|api_?key|credential|cookie)s?$", re.I
@@ -40,33 +39,33 @@ Event = MutableMapping[str, Any]
 
 
 class Sink:
-    """Write whole lines to a descriptor that may be full, gone or slow; never wait for it."""
+    """Writes whole lines to a descriptor that may be full, closed or slow, without blocking."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
-        self._torn = False
+        self._has_partial_line = False
         self.dropped = 0
 
     def msg(self, line: str) -> None:
-        """Write one line, or count it as dropped."""
-        data = line.encode("utf-8", "backslashreplace")[:_LONGEST] + b"\n"
+        """Write one line, or count the line as dropped."""
+        data = line.encode("utf-8", "backslashreplace")[:_MAX_LINE] + b"\n"
         if self.dropped:
             data = b"%d log lines were dropped\n" % self.dropped + data
-        if self._torn:
+        if self._has_partial_line:
             data = b"\n" + data
         view, lost = memoryview(data), self.dropped
         try:
             while view:
                 if not any(flags & select.POLLOUT for _, flags in self._poll.poll(0)):
                     break
-                view = view[os.write(self._fd, view[:_PIECE]) :]
+                view = view[os.write(self._fd, view[:_PIPE_BUF]) :]
         except OSError:
             pass
         written = len(data) - len(view)
         if written:
-            self._torn = bool(view)
+            self._has_partial_line = bool(view)
             self.dropped -= lost
         self.dropped += bool(view)
 
@@ -74,7 +73,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Hide what looks like a secret in `value`: by key in mappings, by form in text."""
+    """Hide secret-looking parts of `value`: by key in mappings, by form in text."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -93,7 +92,7 @@ def _redact(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _one_line(_logger: object, _method: str, event: Event) -> Event:
-    """Escape control characters: JSON does it by itself, a terminal would obey them."""
+    """Escape control characters: JSON does so itself, a terminal would obey them."""
     for key, value in event.items():
         if isinstance(value, str) and _CONTROL.search(value):
             event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
@@ -110,9 +109,11 @@ def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Process
     return prefixed
 
 
-class Limited(logging.Handler):
-    """Pass on what libraries log through `logging`: at most one line a second of each logger, with
-    the number of those left out. trio alone logs ten tracebacks a second when descriptors run out."""
+class RateLimitedHandler(logging.Handler):
+    """Passes on records of `logging`: at most one line a second from each logger, with the number left out.
+
+    trio alone logs ten tracebacks a second when descriptors run out.
+    """
 
     def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
@@ -122,7 +123,7 @@ class Limited(logging.Handler):
         self._left_out: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record's message with the kind of its exception; the traceback stays away."""
+        """Log the record's message with its exception's repr, without the traceback."""
         now = self._clock()
         if now - self._last.get(record.name, float("-inf")) < 1.0:
             self._left_out[record.name] = self._left_out.get(record.name, 0) + 1
@@ -158,8 +159,8 @@ def configure(
     env: Mapping[str, str],
     fd: int = 2,
 ) -> Sink:
-    """Set the process's log up; `style` `None` chooses by what `fd` is. Returns the sink, which
-    knows how many lines were dropped."""
+    """Configure the process's log; `style` None depends on the type of `fd`. Returns the sink, which counts
+    dropped lines."""
     sink = Sink(fd)
     journal = _is_journal(fd, env)
     terminal = os.isatty(fd)
@@ -194,9 +195,9 @@ def _number(level: LogLevel) -> int:
 
 def _adopt_libraries(log: Log) -> None:
     root = logging.getLogger()
-    for handler in [h for h in root.handlers if isinstance(h, Limited)]:
+    for handler in [h for h in root.handlers if isinstance(h, RateLimitedHandler)]:
         root.removeHandler(handler)
-    root.addHandler(Limited(log))
+    root.addHandler(RateLimitedHandler(log))
     root.setLevel(logging.WARNING)
     # Every exception of a verb is logged by the dispatcher, once and under its incident.
     logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)

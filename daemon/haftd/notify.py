@@ -1,8 +1,7 @@
-"""What the service manager is told: sd_notify, in as few bytes as it takes.
+"""Notify the service manager by sd_notify(3).
 
-Rules: without NOTIFY_SOCKET nothing is said and nothing costs; a message that cannot be sent is
-counted, never raised and never waited for. The watchdog is fed from the event loop itself, so that
-a loop that stands still is a daemon that is restarted. See sd_notify(3).
+Rules: without NOTIFY_SOCKET nothing is sent; a failed send is counted, never raised and never awaited. The
+watchdog is fed from the event loop, so that a hanging loop gets the daemon restarted.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from collections.abc import Mapping
 
 import trio
 
-__all__ = ["Notifier", "feed_watchdog", "watchdog_interval"]
+__all__ = ["Notifier", "feed_watchdog", "watchdog_interval_s"]
 
 
 class Notifier:
-    """Tell the service manager at `address` (a path, or `@name` in the abstract namespace)."""
+    """Sends to the service manager at `address` (a path, or `@name` in the abstract namespace)."""
 
     def __init__(self, address: str | None) -> None:
         self.failed = 0
@@ -30,35 +29,35 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Notifier:
-        """The manager that started us, if one did."""
+        """Return the notifier of the manager that started this process, if any."""
         return cls(env.get("NOTIFY_SOCKET"))
 
     def ready(self, status: str = "") -> None:
-        """Start-up, or a reload, is done: connections are accepted from here on."""
+        """Report the end of start-up or reload: connections are accepted."""
         self._send("READY=1", status)
 
     def reloading(self, now: float) -> None:
-        """A reload begins; `now` is CLOCK_MONOTONIC in seconds. `ready` ends it."""
+        """Report the beginning of a reload; `now` is CLOCK_MONOTONIC in seconds. `ready` ends the reload."""
         self._send("RELOADING=1", microseconds=int(now * 1_000_000))
 
     def stopping(self, status: str = "") -> None:
-        """The daemon is on its way out."""
+        """Report the shutdown."""
         self._send("STOPPING=1", status)
 
     def watchdog(self) -> None:
-        """The loop turns."""
+        """Feed the watchdog."""
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Close the socket; what is said afterwards goes nowhere."""
+        """Close the socket; later notifications are dropped."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
-    def _send(self, what: str, status: str = "", microseconds: int | None = None) -> None:
+    def _send(self, state: str, status: str = "", microseconds: int | None = None) -> None:
         if self._socket is None or self._address is None:
             return
-        lines = [what]
+        lines = [state]
         if microseconds is not None:
             lines.append(f"MONOTONIC_USEC={microseconds}")
         if status:
@@ -69,18 +68,18 @@ class Notifier:
             self.failed += 1
 
 
-def watchdog_interval(env: Mapping[str, str], pid: int) -> float | None:
-    """Seconds between two signs of life, half of what the manager allows; `None`: none wanted."""
+def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
+    """Return the seconds between two feeds, half of the manager's limit; None without a watchdog."""
     try:
-        allowed = int(env["WATCHDOG_USEC"]) / 1_000_000
-        meant = int(env.get("WATCHDOG_PID", pid))
+        limit_s = int(env["WATCHDOG_USEC"]) / 1_000_000
+        watched_pid = int(env.get("WATCHDOG_PID", pid))
     except (KeyError, ValueError):
         return None
-    return allowed / 2 if meant == pid and allowed > 0 and math.isfinite(allowed) else None
+    return limit_s / 2 if watched_pid == pid and limit_s > 0 and math.isfinite(limit_s) else None
 
 
 async def feed_watchdog(notifier: Notifier, interval: float) -> None:
-    """Give a sign of life every `interval` seconds until cancelled."""
+    """Feed the watchdog every `interval` seconds until cancelled."""
     while True:
         notifier.watchdog()
         await trio.sleep(interval)

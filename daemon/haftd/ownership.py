@@ -1,9 +1,9 @@
-"""Who could have put there what a path leads to.
+"""Check which users could replace the file at a path.
 
-Rules: a name belongs to whoever may write to the folder that it is in, or owns the link that it is. So every
-folder and every link on the way counts, not the last one alone. Only this user and root may own one; one that
-everybody may write to has to be sticky, and then what is in it belongs to its owner. Group write is let be: homes
-where each user is a group are common.
+Rules: a name is controlled by the users who may write to its folder, and by the owner of a link. So every
+folder and every link on the way counts, not the last one alone. Only this user and root may own one; a
+world-writable folder has to be sticky, and then an entry belongs to the entry's owner. Group write is
+accepted: homes with one group a user are common.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _MAX_LINKS = 40
 
 
 def why_replaceable(path: str) -> str:
-    """Say why another user could replace what is at a path; empty where none could. Raises OSError."""
+    """Return the reason why another user could replace the file at a path; empty if none could. Raises
+    OSError."""
     for step, facts in steps(path):
         if foreign_owner(facts) and facts.st_uid != _unmapped():
             return f"{step} belongs to the user with the number {facts.st_uid}"
@@ -31,12 +32,12 @@ def why_replaceable(path: str) -> str:
 
 
 def foreign_owner(facts: os.stat_result) -> bool:
-    """Say whether a file belongs to another user than this one or root."""
+    """Return whether a file belongs to another user than this one or root."""
     return facts.st_uid not in (0, os.geteuid())
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Follow a path from the root on: every folder and link on the way, and what is at its end."""
+    """Iterate over a path from the root on: every folder and link on the way, and the file at the end."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0
@@ -63,8 +64,8 @@ def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 @cache
 def _unmapped() -> int:
-    """The number under which root's folders are seen from a user namespace without root; -1 where there is
-    none, as every user has a number of their own."""
+    """Return the uid of root's folders as seen from a user namespace without root; -1 outside of one, where
+    every user has a uid."""
     try:
         with open("/proc/self/uid_map", "rb") as file:
             mapped = [int(line.split()[2]) for line in file]

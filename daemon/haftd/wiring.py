@@ -21,8 +21,7 @@ from msgspec import UNSET
 
 from haft_protocol.methods import Problem
 from haftd import __version__
-from haftd.aside import aside
-from haftd.audit import Audit, typed
+from haftd.audit import Audit, input_fields
 from haftd.caller import Caller
 from haftd.client_requests import Clients
 from haftd.config.options import ConfigError, Paths
@@ -64,6 +63,7 @@ from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.subscriptions import Subscriptions
+from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.trust import Trust
@@ -133,7 +133,7 @@ def assemble(
     def news(handle: Handle) -> None:
         notice = notices.add_state_change(handle, time.time())
         if notice is not None:
-            subscriptions.announce(handle.session, notice)
+            subscriptions.push_notice(handle.session, notice)
 
     def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
         now = time.time()
@@ -142,10 +142,10 @@ def assemble(
             told.append(notices.add_output(handle, now))
         for notice in told:
             if notice is not None:
-                subscriptions.announce(handle.session, notice)
+                subscriptions.push_notice(handle.session, notice)
 
     def decided(event: str, *, answer: object = UNSET, **more: object) -> None:
-        audit.record(event, **more, **({} if answer is UNSET else typed(answer)))
+        audit.record(event, **more, **({} if answer is UNSET else input_fields(answer)))
 
     calls = Calls(
         place=Place(
@@ -420,7 +420,7 @@ def _reloader(
         settings = parts.settings
         try:
             async with turn:
-                settings, problems, definitions = await aside(read)
+                settings, problems, definitions = await run_in_thread(read)
                 catalogue.take(definitions)
                 if settings.inquiry != inquiry:
                     inquiry = settings.inquiry

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from haftd.config.answering import COMMAND, LLM, InquiryCommand, LlmSettings
+from haftd.config.inquiry_settings import COMMAND, LLM, InquiryCommand, LlmSettings
 from haftd.config.settings import KEYS, McpServer, Settings, WebSocketSettings
 from haftd.config.values import Reader
 

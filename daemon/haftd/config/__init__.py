@@ -1,5 +1,5 @@
-"""What the daemon was told.
+"""Configuration of the daemon.
 
-`options` on its command line and by its environment; `settings` in its files, of which `answering` is a
-table of its own; `values` reads single ones, `loopback` says whether an address is ours.
+`options` are the command line and the environment; `settings` the configuration files, with
+`inquiry_settings` for `[inquiry]`; `values` reads single values, `loopback` classifies addresses.
 """

@@ -1,4 +1,4 @@
-"""Whether an address reaches this machine only: the one question that decides what is served."""
+"""Classify addresses as local to this machine or not: this decides where the daemon listens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["is_loopback"]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, an address, not a name, reaches this machine only."""
+    """Return whether `host`, an address, not a name, reaches only this machine."""
     try:
         return ipaddress.ip_address(host.split("%")[0]).is_loopback
     except ValueError:

@@ -1,8 +1,8 @@
-"""What the daemon's command line and environment say: its options, and where its files are.
+"""Options of the daemon from its command line and environment, and the paths of its files.
 
-Rules: this is all that is read before the daemon executes itself again (`host/process/process_tag`), so it stands on
-little. No file is looked at. What cannot be used raises `ConfigError`, which ends the start with 78.
-Sections 1 and 11.
+Rules: nothing else is read before the daemon executes itself again (`host/process/process_tag`), so the
+module imports little. No file is accessed. An invalid option raises `ConfigError`, which ends the start with
+78. Sections 1 and 11.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class ConfigError(Exception):
-    """The daemon cannot start with this; the message says what to change."""
+    """The daemon cannot start with this configuration; the message names the correction."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
-    """Where everything is. `config_given`: the file was named, so it has to be there."""
+    """Paths of all files. `config_given`: the configuration file was named, so it must exist."""
 
     runtime: places.Runtime
     state: str
@@ -62,17 +62,17 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
         return self.runtime.socket
 
     def serving(self, socket: str) -> Paths:
-        """The same places with the Unix socket elsewhere, as a service manager has bound it."""
+        """Return the same paths with another Unix socket, bound by a service manager."""
         return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property
     def definitions(self) -> tuple[Path, ...]:
-        """The sources of the catalogue, lowest first."""
+        """The sources of the catalogue, lowest precedence first."""
         return Path(self.config), Path(self.tools)
 
 
 def read_options(argv: Sequence[str]) -> Options:
-    """Read the command line, without the program's name; prints and exits as argparse does."""
+    """Parse the command line, without the program's name; prints and exits as argparse does."""
     parser = argparse.ArgumentParser(
         prog="haftd", description="The daemon that holds running tools."
     )
@@ -88,7 +88,7 @@ def _absolute(text: str) -> str:
 
 
 def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:
-    """Where the files are; raises `ConfigError` for what cannot be used."""
+    """Return the paths of the files; raises `ConfigError` for an unusable one."""
     options = options or Options()
     try:
         config = places.config_file(env, config=options.config)

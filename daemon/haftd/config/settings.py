@@ -1,8 +1,8 @@
-"""What the daemon was told in files: its limits, its sections of the configuration.
+"""Settings of the daemon from its configuration files: limits and sections.
 
-Rules: a wrong value is a problem with file, key and line, and the default stands in for it; an
-unknown key is one as well. Only what the daemon cannot start with raises `ConfigError` (exit 78).
-Nothing is read from the process's own environment: it comes in. Section 11.
+Rules: a wrong value or an unknown key is a problem with file, key and line, and the default is used. Only a
+configuration without which the daemon cannot start raises `ConfigError` (exit 78). The process's own
+environment is never read here. Section 11.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from haftd.tools.catalogue import TOOLPACK
 from haftd.tools.document import Document, Unreadable, definition_files, read
 from haftd.tools.fields import Wrong
 
-from .answering import (
+from .inquiry_settings import (
     INQUIRY,
     SECTIONS,
     InquiryCommand,
@@ -50,7 +50,7 @@ _MIB = 1024 * 1024
 
 
 class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[daemon]`: sizes in bytes, the rest as the names say."""
+    """`[daemon]`: sizes in bytes, times in the units of the names."""
 
     max_message: int = 8 * _MIB
     max_nesting: int = 64
@@ -71,7 +71,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[spool]`, in bytes: a handle's newest output in memory, on disk, and all of it."""
+    """`[spool]`, in bytes: a handle's newest output in memory, on disk, and the total of all handles."""
 
     memory: int = _MIB
     disk: int = 64 * _MIB
@@ -79,7 +79,7 @@ class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[websocket]`: on when it has a port (0 = any free one)."""
+    """`[websocket]`: enabled by a port (0: any free one)."""
 
     port: int
     host: str = "127.0.0.1"
@@ -88,7 +88,7 @@ class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`[mcp.<name>]`, as written: kept for the room that serves it."""
+    """`[mcp.<name>]`, as written."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -98,13 +98,13 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[toolpack]`: which of the tools that come with the daemon are on."""
+    """`[toolpack]`: the enabled tools of those that come with the daemon."""
 
     enable: tuple[str, ...] = TOOLPACK
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything of the configuration but the definitions of tools."""
+    """The whole configuration, except the definitions of tools."""
 
     daemon: DaemonSettings = DaemonSettings()
     spool: SpoolSettings = SpoolSettings()
@@ -124,11 +124,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
     """Read the sections of all configuration files, later ones over earlier ones.
 
-    A file that cannot be read is named by the catalogue, which reads the same ones; only the
-    configuration file itself is named here. Raises `ConfigError` when a named one is not there.
+    A file that cannot be read is reported by the catalogue, which reads the same files. Raises `ConfigError`
+    for a configuration file that was named and does not exist.
     """
     problems: list[Problem] = []
-    found: dict[str, dict[str, Any]] = {}
+    sections: dict[str, dict[str, Any]] = {}
     for path in _files(paths):
         try:
             document = read(path)
@@ -139,8 +139,8 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
                 ) from None
             continue
         for section, values in _sections(document, problems):
-            found.setdefault(section, {}).update(values)
-    return _settings(found, paths.config, problems), problems
+            sections.setdefault(section, {}).update(values)
+    return _settings(sections, paths.config, problems), problems
 
 
 def _files(paths: Paths) -> list[Path]:
@@ -173,20 +173,20 @@ def _hosts(value: object) -> tuple[str, ...]:
     return names
 
 
-_MANY = 1_000_000
+_MAX_COUNT = 1_000_000
 KEYS: dict[str, dict[str, Reader]] = {
     "daemon": {
         "max_message": size(1024, 1024 * _MIB),
         "max_nesting": number(4, 512),
         "max_values": number(100, 100_000_000),
-        "max_batch": number(1, _MANY),
-        "max_connections": number(1, _MANY),
-        "max_in_flight": number(1, _MANY),
-        "max_handles_session": number(1, _MANY),
-        "max_handles": number(1, _MANY),
+        "max_batch": number(1, _MAX_COUNT),
+        "max_connections": number(1, _MAX_COUNT),
+        "max_in_flight": number(1, _MAX_COUNT),
+        "max_handles_session": number(1, _MAX_COUNT),
+        "max_handles": number(1, _MAX_COUNT),
         "max_queued": size(64 * 1024, 1024 * _MIB),
         "retain_stopped_s": number(0, 31_536_000, whole=False),
-        "retain_stopped_max": number(0, _MANY),
+        "retain_stopped_max": number(0, _MAX_COUNT),
         "abort_grace_ms": number(0, 600_000),
         "approval_timeout_s": number(0, 31_536_000, whole=False),
         "question_timeout_s": number(0, 31_536_000, whole=False),
@@ -207,23 +207,23 @@ KEYS: dict[str, dict[str, Reader]] = {
     "inquiry": INQUIRY,
     "toolpack": {"enable": texts(*TOOLPACK)},
 }
-_ELSEWHERE = ("tools", "conversation", "mcp")
+_OTHER_SECTIONS = ("tools", "conversation", "mcp")
 
 
 def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
-    """The sections of a file, their right values only."""
+    """Return the sections of a file with their valid values."""
     foreign = "conversation" in document.data
-    found = []
+    sections = []
     for section, values in document.data.items():
         if section == "mcp":
-            found.append((section, _mcp(document, values, problems)))
+            sections.append((section, _mcp(document, values, problems)))
         elif section in KEYS:
-            found.append((section, _values(document, section, values, problems)))
-        elif section not in _ELSEWHERE and not foreign:
+            sections.append((section, _values(document, section, values, problems)))
+        elif section not in _OTHER_SECTIONS and not foreign:
             problems.append(
-                document.problem((section,), unknown(section, (*KEYS, *_ELSEWHERE), "section"))
+                document.problem((section,), unknown(section, (*KEYS, *_OTHER_SECTIONS), "section"))
             )
-    return found
+    return sections
 
 
 def _values(
@@ -233,24 +233,24 @@ def _values(
         problems.append(document.problem((section,), "it must be a table"))
         return {}
     readers = KEYS[section]
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for key, value in values.items():
         if key not in readers:
             problems.append(document.problem((section, key), unknown(key, tuple(readers), "key")))
             continue
         try:
-            found[key] = readers[key](value)
+            settings[key] = readers[key](value)
         except Wrong as wrong:
             path = (section, key, *wrong.path)
-            said = f"{wrong.message}; {_instead(section, key)}"
-            problems.append(document.problem(path, said))
+            message = f"{wrong.message}; {_fallback(section, key)}"
+            problems.append(document.problem(path, message))
             if section == "websocket":
-                found["off"] = True
-    return found
+                settings["off"] = True
+    return settings
 
 
-def _instead(section: str, key: str) -> str:
-    """What is done where a value is wrong."""
+def _fallback(section: str, key: str) -> str:
+    """Return the consequence of a wrong value, for its message."""
     if section == "websocket":  # it never listens where it was not meant to, nor for whom
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:
@@ -262,7 +262,7 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     if not isinstance(values, dict):
         problems.append(document.problem(("mcp",), "it must be a table of servers"))
         return {}
-    found: dict[str, Any] = {}
+    servers: dict[str, Any] = {}
     for name, form in values.items():
         try:
             server = msgspec.convert(form, McpServer)
@@ -270,20 +270,20 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
                 raise msgspec.ValidationError(f"there is no such key: {unknown[0]}")
             if bool(server.command) == bool(server.url):
                 raise msgspec.ValidationError("give either `command` or `url`")
-            found[name] = server
+            servers[name] = server
         except msgspec.ValidationError as error:
             problems.append(document.problem(("mcp", name), str(error)))
-    return found
+    return servers
 
 
-def _settings(found: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
-    websocket = dict(found.get("websocket", {}))
+def _settings(sections: dict[str, dict[str, Any]], file: str, problems: list[Problem]) -> Settings:
+    websocket = dict(sections.get("websocket", {}))
     off = websocket.pop("off", False)
     return Settings(
-        daemon=DaemonSettings(**found.get("daemon", {})),
-        spool=SpoolSettings(**found.get("spool", {})),
+        daemon=DaemonSettings(**sections.get("daemon", {})),
+        spool=SpoolSettings(**sections.get("spool", {})),
         websocket=WebSocketSettings(**websocket) if "port" in websocket and not off else None,
-        mcp=found.get("mcp", {}),
-        inquiry=check_backends(InquirySettings(**found.get("inquiry", {})), file, problems),
-        toolpack=ToolpackSettings(**found.get("toolpack", {})),
+        mcp=sections.get("mcp", {}),
+        inquiry=check_backends(InquirySettings(**sections.get("inquiry", {})), file, problems),
+        toolpack=ToolpackSettings(**sections.get("toolpack", {})),
     )

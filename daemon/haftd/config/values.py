@@ -1,7 +1,7 @@
-"""Readers of single values of the configuration: numbers, sizes, lists of texts.
+"""Readers of single configuration values: numbers, sizes, lists of texts.
 
-Rules: a reader takes what TOML gave and returns the value, or raises `Wrong`, which says what the value
-must be. It knows no section and no key.
+Rules: a reader takes a TOML value and returns the setting, or raises `Wrong` with the values allowed. Readers
+know no section and no key.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["Reader", "number", "size", "texts", "unknown"]
 Reader = Callable[[object], Any]
 
 
-def _described(reader: Reader, form: str) -> Reader:
-    """The reader with what its values are, for the page that lists all keys."""
+def _with_description(reader: Reader, form: str) -> Reader:
+    """Attach a description of the values, for the page that lists all keys."""
     reader.form = form  # type: ignore[attr-defined]
     return reader
 
 
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
-    """A number within these bounds."""
+    """Return a reader of numbers within these bounds."""
 
     kind = "a whole number" if whole else "a number"
 
@@ -35,11 +35,11 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
             return value
         raise Wrong((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
 
-    return _described(read_number, f"{kind} from {low:,} to {high:,}")
+    return _with_description(read_number, f"{kind} from {low:,} to {high:,}")
 
 
 def size(low: int, high: int) -> Callable[[object], int]:
-    """Bytes, as a number or with a unit."""
+    """Return a reader of bytes, as a number or with a unit."""
 
     def read_bytes(value: object) -> int:
         size = read_size(value)
@@ -47,11 +47,11 @@ def size(low: int, high: int) -> Callable[[object], int]:
             return size
         raise Wrong((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
 
-    return _described(read_bytes, f"bytes from {low:,} to {high:,}")
+    return _with_description(read_bytes, f"bytes from {low:,} to {high:,}")
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    """A list of texts, some of `allowed` if any are."""
+    """Return a reader of lists of texts, all from `allowed` if given."""
 
     def read_texts(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -62,11 +62,11 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
         return tuple(value)
 
     choice = " of " + ", ".join(f"`{name}`" for name in allowed) if allowed else ""
-    return _described(read_texts, f"list{choice or ' of texts'}")
+    return _with_description(read_texts, f"list{choice or ' of texts'}")
 
 
-def unknown(name: str, known: Sequence[str], what: str) -> str:
-    """What to say of a name that is not known."""
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"there is no such {what}{hint}"
+def unknown(name: str, known: Sequence[str], noun: str) -> str:
+    """Format the message for an unknown name, with a similar one."""
+    similar = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean `{similar[0]}`?" if similar else ""
+    return f"there is no such {noun}{hint}"

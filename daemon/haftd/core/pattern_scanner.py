@@ -8,7 +8,7 @@ slice's limit are not counted, but reported as more.
 
 from __future__ import annotations
 
-from haftd.expressions import Pattern, compile_expression
+from haftd.regex import Pattern, compile_expression
 
 from .handles import Handle
 from .last_lines import printable

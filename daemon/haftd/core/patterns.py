@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from haft_protocol.errors import invalid_params, shown
-from haftd.expressions import BadExpression, Match, Pattern, compile_expression
+from haftd.regex import InvalidExpression, Match, Pattern, compile_expression
 
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
@@ -39,7 +39,7 @@ def compile_pattern(text: str, *, within_lines: bool = False) -> Pattern:
     """
     try:
         return compile_expression(text, within_lines=within_lines)
-    except BadExpression as bad:
+    except InvalidExpression as bad:
         raise invalid_params(
             f"`pattern` {shown(text)} cannot be used: {bad}", field="pattern"
         ) from None

@@ -15,7 +15,7 @@ from haft_protocol.errors import handle_stopped, invalid_answer, question_gone
 from haft_protocol.inputs import InputForm, read_input
 from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
-from haftd.audit import typed
+from haftd.audit import input_fields
 from haftd.caller import Caller
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
@@ -54,17 +54,19 @@ class _Giving:
 
     def read(self, since: int, text: str = "") -> object:
         """Read what comes after `since`, when `text` was typed and shown."""
-        typed = TypedInput(since, text) if text else None
+        input_fields = TypedInput(since, text) if text else None
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
-        return answer(self.daemon, self.params, self.handle, self.reading, since, self.began, typed)
+        return answer(
+            self.daemon, self.params, self.handle, self.reading, since, self.began, input_fields
+        )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
         """Put what was given into the audit log; of what nobody is to see, only what it was."""
         if withheld:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
-            form = typed(self.params.input)
+            form = input_fields(self.params.input)
         self.daemon.record("apply", self.caller, self.handle, **more, **form)
 
     def late(self) -> object:

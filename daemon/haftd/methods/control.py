@@ -17,7 +17,7 @@ from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusRes
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
 from haftd.daemon import Daemon, cut_output
-from haftd.figures import figures_are_open, of_this, open_figures
+from haftd.metrics import is_psutil_loaded, load_psutil, own_metrics
 
 from .base import DeferredReply
 from .tools import tools_reload
@@ -28,11 +28,11 @@ __all__ = ["discover", "reload", "shutdown", "status"]
 def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult | DeferredReply:
     """Answer with the daemon's figures, with all problems that it knows, and with the open questions of
     the sessions that the caller may use."""
-    if figures_are_open():
+    if is_psutil_loaded():
         return _status(daemon, caller)
 
     async def opened() -> StatusResult:
-        await open_figures()
+        await load_psutil()
         return _status(daemon, caller)
 
     return DeferredReply(opened)
@@ -45,7 +45,7 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
     for handle in handles:
         counts[handle.state.value] += 1
         spooled += handle.spool.on_disk
-    figures = of_this()
+    figures = own_metrics()
     facts = daemon.facts
     return StatusResult(
         version=facts.version,

@@ -14,7 +14,7 @@ from haftd.core.lifecycle import State
 from haftd.core.views import handle_state
 from haftd.daemon import Daemon
 from haftd.executions.execution import Execution
-from haftd.figures import of_all, open_figures
+from haftd.metrics import load_psutil, total_usage
 
 from .base import DeferredReply
 
@@ -30,7 +30,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> D
     handles = [one for one in handles if caller.may_reach(one.may)]
 
     async def listed() -> HandlesListResult:
-        await open_figures()
+        await load_psutil()
         rows = []
         for one in handles:
             rows.append(_row(one, daemon.supervisor.use_of(one)))
@@ -57,5 +57,5 @@ def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
     if handle.pid is not None:
         row["pid"] = handle.pid
     if use is not None and use.grip is not None:
-        row["cpu_s"], row["memory"] = of_all(use.grip.members())
+        row["cpu_s"], row["memory"] = total_usage(use.grip.members())
     return row

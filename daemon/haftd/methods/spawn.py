@@ -113,5 +113,5 @@ def start(
             use.when_begun(use.hold)
         use.when_begun(record)
         daemon.watching.follow(handle)
-        daemon.subscriptions.appeared(handle)
+        daemon.subscriptions.add_handle(handle)
     return handle, use

@@ -14,7 +14,7 @@ from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeP
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.daemon import Daemon
-from haftd.subscriptions import MOST
+from haftd.subscriptions import MAX_SUBSCRIPTIONS
 
 __all__ = ["subscribe", "unsubscribe"]
 
@@ -34,9 +34,11 @@ def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> Subscr
         for one in daemon.reachable(caller, session):
             if not (one.stopped and one.output_complete):
                 found.setdefault(one.id, one)
-    if daemon.subscriptions.count(caller) >= MOST:
+    if daemon.subscriptions.count(caller) >= MAX_SUBSCRIPTIONS:
         raise limit_exceeded(
-            "max_subscriptions", MOST, "This connection has as many subscriptions as it may have"
+            "max_subscriptions",
+            MAX_SUBSCRIPTIONS,
+            "This connection has as many subscriptions as it may have",
         )
     return SubscribeResult(
         daemon.subscriptions.open(

@@ -12,9 +12,9 @@ from haft_protocol.methods import (
     ToolsListParams,
     ToolsListResult,
 )
-from haftd.aside import aside
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.threads import run_in_thread
 
 from .base import DeferredReply
 
@@ -35,7 +35,7 @@ def tools_list(
         return ToolsListResult(tools, (*problems, *mute))
 
     async def listed() -> ToolsListResult:
-        tools, problems = await aside(lister)
+        tools, problems = await run_in_thread(lister)
         return ToolsListResult(tools, (*problems, *mute))
 
     return DeferredReply(listed)
@@ -62,7 +62,7 @@ def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply
         catalogue = daemon.catalogue
         unlisted = sum(one.self_describing for one in catalogue.self_describing())
         if (lister := catalogue.lister("generic", None, None)) is not None:
-            await aside(lister)
+            await run_in_thread(lister)
         count = len(catalogue.list(None)) + unlisted
         return ReloadResult(tools=count, problems=problems)
 

@@ -1,12 +1,12 @@
-"""Push for editors: what happens to a session's handles is sent to those who asked to be told.
+"""Push for editors: send changes of a session's handles to its subscribers.
 
-Rules: nothing waits for a reader. A handle only marks its followers as due; one task a connection
-sends what is due, a message at a time, and the next only when the last has left, so that a reply is
-never behind more than one of them and a reader that is behind costs nobody anything. What is said is
-what is so when it is said: output from the spool, the state and the screen as they are, never a queue
-of what they were. What a subscription has come to is its own: no mark moves and no notice is used up.
-It ends with its connection. A `reader` a connection, a `subscription` for what it asked, a `follower` for
-each handle of that. Section 7, "Push".
+Rules: no execution waits for a subscriber. A handle only marks its followers as due; one task for each
+connection sends, one message at a time, and the next only when the last has left, so that a reply is never
+behind more than one of them and a slow client costs the others nothing. A message describes the moment at
+which it is sent: output from the spool, state and screen as they are, never a queue of older ones. A
+subscription has its own offsets: no read offset moves and no notice is consumed. Subscriptions end with their
+connection. A connection has a `push_queue` and for each request a `subscription`, with a `follower` for each
+handle. Section 7, "Push".
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from haftd.client_requests import ClientRequests
 from haftd.core.handles import Handle
 from haftd.executions.execution import Execution
 
-from .reader import Reader
+from .push_queue import PushQueue
 from .subscription import Subscription
 
-__all__ = ["MOST", "Subscriptions"]
+__all__ = ["MAX_SUBSCRIPTIONS", "Subscriptions"]
 
-MOST = 64
+MAX_SUBSCRIPTIONS = 64
 """Subscriptions of one connection."""
 
 log = structlog.get_logger("haftd.subscriptions")
 
 
 @dataclass(slots=True, eq=False)
-class _Told:
-    """One connection that is told of something, and what it asked for."""
+class _Subscriber:
+    """One subscribed connection, with its subscriptions by name."""
 
-    reader: Reader
+    queue: PushQueue
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
 
 
 class Subscriptions:
-    """All subscriptions there are. `nursery` holds a task for each connection that has some."""
+    """All subscriptions. `nursery` holds one task for each connection that has some."""
 
     def __init__(
         self,
@@ -56,16 +56,16 @@ class Subscriptions:
         self._nursery = nursery
         self._use_of = use_of
         self._numbers = itertools.count(1)
-        self._told: dict[Caller, _Told] = {}
+        self._subscribers: dict[Caller, _Subscriber] = {}
         self._by_session: dict[str, dict[Subscription, None]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_session.values()))
 
     def count(self, caller: Caller) -> int:
-        """How many subscriptions a connection has."""
-        told = self._told.get(caller)
-        return 0 if told is None else len(told.subscriptions)
+        """Return the number of a connection's subscriptions."""
+        subscriber = self._subscribers.get(caller)
+        return 0 if subscriber is None else len(subscriber.subscriptions)
 
     def open(
         self,
@@ -77,65 +77,65 @@ class Subscriptions:
         only: bool,
         offsets: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
-        """Tell the peer of these handles, and with `only` of none but later uses of their ids;
-        else of all that are started in the session. `offsets` says by id from where on output is
-        sent. Returns the subscription's name."""
+        """Subscribe the peer to these handles, with `only` to no others but later executions with their ids;
+        else to all that are started in the session. `offsets`: by id the offset from which output is sent.
+        Returns the subscription's name."""
         known = tuple(handles)
-        told = self._told.get(client.caller)
-        if told is None:
-            told = self._told[client.caller] = _Told(Reader(client))
-            self._nursery.start_soon(self._serve, client.caller, told)
+        subscriber = self._subscribers.get(client.caller)
+        if subscriber is None:
+            subscriber = self._subscribers[client.caller] = _Subscriber(PushQueue(client))
+            self._nursery.start_soon(self._serve, client.caller, subscriber)
         subscription = Subscription(
             f"sub.{next(self._numbers)}",
             client.caller,
-            told.reader,
+            subscriber.queue,
             session,
-            frozenset(one.id for one in known) if only else None,
+            frozenset(handle.id for handle in known) if only else None,
             frozenset(events),
             self._use_of,
         )
-        told.subscriptions[subscription.id] = subscription
+        subscriber.subscriptions[subscription.id] = subscription
         self._by_session.setdefault(session, {})[subscription] = None
-        for one in known:
-            subscription.follow(one, offsets.get(one.id))
+        for handle in known:
+            subscription.follow(handle, offsets.get(handle.id))
         return subscription.id
 
     def close(self, caller: Caller, id: str) -> bool:
-        """End a subscription; false where the connection has none of that name."""
-        told = self._told.get(caller)
-        subscription = None if told is None else told.subscriptions.pop(id, None)
-        if told is None or subscription is None:
+        """End a subscription; return False where the connection has none of that name."""
+        subscriber = self._subscribers.get(caller)
+        subscription = None if subscriber is None else subscriber.subscriptions.pop(id, None)
+        if subscriber is None or subscription is None:
             return False
         self._end(subscription)
-        if not told.subscriptions:
-            self.leave(caller)
+        if not subscriber.subscriptions:
+            self.remove_connection(caller)
         return True
 
-    def leave(self, caller: Caller) -> None:
-        """The connection is gone, or is told of nothing any more."""
-        told = self._told.pop(caller, None)
-        if told is None:
+    def remove_connection(self, caller: Caller) -> None:
+        """End all subscriptions of a connection."""
+        subscriber = self._subscribers.pop(caller, None)
+        if subscriber is None:
             return
-        told.reader.scope.cancel()
-        for one in told.subscriptions.values():
-            self._end(one)
+        subscriber.queue.scope.cancel()
+        for subscription in subscriber.subscriptions.values():
+            self._end(subscription)
 
-    def appeared(self, handle: Handle) -> None:
-        """A handle was started in its session."""
-        for one in self._by_session.get(handle.session, ()):
-            if one.caller.may_reach(handle.may):
-                one.follow(handle)
+    def add_handle(self, handle: Handle) -> None:
+        """Follow a handle that was started in its session."""
+        for subscription in self._by_session.get(handle.session, ()):
+            if subscription.caller.may_reach(handle.may):
+                subscription.follow(handle)
 
-    def announce(self, session: str, notice: Notice) -> None:
-        """There is news for a session."""
-        for one in self._by_session.get(session, ()):
-            one.announce(notice)
+    def push_notice(self, session: str, notice: Notice) -> None:
+        """Push a notice to the session's subscribers."""
+        for subscription in self._by_session.get(session, ()):
+            subscription.push_notice(notice)
 
     def tools_changed(self) -> None:
-        """The list of tools may have changed."""
-        for told in self._told.values():
-            for one in told.subscriptions.values():
-                one.tools_changed()
+        """Push that the list of tools may have changed."""
+        for subscriber in self._subscribers.values():
+            for subscription in subscriber.subscriptions.values():
+                subscription.tools_changed()
 
     def _end(self, subscription: Subscription) -> None:
         subscription.close()
@@ -144,10 +144,10 @@ class Subscriptions:
         if not of_session:
             del self._by_session[subscription.session]
 
-    async def _serve(self, caller: Caller, told: _Told) -> None:
+    async def _serve(self, caller: Caller, subscriber: _Subscriber) -> None:
         try:
-            await told.reader.run()
+            await subscriber.queue.run()
         except Exception:
             log.exception("subscriptions failed", client=caller.label)
-        if self._told.get(caller) is told:
-            self.leave(caller)
+        if self._subscribers.get(caller) is subscriber:
+            self.remove_connection(caller)

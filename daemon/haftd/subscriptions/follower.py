@@ -1,6 +1,6 @@
-"""One subscription's view of one handle: its output from the spool, its state, its screen.
+"""One subscription's view of one handle: output from the spool, state, screen.
 
-Rules: what is said is what is so when it is said. Nothing moves a mark of the session's.
+Rules: a message describes the moment at which it is sent. The session's read offset stays.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from haftd.core.output_tail import OutputTail
 from haftd.core.views import handle_state
 from haftd.executions.execution import Execution, changes
 
-from .reader import Reader
+from .push_queue import PushQueue
 
 __all__ = ["Follower"]
 
-_BETWEEN_PICTURES_S = 0.03
-"""Between two pictures of one screen: no eye sees more, and each costs the daemon a look."""
+_MIN_SCREEN_INTERVAL_S = 0.03
+"""Pause between two messages of one screen: an eye sees no more, and each costs a rendering."""
 
 
 class Follower:
     """One subscription's view of one handle."""
 
     __slots__ = (
-        "_after",
-        "_changed",
+        "_due_state",
         "_events",
         "_handle",
-        "_over",
-        "_picture_at",
-        "_reader",
-        "_said",
-        "_seen",
-        "_sent",
-        "_shown",
+        "_next_screen_at",
+        "_on_complete",
+        "_queue",
+        "_sent_offset",
+        "_sent_revision",
+        "_sent_screen",
+        "_sent_state",
+        "_state_offset",
         "_subscription",
         "_tail",
         "_use_of",
@@ -54,127 +54,127 @@ class Follower:
         handle: Handle,
         subscription: str,
         events: frozenset[PushEvent],
-        reader: Reader,
+        queue: PushQueue,
         use_of: Callable[[Handle], Execution | None],
         over: Callable[[Handle], None],
         offset: int | None = None,
     ) -> None:
-        """Send the output from `offset` on, by default from where it ends now. `over` is called when
-        all has been told."""
+        """Follow the output from `offset` on, by default from its current end. `over` is called when the end
+        was sent."""
         self.is_due = False
         self._handle = handle
         self._subscription = subscription
         self._events = events
-        self._reader = reader
+        self._queue = queue
         self._use_of = use_of
-        self._over = over
-        self._sent = handle.readable_end() if offset is None else offset
+        self._on_complete = over
+        self._sent_offset = handle.readable_end() if offset is None else offset
         """The offset up to which output was sent."""
-        self._tail = OutputTail(handle, self._sent) if "output" in events else None
-        self._said: tuple[State, int] | None = None
-        """The state that was sent last, with how many questions were asked by then."""
-        self._seen: tuple[State, int] | None = None
-        """The one that is to be sent, and the output that comes before it."""
-        self._after = 0
-        self._shown: Screen | None = None
-        self._changed = -1
-        self._picture_at = 0.0
-        handle.listen(self.ring)
-        self.ring()
+        self._tail = OutputTail(handle, self._sent_offset) if "output" in events else None
+        self._sent_state: tuple[State, int] | None = None
+        """The state sent last, with the number of questions at that time."""
+        self._due_state: tuple[State, int] | None = None
+        """The state to send next, after the output up to `_state_offset`."""
+        self._state_offset = 0
+        self._sent_screen: Screen | None = None
+        self._sent_revision = -1
+        self._next_screen_at = 0.0
+        handle.listen(self.on_change)
+        self.on_change()
 
-    def ring(self) -> None:
-        """The handle has changed."""
-        self._reader.add(self)
+    def on_change(self) -> None:
+        """Mark the follower as due."""
+        self._queue.add(self)
 
     def close(self) -> None:
-        """It is followed no more."""
-        self._handle.unlisten(self.ring)
-        self._reader.forget(self)
+        """Stop following."""
+        self._handle.unlisten(self.on_change)
+        self._queue.discard(self)
 
-    def send(self) -> bool:
-        """Send the next message, if there is one; whether another may be due."""
+    def send_next(self) -> bool:
+        """Send the next message, if any; return whether another may be due."""
         handle, events = self._handle, self._events
         is_over = handle.stopped and handle.output_complete
-        must_say = "state" in events and not handle.stopped and self._is_new_state()
-        if must_say and (self._tail is None or self._tail.offset >= self._after):
-            return self._say_state()
-        if self._tail is not None and (piece := self._tail.read_chunk()) is not None:
-            if not piece.text and not piece.omitted:
+        is_state_due = "state" in events and not handle.stopped and self._is_new_state()
+        if is_state_due and (self._tail is None or self._tail.offset >= self._state_offset):
+            return self._send_state()
+        if self._tail is not None and (chunk := self._tail.read_chunk()) is not None:
+            if not chunk.text and not chunk.omitted:
                 return True  # only what speaks to a terminal
-            said = PushedOutput(
+            message = PushedOutput(
                 self._subscription,
                 handle.id,
                 handle.generation,
-                self._sent + piece.omitted,
-                piece.cursor,
-                piece.text,
-                piece.omitted,
-                piece.omitted_from,
+                self._sent_offset + chunk.omitted,
+                chunk.cursor,
+                chunk.text,
+                chunk.omitted,
+                chunk.omitted_from,
             )
-            self._sent = piece.cursor
-            self._reader.say(OUTPUT, said)
+            self._sent_offset = chunk.cursor
+            self._queue.send(OUTPUT, message)
             return True
-        if must_say:
-            return self._say_state()
-        if "screen" in events and handle.terminal and self._show(is_over):
+        if is_state_due:
+            return self._send_state()
+        if "screen" in events and handle.terminal and self._send_screen(is_over):
             return True
         if is_over:
             if "state" in events:
-                self._say_state()
-            self._over(handle)
+                self._send_state()
+            self._on_complete(handle)
         return False
 
     def _is_new_state(self) -> bool:
         now = (self._handle.state, self._handle.question_count)
-        if now == self._said:
+        if now == self._sent_state:
             return False
-        if now != self._seen:
-            self._seen, self._after = now, self._handle.readable_end()
+        if now != self._due_state:
+            self._due_state, self._state_offset = now, self._handle.readable_end()
         return True
 
-    def _say_state(self) -> bool:
+    def _send_state(self) -> bool:
         handle = self._handle
-        self._said = (handle.state, handle.question_count)
-        most = 65_536 if handle.stopped else 0
-        state = handle_state(handle, trio.current_time(), max_bytes=most, peek=True)
-        said: dict[str, Any] = msgspec.to_builtins(state)
+        self._sent_state = (handle.state, handle.question_count)
+        max_bytes = 65_536 if handle.stopped else 0
+        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes, peek=True)
+        params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output is the matter of another event; what the session has not read is nothing left out.
-            said["content"] = ""
-            said.pop("omitted", None)
-        self._reader.say(STATE, {"subscription": self._subscription, **said})
+            params["content"] = ""
+            params.pop("omitted", None)
+        self._queue.send(STATE, {"subscription": self._subscription, **params})
         return True
 
-    def _show(self, is_over: bool) -> bool:
-        """Send what has changed on the screen; whether anything has. A picture that comes too soon
-        after the last one is left for later."""
+    def _send_screen(self, is_over: bool) -> bool:
+        """Send the changes of the screen; return whether there were any. Changes too soon after the last
+        message are scheduled."""
         handle, now = self._handle, trio.current_time()
         use = self._use_of(handle)
-        if now < self._picture_at and not is_over:
-            self._reader.add_later(self, self._picture_at)
+        if now < self._next_screen_at and not is_over:
+            self._queue.add_later(self, self._next_screen_at)
             return False
         screen = handle.last_screen if use is None else use.picture()
-        if screen is None or screen.revision == self._changed:
+        if screen is None or screen.revision == self._sent_revision:
             return False
-        self._changed = screen.revision
-        shown, self._shown = self._shown, screen
-        said = screen if shown is None else changes(shown, screen)
-        if shown is not None and _is_same(shown, said):
+        self._sent_revision = screen.revision
+        previous, self._sent_screen = self._sent_screen, screen
+        changed = screen if previous is None else changes(previous, screen)
+        if previous is not None and _is_unchanged(previous, changed):
             return False
-        self._picture_at = now + _BETWEEN_PICTURES_S
-        self._reader.say(
-            SCREEN, PushedScreen(self._subscription, handle.id, handle.generation, said)
+        self._next_screen_at = now + _MIN_SCREEN_INTERVAL_S
+        self._queue.send(
+            SCREEN, PushedScreen(self._subscription, handle.id, handle.generation, changed)
         )
         return True
 
 
-def _is_same(shown: Screen, said: Screen) -> bool:
-    """Whether nothing that is seen has changed."""
-    if said.changed is UNSET or said.changed:
+def _is_unchanged(previous: Screen, current: Screen) -> bool:
+    """Return whether no visible part has changed."""
+    if current.changed is UNSET or current.changed:
         return False
-    return (shown.cursor, shown.alt, shown.title, shown.scrollback) == (
-        said.cursor,
-        said.alt,
-        said.title,
-        said.scrollback,
+    return (previous.cursor, previous.alt, previous.title, previous.scrollback) == (
+        current.cursor,
+        current.alt,
+        current.title,
+        current.scrollback,
     )

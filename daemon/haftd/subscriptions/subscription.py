@@ -1,7 +1,7 @@
-"""What one client asked to be told of one session: which handles, which events, and its notices.
+"""One client's subscription to one session: its handles, its events, its notices.
 
-Rules: notices are queued within a bound; what it loses, oldest first, is counted and said. A critical one
-goes before whatever waits, and is never lost to one that is not.
+Rules: the queue of notices is bounded; lost notices, oldest first, are counted and reported. A critical
+notice precedes all others, and is never lost in favour of another.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from haftd.core.handles import Handle
 from haftd.executions.execution import Execution
 
 from .follower import Follower
-from .reader import Reader
+from .push_queue import PushQueue
 
 __all__ = ["Subscription"]
 
-_NOTICES = 256
-"""Notices that wait for one subscription."""
-_OF_NO_HANDLE = frozenset({"notification", "tools"})
+_MAX_NOTICES = 256
+"""Queued notices of one subscription."""
+_SESSION_EVENTS = frozenset({"notification", "tools"})
 
 
 class Subscription:
-    """What one client asked to be told of one session."""
+    """One client's subscription to one session."""
 
     def __init__(
         self,
         id: str,
         caller: Caller,
-        reader: Reader,
+        queue: PushQueue,
         session: str,
         handles: frozenset[str] | None,
         events: frozenset[PushEvent],
@@ -43,7 +43,7 @@ class Subscription:
     ) -> None:
         self.id = id
         self.caller = caller
-        self._reader = reader
+        self._queue = queue
         self.session = session
         self._events = events
         self._use_of = use_of
@@ -51,74 +51,74 @@ class Subscription:
         self._handles = handles
         self._followers: dict[Handle, Follower] = {}
         self._notices: deque[Notice] = deque()
-        self._urgent: deque[Notice] = deque()
-        """Critical ones that the connection had no room for."""
+        self._critical: deque[Notice] = deque()
+        """Critical notices that the connection had no room for."""
         self._lost = 0
         self._lost_at = 0.0
         self._tools_changed = False
 
     def follow(self, handle: Handle, offset: int | None = None) -> None:
-        """Tell of this handle, if that is asked for; of its output from `offset` on."""
+        """Follow a handle that the subscription covers, its output from `offset` on."""
         if self._handles is not None and handle.id not in self._handles:
             return
-        if not self._events <= _OF_NO_HANDLE and handle not in self._followers:
+        if not self._events <= _SESSION_EVENTS and handle not in self._followers:
             self._followers[handle] = Follower(
-                handle, self.id, self._events, self._reader, self._use_of, self.drop, offset
+                handle, self.id, self._events, self._queue, self._use_of, self.unfollow, offset
             )
 
-    def drop(self, handle: Handle) -> None:
-        """All has been told of this one."""
+    def unfollow(self, handle: Handle) -> None:
+        """Stop following a handle whose end was sent."""
         self._followers.pop(handle).close()
 
     def close(self) -> None:
-        """Nothing more is told."""
-        for one in self._followers.values():
-            one.close()
+        """End the subscription."""
+        for follower in self._followers.values():
+            follower.close()
         self._followers.clear()
-        self._reader.forget(self)
+        self._queue.discard(self)
 
-    def announce(self, notice: Notice) -> None:
-        """Tell of a notice; a critical one goes before whatever waits."""
+    def push_notice(self, notice: Notice) -> None:
+        """Queue a notice; a critical one precedes all others."""
         is_for_it = self._handles is None or notice.id in self._handles
         if "notification" not in self._events or not is_for_it:
             return
         is_critical = notice.level == "critical"
         if (
             is_critical
-            and not self._urgent
-            and self._reader.say(NOTIFICATION, self._worded(notice))
+            and not self._critical
+            and self._queue.send(NOTIFICATION, self._params(notice))
         ):
             return
-        queue = self._urgent if is_critical else self._notices
-        if len(queue) >= _NOTICES:
+        queue = self._critical if is_critical else self._notices
+        if len(queue) >= _MAX_NOTICES:
             self._lost_at = queue.popleft().at
             self._lost += 1
         queue.append(notice)
-        self._reader.add(self)
+        self._queue.add(self)
 
     def tools_changed(self) -> None:
-        """Tell that the list of tools may have changed, once for changes that follow each other."""
+        """Queue a message that the list of tools may have changed, one for consecutive changes."""
         if "tools" in self._events:
             self._tools_changed = True
-            self._reader.add(self)
+            self._queue.add(self)
 
-    def send(self) -> bool:
-        """Send the next notice; whether there is another."""
+    def send_next(self) -> bool:
+        """Send the next message; return whether another is due."""
         if self._tools_changed:
             self._tools_changed = False
-            self._reader.say(TOOLS, PushedTools(self.id))
-        elif self._urgent:
-            self._reader.say(NOTIFICATION, self._worded(self._urgent.popleft()))
+            self._queue.send(TOOLS, PushedTools(self.id))
+        elif self._critical:
+            self._queue.send(NOTIFICATION, self._params(self._critical.popleft()))
         elif self._lost:
-            message = f"{self._lost} older notices were dropped, {_NOTICES} are kept."
+            message = f"{self._lost} older notices were dropped, {_MAX_NOTICES} are kept."
             lost = Notice("notices.lost", "warning", message, self._lost_at)
             self._lost = 0
-            self._reader.say(NOTIFICATION, self._worded(lost))
+            self._queue.send(NOTIFICATION, self._params(lost))
         else:
-            self._reader.say(NOTIFICATION, self._worded(self._notices.popleft()))
-        return bool(self._urgent or self._lost or self._notices)
+            self._queue.send(NOTIFICATION, self._params(self._notices.popleft()))
+        return bool(self._critical or self._lost or self._notices)
 
-    def _worded(self, notice: Notice) -> dict[str, Any]:
+    def _params(self, notice: Notice) -> dict[str, Any]:
         return {
             "subscription": self.id,
             "session": self.session,

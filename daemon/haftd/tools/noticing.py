@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from haft_protocol.errors import shown
-from haftd.expressions import BadExpression, compile_expression
+from haftd.regex import InvalidExpression, compile_expression
 
 from .parameters import Wrong
 
@@ -93,6 +93,6 @@ def _read_pattern(name: str, value: object) -> NotifyPattern:
         raise Wrong(path, f"it must be an expression of at most {_MAX_PATTERN_LENGTH} characters")
     try:
         compile_expression(value, within_lines=True)
-    except BadExpression as bad:
+    except InvalidExpression as bad:
         raise Wrong(path, f"the expression {shown(value)} cannot be used: {bad}") from None
     return NotifyPattern(name, value, cast(Level, level))

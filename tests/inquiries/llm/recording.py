@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from haft_protocol.questions import AnswerType, Boolean
-from haftd.config.answering import LlmSettings, ProviderName
+from haftd.config.inquiry_settings import LlmSettings, ProviderName
 from haftd.inquiries.pending import PendingInquiry
 from tests.inquiries.asking import pending
 

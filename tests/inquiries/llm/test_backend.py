@@ -17,7 +17,7 @@ import trio.testing
 
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, Select, Text
-from haftd.config.answering import ProviderName
+from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.backend import InquiryFailed
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.llm.backend import _MOST_AT_ONCE, LlmBackend

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 from haftd.inquiries.llm.keys import NoKey, read_key
 
 
 def settings(**more: Any) -> LlmSettings:
     return LlmSettings(
-        provider="openai", model="m", url="https://example.org", is_own_place=False, **more
+        provider="openai", model="m", url="https://example.org", is_default_url=False, **more
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import trio
 
-from haftd.config.answering import ProviderName
+from haftd.config.inquiry_settings import ProviderName
 from tests.running import RunningDaemon
 from tests.wire import Refused
 

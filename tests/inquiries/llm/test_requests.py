@@ -9,7 +9,7 @@ import pytest
 
 from haft_protocol.inquiries import Inquiry, schema
 from haft_protocol.questions import AnswerType, Boolean, Select, Text
-from haftd.config.answering import ProviderName
+from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.llm.backend import _PROVIDERS, LlmBackend
 from haftd.inquiries.llm.conversation import (
     Conversation,

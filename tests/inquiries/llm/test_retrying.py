@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 from haftd.inquiries.llm.retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
 
 NOW = 1_795_843_000.0  # Sat, 28 Nov 2026 05:16:40 GMT
@@ -20,7 +20,7 @@ def settings(attempts: int = 4) -> LlmSettings:
         provider="openai",
         model="m",
         url="https://example.org",
-        is_own_place=False,
+        is_default_url=False,
         key_env="K",
         attempts=attempts,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word

@@ -17,7 +17,7 @@ import trio
 from msgspec import UnsetType
 
 from haft_protocol.inquiries import Inquiry
-from haftd.config.answering import LlmSettings, read_model_settings
+from haftd.config.inquiry_settings import LlmSettings, read_model_settings
 from haftd.schemas import UnsupportedSchema
 from haftd.tools.fields import Wrong
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word

@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Mapping
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 from haftd.ownership import why_replaceable
 
 __all__ = ["NoKey", "read_key"]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig, items, word

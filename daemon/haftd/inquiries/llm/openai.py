@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
@@ -62,7 +62,7 @@ class OpenAI(Provider):
         if said.tools:
             body |= {"tools": list(said.tools), "tool_choice": "none"}
         if settings.max_tokens is not None:
-            bound = "max_completion_tokens" if settings.is_own_place else "max_tokens"
+            bound = "max_completion_tokens" if settings.is_default_url else "max_tokens"
             body[bound] = settings.max_tokens
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         return Request("/chat/completions", headers, body)

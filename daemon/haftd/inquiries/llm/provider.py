@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 from haftd.schemas import PROVIDERS, translate
 
 from .conversation import Conversation, Message, OpenCall

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from .provider import dig
 

@@ -23,7 +23,7 @@ import msgspec
 import structlog
 import trio
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 
 from ..backend import InquiryFailed
 from .portions import Transport

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.config.answering import LlmSettings
+from haftd.config.inquiry_settings import LlmSettings
 from haftd.config.options import Paths
 from haftd.config.settings import Settings, load_settings
 from tests.config.test_settings import places, written
@@ -40,12 +40,12 @@ def test_a_provider_and_a_model_are_enough(
     llm = read(tmp_path, f'provider = "{provider}"\nmodel = "m"\n')
     assert (llm.provider, llm.model, llm.url, llm.key_env) == (provider, "m", url, key_env)
     assert (llm.key_file, llm.timeout_s, llm.attempts) == (None, 120.0, 4)
-    assert (llm.max_tokens, llm.system, llm.is_own_place) == (None, "", True)
+    assert (llm.max_tokens, llm.system, llm.is_default_url) == (None, "", True)
 
 
 def test_a_key_of_one_provider_is_not_sent_to_another_place(tmp_path: Path) -> None:
     llm = read(tmp_path, MODEL + 'url = "https://example.org/v1/"\n')
-    assert (llm.url, llm.key_env, llm.is_own_place) == ("https://example.org/v1", None, False)
+    assert (llm.url, llm.key_env, llm.is_default_url) == ("https://example.org/v1", None, False)
 
 
 def test_a_file_takes_the_place_of_the_variable(tmp_path: Path) -> None:

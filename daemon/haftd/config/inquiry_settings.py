@@ -1,8 +1,8 @@
-"""`[inquiry]`: who answers the questions of tools.
+"""`[inquiry]`: the backends that answer inquiries.
 
-Rules: a key of a provider is never in the configuration, only where it is; no message here shows what
-stands in its place, it may be one. A key goes over TLS or to this machine, nowhere else. A backend
-whose section is wrong or missing is left out, and named as a problem.
+Rules: a provider's key is never in the configuration, only its location; no message shows the value in place
+of a location, which may be a key. A key is sent over TLS or to this machine only. A backend whose section is
+wrong or missing is left out, and reported as a problem.
 """
 
 from __future__ import annotations
@@ -35,56 +35,61 @@ __all__ = [
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """Where a provider is, and the name under which its key usually stands in the environment."""
+class _ProviderEndpoint(msgspec.Struct, frozen=True):
+    """A provider's URL, and the usual environment variable of its key."""
 
     url: str
     key_env: str | None
 
 
-_PLACES: dict[str, _Place] = {
-    "openai": _Place("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "anthropic": _Place("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
-    "google": _Place("https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"),
-    "ollama": _Place("http://127.0.0.1:11434", None),
+_ENDPOINTS: dict[str, _ProviderEndpoint] = {
+    "openai": _ProviderEndpoint("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "anthropic": _ProviderEndpoint("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    "google": _ProviderEndpoint(
+        "https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"
+    ),
+    "ollama": _ProviderEndpoint("http://127.0.0.1:11434", None),
 }
 
 
 class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.command]`: the program that answers, and for how many seconds it may think."""
+    """`[inquiry.command]`: the program that answers, and its time limit."""
 
     argv: tuple[str, ...]
     timeout_s: float = 600.0
 
 
 class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.llm]`: the model that answers. Its key is in the variable `key_env` or the file
-    `key_file`, or it has none; `is_own_place` says that `url` is the provider's own."""
+    """`[inquiry.llm]`: the model that answers.
+
+    Its key is in the variable `key_env` or the file `key_file`, or not needed; `is_default_url`: `url` is the
+    provider's own.
+    """
 
     provider: ProviderName
     model: str
     url: str
-    is_own_place: bool
+    is_default_url: bool
     key_env: str | None = None
     key_file: str | None = None
     timeout_s: float = 120.0
-    """For one request, from its beginning to the last byte of its reply."""
+    """Limit of one request, from its beginning to the last byte of the reply."""
     attempts: int = 4
-    """How often one request is sent at most."""
+    """Maximal number of attempts of one request."""
     max_tokens: int | None = None
     system: str = ""
 
 
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry]`: who answers questions, in order."""
+    """`[inquiry]`: the backends in their order."""
 
     backends: tuple[str, ...] = ("client",)
     command: InquiryCommand | None = None
-    """For the backend `command`."""
+    """Settings of the backend `command`."""
     llm: LlmSettings | None = None
-    """For the backend `llm`."""
+    """Settings of the backend `llm`."""
     static: Mapping[str, Mapping[str, Answer]] = {}
-    """Answers by tool and question, for the backend `static`."""
+    """Answers of the backend `static`, by tool and question."""
 
 
 COMMAND: dict[str, Reader] = {
@@ -100,10 +105,10 @@ def _inquiry_command(value: object) -> InquiryCommand:
         raise Wrong((), unknown(strange[0], tuple(COMMAND), "key"))
     if "argv" not in value:
         raise Wrong((), "`argv` is missing")
-    found = _read(value, COMMAND)
-    if not found["argv"]:
+    fields = _read(value, COMMAND)
+    if not fields["argv"]:
         raise Wrong(("argv",), "it names no program")
-    return InquiryCommand(**found)
+    return InquiryCommand(**fields)
 
 
 def _answers(value: object) -> dict[str, dict[str, Answer]]:
@@ -164,40 +169,40 @@ def _system(value: object) -> str:
     raise Wrong((), "it must be a text")
 
 
-_OF_MODEL: dict[str, Reader] = {
+_MODEL_KEYS: dict[str, Reader] = {
     "model": _model,
     "timeout_s": number(0.01, 3_600, whole=False),
     "attempts": number(1, 20),
     "max_tokens": number(1, 10_000_000),
     "system": _system,
 }
-"""What the definition of a tool may set for its question, too."""
+"""Keys that a tool's definition may set for its own questions."""
 LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
     "key_env": _key_env,
     "key_file": _key_file,
-    **_OF_MODEL,
+    **_MODEL_KEYS,
 }
 
 
-def read_model_settings(value: Mapping[str, object], said: LlmSettings) -> LlmSettings:
-    """`said` with what a definition's table sets besides; other keys are for others. Raises `Wrong`."""
+def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> LlmSettings:
+    """Return `settings` with the model keys of a definition's table; other keys are ignored. Raises `Wrong`."""
     for key in ("url", "key_env", "key_file"):
         if key in value:
             raise Wrong((key,), "only the configuration says where a question and a key go")
-    found = _read({key: value[key] for key in _OF_MODEL if key in value}, LLM)
-    return msgspec.structs.replace(said, **found)
+    fields = _read({key: value[key] for key in _MODEL_KEYS if key in value}, LLM)
+    return msgspec.structs.replace(settings, **fields)
 
 
 def _read(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[str, Any]:
-    found = {}
-    for key, given in value.items():
+    fields = {}
+    for key, field in value.items():
         try:
-            found[key] = readers[key](given)
+            fields[key] = readers[key](field)
         except Wrong as wrong:
             raise Wrong((key, *wrong.path), wrong.message) from None
-    return found
+    return fields
 
 
 def _llm(value: object) -> LlmSettings:
@@ -210,21 +215,21 @@ def _llm(value: object) -> LlmSettings:
     for key in ("provider", "model"):
         if key not in value:
             raise Wrong((), f"`{key}` is missing")
-    found = _read(value, LLM)
-    place = _PLACES[found["provider"]]
-    is_own = found.setdefault("url", place.url) == place.url
-    if "key_env" in found and "key_file" in found:
+    fields = _read(value, LLM)
+    endpoint = _ENDPOINTS[fields["provider"]]
+    is_own = fields.setdefault("url", endpoint.url) == endpoint.url
+    if "key_env" in fields and "key_file" in fields:
         raise Wrong((), "give either `key_env` or `key_file`")
-    if is_own and "key_file" not in found:
-        found.setdefault("key_env", place.key_env)
-    said = LlmSettings(**found, is_own_place=is_own)
-    if (said.key_env or said.key_file) and not _keeps(said.url):
+    if is_own and "key_file" not in fields:
+        fields.setdefault("key_env", endpoint.key_env)
+    settings = LlmSettings(**fields, is_default_url=is_own)
+    if (settings.key_env or settings.key_file) and not _is_confidential(settings.url):
         raise Wrong(("url",), "a key goes over https, or to this machine: it must be https://")
-    return said
+    return settings
 
 
-def _keeps(url: str) -> bool:
-    """Whether nobody on the way can read what is sent."""
+def _is_confidential(url: str) -> bool:
+    """Return whether only the receiver can read a request to this URL."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return parts.scheme == "https" or host == "localhost" or is_loopback(host)
@@ -238,22 +243,24 @@ INQUIRY: dict[str, Reader] = {
 }
 """The keys of the section."""
 SECTIONS = frozenset({"command", "llm", "static"})
-"""Those that are sections themselves, and have no default."""
+"""Keys that are sections themselves, without a default."""
 
-_NEEDED = {
+_REQUIRED_SECTIONS = {
     "command": "there is no `[inquiry.command]` with an `argv`",
     "llm": "there is no right `[inquiry.llm]` with `provider` and `model`",
 }
 
 
-def check_backends(said: InquirySettings, file: str, problems: list[Problem]) -> InquirySettings:
-    """Leave out who is named and has no section; each is a problem."""
-    for name, why in _NEEDED.items():
-        if name not in said.backends or getattr(said, name) is not None:
+def check_backends(
+    settings: InquirySettings, file: str, problems: list[Problem]
+) -> InquirySettings:
+    """Return the settings without backends that lack their section; each is a problem."""
+    for name, why in _REQUIRED_SECTIONS.items():
+        if name not in settings.backends or getattr(settings, name) is not None:
             continue
         problems.append(
             Problem(file=file, key="inquiry.backends", message=f"`{name}` is left out: {why}")
         )
-        kept = tuple(one for one in said.backends if one != name)
-        said = msgspec.structs.replace(said, backends=kept)
-    return said
+        kept = tuple(backend for backend in settings.backends if backend != name)
+        settings = msgspec.structs.replace(settings, backends=kept)
+    return settings

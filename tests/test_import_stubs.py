@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-_LEAVE_OUT = "from haftd.libraries import leave_out_what_is_not_used as leave_out; leave_out(); "
+_LEAVE_OUT = "from haftd.import_stubs import stub_unused_imports; stub_unused_imports(); "
 
 
 def run(code: str) -> str:

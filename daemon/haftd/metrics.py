@@ -1,7 +1,7 @@
-"""What processes use, by psutil.
+"""Processor time and memory of processes, by psutil.
 
-Rules: psutil is loaded when figures are first asked for, in a thread: it takes as long as a tenth of the
-daemon's start, and most daemons are never asked. Whoever wants figures awaits `open_figures` first.
+Rules: psutil is imported at first use, in a thread: the import takes a tenth of the daemon's start, and most
+daemons never need it. Await `load_psutil` before the other functions.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import trio
 
-__all__ = ["Figures", "figures_are_open", "of_all", "of_this", "open_figures"]
+__all__ = ["ProcessMetrics", "is_psutil_loaded", "load_psutil", "own_metrics", "total_usage"]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """One process: processor seconds, resident bytes, what it holds."""
+class ProcessMetrics:
+    """Metrics of one process: processor seconds, resident bytes, descriptors, threads."""
 
     cpu_s: float
     memory: int
@@ -26,25 +26,25 @@ class Figures:
     threads: int
 
 
-def figures_are_open() -> bool:
-    """Whether there is nothing to wait for."""
+def is_psutil_loaded() -> bool:
+    """Return whether `load_psutil` would return at once."""
     return "psutil" in sys.modules
 
 
-async def open_figures() -> None:
-    """Return when figures can be asked for."""
-    if not figures_are_open():
+async def load_psutil() -> None:
+    """Import psutil in a thread."""
+    if not is_psutil_loaded():
         await trio.to_thread.run_sync(importlib.import_module, "psutil")
 
 
-def of_this() -> Figures:
-    """Of this process itself."""
+def own_metrics() -> ProcessMetrics:
+    """Return the metrics of this process."""
     import psutil
 
     process = psutil.Process()
     with process.oneshot():
         times = process.cpu_times()
-        return Figures(
+        return ProcessMetrics(
             cpu_s=round(times.user + times.system, 2),
             memory=process.memory_info().rss,
             descriptors=process.num_fds(),
@@ -52,8 +52,8 @@ def of_this() -> Figures:
         )
 
 
-def of_all(pids: Iterable[int]) -> tuple[float, int]:
-    """Processor seconds and resident bytes of the processes; those that just ended count 0."""
+def total_usage(pids: Iterable[int]) -> tuple[float, int]:
+    """Return processor seconds and resident bytes of all `pids` together; ended processes count 0."""
     import psutil
 
     cpu_s, memory = 0.0, 0

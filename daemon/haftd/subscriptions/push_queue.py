@@ -1,0 +1,82 @@
+"""The messages due to one subscribed connection, sent in turns.
+
+Rules: one message at a time, and the next only when the last has left, so that a reply is never behind more
+than one of them. Sources take turns: a flood of one does not silence the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+import trio
+
+from haftd.client_requests import ClientRequests
+
+__all__ = ["PushQueue", "PushSource"]
+
+
+class PushSource(Protocol):
+    """A source of messages for one connection."""
+
+    is_due: bool
+    """Whether the source is queued; set by the queue."""
+
+    def send_next(self) -> bool:
+        """Send the next message, if any; return whether another may be due."""
+
+
+class PushQueue:
+    """The sources due for one connection."""
+
+    def __init__(self, client: ClientRequests) -> None:
+        self._client = client
+        self.scope = trio.CancelScope()
+        self._due: deque[PushSource] = deque()
+        self._later: dict[PushSource, float] = {}
+        self._idle = trio.lowlevel.ParkingLot()
+
+    def add(self, source: PushSource) -> None:
+        """Queue a source. Called for every chunk of a tool's output."""
+        if not source.is_due:
+            source.is_due = True
+            self._due.append(source)
+            if self._idle:
+                self._idle.unpark()
+
+    def add_later(self, source: PushSource, at: float) -> None:
+        """Queue a source at the time `at`."""
+        self._later[source] = at
+
+    def discard(self, source: PushSource) -> None:
+        """Remove a source."""
+        self._later.pop(source, None)
+        if source.is_due and source in self._due:
+            self._due.remove(source)
+
+    def send(self, method: str, params: object) -> bool:
+        """Send a message now; return whether it was sent."""
+        return self._client.notify(method, params)
+
+    async def run(self) -> None:
+        """Send due messages, until cancelled or the peer stops reading."""
+        with self.scope:
+            while True:
+                while self._due:
+                    if not await self._client.idle():
+                        return
+                    if self._due:  # what was due may have been forgotten meanwhile
+                        self._send_next()
+                    await trio.lowlevel.checkpoint()
+                with trio.move_on_at(min(self._later.values(), default=float("inf"))):
+                    await self._idle.park()
+                now = trio.current_time()
+                for source in [source for source, at in self._later.items() if at <= now]:
+                    del self._later[source]
+                    self.add(source)
+
+    def _send_next(self) -> None:
+        source = self._due.popleft()
+        source.is_due = False
+        if source.send_next():
+            self.add(source)
