@@ -8,8 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from haftd.core import long_strings
 from haftd.core.escapes import LONGEST, decode, end_broken_string, pending
-from haftd.core.text import STRIPPED, cut, left_out
+from haftd.core.long_strings import LongStrings
+from haftd.core.patterns import OutputMatcher, compile_pattern
+from haftd.core.search import Search
+from haftd.core.text import STRIPPED, Rendering, cut, last_line, left_out, shown_end
+from haftd.runtimes.transcript import Transcript
 from tests.core.disks import make
 
 SEQUENCES = [
@@ -18,12 +23,22 @@ SEQUENCES = [
     b"\x1b]633;C\x07", b"\x1bP1$r0m\x1b\\", b"\x1b_G...\x1b\\", b"\x1b^pm\x1b\\", b"\x1bXsos\x1b\\",
     b"\x1b]8;;u\x1b\\", b"\x1b(B", b"\x1b=", b"\x1b7", b"\x1bM", b"\x1bc", b"\x1b]0;cut off by CAN\x18",
 ]  # fmt: skip
+LONG = [
+    introducer + b"a1;/" * size + end
+    for introducer in (b"\x1b]52;c;", b"\x1bPq", b"\x1b_G", b"\x1b^", b"\x1bX")
+    for size, end in ((1_020, b"\x07"), (1_022, b"\x1b\\"), (1_024, b"\x18"), (2_500, b"\x1b\\"))
+]
 TEXTS = [b"", b"plain", b"two\r\nlines\n", "é≤😀".encode(), b"\t[31m]", b"\x07\x08"]
 PIECES = st.lists(st.sampled_from([*SEQUENCES, *TEXTS]), max_size=12)
 
 
+LONG_PIECES = st.lists(st.sampled_from([*SEQUENCES, *LONG, *TEXTS]), max_size=8)
+
+
 def without(pieces: list[bytes]) -> str:
-    return b"".join(piece for piece in pieces if piece not in SEQUENCES).decode()
+    return b"".join(
+        piece for piece in pieces if piece not in SEQUENCES and piece not in LONG
+    ).decode()
 
 
 @given(PIECES)
@@ -69,11 +84,143 @@ def test_introducers_of_eight_bits_count_and_other_bytes_do_not(data: bytes, sho
     assert decode(data) == shown
 
 
-def test_no_text_is_lost_to_a_sequence_that_never_ends() -> None:
-    assert decode(b"a\x1b]0;never closed\nb") == "a0;never closed\nb"
-    long = b"\x1b]0;" + b"x" * (LONGEST + 1)
-    assert decode(long + b"\x07").startswith("0;xxx")
-    assert pending(long[-LONGEST:]) == 0
+def test_string_that_is_never_closed_takes_no_more_than_the_rest_of_its_line() -> None:
+    assert decode(b"a\x1b]0;never closed\r\nb") == "a\nb"
+    assert decode(b"a\x1b]0;never closed") == "a"
+    assert decode(b"a\x1b]0;never closed\x1b[31mred") == "ared"
+    assert decode(b"a\x1b]0;" + b"x" * 50_000 + b"\nb") == "a\nb"
+
+
+def test_letters_that_are_introducers_elsewhere_take_nothing_along() -> None:
+    assert decode("a\x9d0;never closed".encode()) == "a0;never closed"
+
+
+@settings(deadline=None)
+@given(LONG_PIECES, st.lists(st.integers(0, 20_000), max_size=10), st.sampled_from([LONGEST, 1, 7]))
+@example([b"A", LONG[-1], b"B"], [1, 2, 3, 9, 4_097, 4_098, 4_099, 10_008, 10_009, 10_010], LONGEST)
+def test_reads_join_to_the_text_of_the_whole_however_long_a_string_is(
+    pieces: list[bytes], cuts: list[int], chunk: int
+) -> None:
+    data = b"".join(pieces)
+    spool, parts, mark = make(), [], 0
+    for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
+        for begin in range(at, min(stop, len(data)), chunk):
+            spool.append(data[begin : min(begin + chunk, stop)])
+        piece = cut(spool, mark, spool.end, 1 << 20, final=False)
+        parts.append(piece.text)
+        mark = piece.cursor
+    parts.append(cut(spool, mark, spool.end, 1 << 20, final=True).text)
+    assert "".join(parts) == without(pieces)
+    assert cut(spool, 0, spool.end, 1 << 20, final=True).text == without(pieces)
+
+
+@settings(deadline=None)
+@given(LONG_PIECES, st.lists(st.integers(0, 20_000), max_size=10))
+def test_reads_up_to_any_offset_of_what_is_there_join_to_the_text_of_the_whole(
+    pieces: list[bytes], cuts: list[int]
+) -> None:
+    data = b"".join(pieces)
+    spool, parts, mark = make(), [], 0
+    spool.append(data)
+    for stop in sorted(cuts):
+        piece = cut(spool, mark, stop, 1 << 20, final=False)
+        parts.append(piece.text)
+        mark = piece.cursor
+    parts.append(cut(spool, mark, spool.end, 1 << 20, final=True).text)
+    assert "".join(parts) == without(pieces)
+
+
+@settings(deadline=None)
+@given(st.sampled_from([*SEQUENCES, *LONG]), st.integers(1, 20_000), st.booleans())
+def test_read_that_begins_within_a_sequence_begins_behind_it(
+    sequence: bytes, at: int, tail: bool
+) -> None:
+    spool = make()
+    spool.append(b"before" + sequence + b"after\n")
+    start = 6 + min(at, len(sequence))
+    piece = cut(spool, start, spool.end, 1 << 20, final=True, tail=tail)
+    assert (piece.text, piece.omitted) == ("after\n", 0)
+
+
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("memory", [1 << 22, 100_000])
+def test_string_of_two_megabytes_is_neither_text_nor_left_out(memory: int, tail: bool) -> None:
+    spool, string = make(memory=memory), b"\x1b]52;c;" + b"QUJD" * 524_288 + b"\x07"
+    for at in range(0, len(string), 65_536):
+        spool.append((b"" if at else b"begin\n") + string[at : at + 65_536])
+        if at + 65_536 < len(string):
+            assert shown_end(spool, STRIPPED) == 6
+    assert last_line(spool, STRIPPED) == ""
+    spool.append(b"\x1b[1mdone\x1b[0m\n$ ")
+    assert last_line(spool, STRIPPED) == "$ "
+    piece = cut(spool, 0, spool.end, 1_000, final=True, tail=tail)
+    if memory > len(string):
+        assert (piece.text, piece.omitted) == ("begin\ndone\n$ ", 0)
+    else:
+        assert piece.text.endswith("done\n$ ") and "QUJD" not in piece.text
+
+
+@pytest.mark.parametrize("rendering", [STRIPPED, Transcript(24, 80)])
+def test_search_and_patterns_look_over_a_long_string(rendering: Rendering) -> None:
+    spool = make(memory=1 << 23)
+    string = b"\x1bPq" + b"needle" * 300_000 + b"\x1b\\"
+    spool.append(b"one\nnee" + string + b"dle\nlast needle" + string + b"\nneedle" + string)
+    search = Search(spool, "needle$", 10, rendering)
+    while not search.step():
+        pass
+    size = 7 + len(string) + 4
+    third = size + 11 + len(string) + 1
+    assert search.matches == [(4, "needle"), (size, "last needle"), (third, "needle")]
+    for start, want in ((0, 1), (4, 1), (2_000, 0), (size - 2, 0)):
+        matcher = OutputMatcher(
+            compile_pattern("^needle"), start, spool.read(start - 1, start), rendering
+        )
+        while matcher.has_unread(spool) and not matcher.scan_spool(spool):
+            pass
+        assert matcher.found is not None
+        assert (matcher.found[1] < size) == bool(want)
+
+
+FEEDS = st.lists(
+    st.sampled_from([b"\x1b", b"]", b"\\", b"[", b"m", b"abc", b"\n", b"\x07", b"xxxxxxxxx"]),
+    max_size=40,
+).map(b"".join)
+
+
+@given(FEEDS, st.lists(st.integers(0, 200), max_size=10))
+def test_the_long_strings_of_an_output_are_known_however_it_comes(
+    data: bytes, cuts: list[int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_strings, "LONGEST", 6)
+        patch.setattr(long_strings, "_WINDOW", 2)
+        strings = LongStrings(0)
+        for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):
+            strings.append(data[at:stop], at, 0)
+    found = re.finditer(rb"\x1b\][^\x07\x1b\n]*+(?:\x07|\x1b\\|(?=[\x1b\n])|(\x1b?\Z))", data)
+    want, still = [], -1
+    for match in found:
+        if match[1] is not None and not match[0].endswith(b"\x1b\\"):
+            still = match.start()
+        elif match.end() - match.start() > 6:
+            want.append(match.span())
+    if still >= 0 and data.endswith(b"\x1b") and strings.open < 0:
+        # Short, and an Escape behind: the window before the end shows it.
+        assert len(data) - still <= 8
+    else:
+        assert strings.open == still
+    assert [part for part in strings.between(0, len(data)) if part[0] != strings.open] == want
+    for start in range(len(data)):
+        shown = strings.length(start, len(data))
+        assert strings.length(start, strings.forward(start, shown)) == shown
+        assert strings.length(strings.back(len(data), shown), len(data)) == shown
+
+
+def test_strings_that_were_dropped_are_forgotten() -> None:
+    spool = make(memory=100_000)
+    for _ in range(5_000):
+        spool.append(b"\x1b]0;" + b"x" * 5_000 + b"\x07text\n")
+    assert len(spool.strings.between(0, spool.end)) < 1_100
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)

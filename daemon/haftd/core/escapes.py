@@ -1,9 +1,10 @@
 """Control sequences in what a program prints: what of it is text, and what only speaks to a terminal.
 
 Rules: pure. Sequences are those of ECMA-48: CSI, the strings OSC DCS APC PM SOS, the short ones, each
-also behind an 8-bit introducer. A string ends at BEL, ST, CAN, SUB or, broken, at a line end or after
-`LONGEST` characters: then only its introducer is taken out, since no text may be lost to a sequence
-that never ends. Line ends, tabs and the other control characters are text.
+also behind an 8-bit introducer. A string is as long as its program made it and ends, as on a terminal, at
+BEL, ST, CAN or SUB or before another Escape. One that was never closed takes the rest of its line along, no
+more: it ends before the line end. An 8-bit introducer may be a letter of another encoding: it begins a string only
+where that is closed within `LONGEST` characters. Line ends, tabs and the other control characters are text.
 """
 
 from __future__ import annotations
@@ -12,10 +13,20 @@ import codecs
 import re
 from collections.abc import Iterator
 
-__all__ = ["LONGEST", "decode", "end_broken_string", "lines", "pending", "strip", "unfinished"]
+__all__ = [
+    "LONGEST",
+    "continued",
+    "decode",
+    "end_broken_string",
+    "lines",
+    "pending",
+    "strip",
+    "unfinished",
+]
 
 LONGEST = 4_096
-"""How many bytes an unfinished sequence may have; what is longer is text."""
+"""How many bytes before an offset show each sequence that goes on there, but for the strings that
+`long_strings` has."""
 
 _PIECE = 65_536
 _MOST_BROKEN = 1_000
@@ -25,7 +36,8 @@ _MOST_BROKEN = 1_000
 _SEQUENCE = re.compile(
     rf"""
       (?: \x1b\[ | [\x9b\udc9b] ) [0-?]*+ [ -/]*+ [@-~]
-    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f\udc90\udc98\udc9d-\udc9f] )
+    | \x1b[\]PX^_] [^\x07\x1b\x18\x1a\n\x9c\udc9c]*+ (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )?+
+    | [\x90\x98\x9d-\x9f\udc90\udc98\udc9d-\udc9f]
       [^\x07\x1b\x18\x1a\n\x90\x98\x9b-\x9f\udc90\udc98\udc9b-\udc9f]{{0,{LONGEST}}}+
       (?: \x07 | \x1b\\ | [\x18\x1a\x9c\udc9c] )
     | \x1b [ -/]*+ [0-~]
@@ -34,8 +46,9 @@ _SEQUENCE = re.compile(
     """,
     re.VERBOSE,
 )
-_UNFINISHED = re.compile(
-    rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+\x1b?|[ -/]*+)\Z", re.DOTALL
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*+[ -/]*+|[\]PX^_][^\x07\x1b\x18\x1a\n]*+|[ -/]*+)\Z")
+_WHOLE = re.compile(
+    rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]PX^_][^\x07\x1b\x18\x1a\n]*+(?:\x07|\x1b\\|[\x18\x1a])?+|[ -/]*+[0-~])"
 )
 _BROKEN_STRING = re.compile(
     rb"(\x1b[\]PX^_][^\x07\x1b\x18\x1a\r\n]*+)[\r\n][^\x07\x1b\x18\x1a]*+\Z", re.DOTALL
@@ -108,11 +121,32 @@ def _is_unicode(text: str) -> bool:
 def pending(tail: bytes) -> int:
     """Count the bytes at the end of an output that are not to be shown yet: a character or a
     sequence that has not arrived whole. The last `LONGEST` bytes are enough."""
-    if b"\x1b" in tail:
-        begun = _UNFINISHED.search(tail, max(0, len(tail) - LONGEST))
-        if begun is not None:
-            return len(tail) - begun.start()
-    return unfinished(tail)
+    return _begun(tail) or unfinished(tail)
+
+
+def _begun(tail: bytes) -> int:
+    """Count the bytes at the end of `tail` that are a sequence not yet whole."""
+    size = len(tail)
+    first = max(0, size - LONGEST)
+    begin = tail.rfind(b"\x1b", first)
+    if begin < 0 or not _UNFINISHED.match(tail, begin):
+        return 0
+    if begin == size - 1:
+        # An Escape at the end may be the half of the terminator of a string.
+        string = tail.rfind(b"\x1b", first, begin)
+        if string >= 0 and tail[string + 1] in b"]PX^_" and _UNFINISHED.match(tail[string:begin]):
+            begin = string
+    return size - begin
+
+
+def continued(before: bytes, data: bytes) -> int:
+    """Count the bytes at the start of `data` that belong to a sequence begun in `before`; the last
+    `LONGEST` bytes of the one and the first of the other are enough."""
+    begun = _begun(before)
+    if not begun:
+        return 0
+    whole = _WHOLE.match(before[-begun:] + data[:LONGEST])
+    return 0 if whole is None else max(0, whole.end() - begun)
 
 
 def end_broken_string(data: bytes) -> bytes:

@@ -52,12 +52,12 @@ class OutputTail:
         start = max(begun, spool.start)
         if spool.end - start > MAX_LAG:
             start = self._resume_offset()
-        stop = min(start + MAX_CHUNK, spool.end)
+        stop = min(spool.strings.forward(start, MAX_CHUNK), spool.end)
         final = stop == spool.end and handle.stopped and handle.output_complete
         if stop < spool.end:
             # At a line end if there is one: what is rewritten within a line is then read as one.
-            line = spool.read(start, stop).rfind(b"\n") + 1
-            stop = start + line if line else stop
+            line = spool.read_shown(start, stop).rfind(b"\n") + 1
+            stop = spool.strings.offset_of(start, line) if line else stop
         if start < spool.start:
             return self.read_chunk()  # The file failed while it was read; that happens once.
         piece = cut(spool, start, stop, MAX_CHUNK, final=final, rendering=handle.rendering)

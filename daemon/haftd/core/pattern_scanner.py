@@ -8,6 +8,8 @@ slice's limit are not counted, but reported as more.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from haftd.regex import Pattern, compile_expression
 
 from .handles import Handle
@@ -70,15 +72,18 @@ class PatternScanner:
         if spool.start > self.offset:
             self.offset, self._carried = spool.start, b""
             self._reported.clear()
-        data = spool.read(self.offset, self.offset + self._size)
+        start, strings = self.offset, spool.strings
+        stop = min(spool.end, strings.forward(start, self._size))
+        data = spool.read_shown(start, stop)
         if not data:
-            # The output was let go.
-            self.offset = spool.end
+            # The output was let go, or is one long control string.
+            self.offset = stop
             return []
-        is_last = self.offset + len(data) >= spool.end
-        if not (is_last and self._is_complete):
-            data = data[: len(data) - rendering.pending(data)] or data
-        self.offset += len(data)
+        if not (stop >= spool.end and self._is_complete):
+            whole = data[: len(data) - rendering.pending(data)] or data
+            if len(whole) < len(data):
+                data, stop = whole, strings.offset_of(start, len(whole))
+        self.offset = stop
         text = self._carried + rendering.plain(data)
         matches = [
             match
@@ -87,6 +92,10 @@ class PatternScanner:
         ]
         self._carry(text, matches)
         matches.sort(key=lambda match: match.end)
+        if strings.between(start, stop):
+            matches = [
+                replace(match, end=strings.back(stop, stop - match.end)) for match in matches
+            ]
         return matches
 
     def _find_matches(

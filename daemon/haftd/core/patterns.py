@@ -13,6 +13,7 @@ import re
 from haft_protocol.errors import invalid_params, shown
 from haftd.regex import InvalidExpression, Match, Pattern, compile_expression
 
+from .long_strings import LongStrings
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
 
@@ -101,7 +102,8 @@ class OutputMatcher:
         for at in range(0, len(data), self._size):
             if self.found is not None:
                 break
-            self._match_output(data if len(data) <= self._size else data[at : at + self._size])
+            piece = data if len(data) <= self._size else data[at : at + self._size]
+            self._match_output(piece, self.offset + len(piece))
         return self.found is not None
 
     def scan_spool(self, spool: Spool) -> bool:
@@ -114,18 +116,30 @@ class OutputMatcher:
         if spool.start > self.offset:
             self.offset = spool.start
             self._carried, self._context = b"", 0
-        data = spool.read(self.offset, self.offset + self._size)
-        held_back = self._rendering.pending(data)
-        self._match_output(data[: len(data) - held_back] or data)
+        start, strings = self.offset, spool.strings
+        stop = min(spool.end, strings.forward(start, self._size))
+        data = spool.read_shown(start, stop)
+        whole = data[: len(data) - self._rendering.pending(data)] or data
+        if len(whole) < len(data):
+            stop = strings.offset_of(start, len(whole))
+        self._match_output(whole, stop)
+        if strings.between(start, stop):
+            self._place(strings, stop)
         return self.found is not None
+
+    def _place(self, strings: LongStrings, stop: int) -> None:
+        """Count the long control strings before a match into its offsets."""
+        if self.found is not None:
+            begin, end = self.found
+            self.found = strings.back(stop, stop - begin), strings.back(stop, stop - end)
 
     def has_unread(self, spool: Spool) -> bool:
         """Return whether the spool has output that was not matched."""
         return self.offset < spool.end and self.offset < shown_end(spool, self._rendering)
 
-    def _match_output(self, data: bytes) -> None:
+    def _match_output(self, data: bytes, stop: int) -> None:
         text = self._rendering.plain(data)
-        self.offset += len(data)
+        self.offset = stop
         if self._echo:
             text = self._strip_echo(text)
         self._search(text)

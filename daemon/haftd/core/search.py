@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .patterns import Match, Pattern, compile_pattern, slice_size
 from .spool import Spool
-from .text import STRIPPED, Rendering
+from .text import STRIPPED, Rendering, read_head
 
 __all__ = ["Search"]
 
@@ -71,24 +71,27 @@ class Search:
         at, stop = self._at, self._stop
         if at >= stop or self.more:
             return True
-        spool = self._spool
+        spool, strings = self._spool, self._spool.strings
         if at < spool.start:
-            data = spool.head[at : min(spool.start, at + self._size)]
-            if not data:
+            data, end = read_head(spool, at, min(spool.start, at + self._size))
+            if end == at:
                 # The stretch begins anew somewhere in the middle of the output.
                 self._at = self._line = spool.start
                 return self._at >= stop
         else:
-            data = spool.read(at, min(stop, at + self._size))
-            at = min(stop, at + self._size) - len(data)
-        if at + len(data) < stop:
-            data = data[: data.rfind(b"\n") + 1] or data
-        self._at = at + len(data)
+            end = min(stop, strings.forward(at, self._size))
+            data = spool.read_shown(at, end)
+            at = max(at, spool.start)
+        if end < stop:
+            whole = data[: data.rfind(b"\n") + 1] or data
+            if len(whole) < len(data):
+                data, end = whole, strings.offset_of(at, len(whole))
+        self._at = end
         self._look(data, at)
         return self._at >= stop or self.more
 
     def _look(self, raw: bytes, at: int) -> None:
-        data = self._rendering.plain(raw)
+        strings, data = self._spool.strings, self._rendering.plain(raw)
         pos = counted = start = count = 0
         while pos < len(data) and not self.more:
             match = self._pattern.search(data, pos)
@@ -101,18 +104,19 @@ class Search:
             for _ in range(data.count(b"\n", counted, begin)):
                 start = raw.find(b"\n", start) + 1
             counted = begin
-            self._found(data[begin : pos - 1], begin, match, at + start if start else self._line)
+            line = strings.offset_of(at, start) if start else self._line
+            self._found(data[begin : pos - 1], begin, match, line)
             count += 1
             if (
                 count == _MAX_STEP_MATCHES
                 and end >= 0
                 and (next_line := raw.find(b"\n", start) + 1)
             ):
-                self._at = self._line = at + next_line
+                self._at = self._line = strings.offset_of(at, next_line)
                 return
         last = raw.rfind(b"\n")
         if last >= 0:
-            self._line = at + last + 1
+            self._line = strings.offset_of(at, last + 1)
 
     def _found(self, line: bytes, begin: int, match: Match, cursor: int) -> None:
         if self.matches and self.matches[-1][0] == cursor:

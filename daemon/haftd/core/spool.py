@@ -16,6 +16,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 
+from .long_strings import NO_STRINGS, LongStrings
 from .spool_files import SavedFile, SpoolFolder
 
 __all__ = ["Budget", "Spool"]
@@ -83,6 +84,7 @@ class Spool:
         "folder",
         "head",
         "saved",
+        "strings",
     )
 
     def __init__(self, memory: int, disk: int, folder: SpoolFolder | None, budget: Budget) -> None:
@@ -93,6 +95,8 @@ class Spool:
         self.folder = folder
         self.saved: SavedFile | None = None
         """The named file of this output; removed with the spool."""
+        self.strings = NO_STRINGS
+        """The control strings of more than `escapes.LONGEST` bytes."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
         self.budget = budget
@@ -128,6 +132,8 @@ class Spool:
                 tail += data
                 if len(tail) >= self._room:
                     self._flush_tail(tail)
+            if self.strings is not NO_STRINGS or b"\x1b" in data:
+                self._note_strings(data)
             self.end += size
         elif size <= 2 * self._piece:
             if self._tail is not None:
@@ -135,6 +141,8 @@ class Spool:
             if self._blocks is None:
                 self._blocks = deque()
             self._blocks.append(data if type(data) is bytes else bytes(data))
+            if self.strings is not NO_STRINGS or b"\x1b" in data:
+                self._note_strings(data)
             self.end += size
         else:
             view = memoryview(data)
@@ -143,6 +151,11 @@ class Spool:
             return
         if self.end - self._memory_start > self._memory:
             self._overflow()
+
+    def _note_strings(self, data: bytes) -> None:
+        if self.strings is NO_STRINGS:
+            self.strings = LongStrings(_MAX_HEAD)
+        self.strings.append(data, self.end, self._disk_start)
 
     def read(self, start: int, stop: int) -> bytes:
         """Return the kept bytes of [start, stop). If the file fails here, `start` moves up."""
@@ -161,6 +174,16 @@ class Spool:
         return (
             old + self._from_memory(self._memory_start, stop) if stop > self._memory_start else old
         )
+
+    def read_shown(self, start: int, stop: int) -> bytes:
+        """Return the kept bytes of [start, stop) without the bytes of long control strings."""
+        start, stop = max(start, self._disk_start), min(stop, self.end)
+        parts = []
+        for begin, end in self.strings.between(start, stop):
+            parts.append(self.read(start, begin))
+            start = end
+        last = self.read(start, stop)
+        return b"".join([*parts, last]) if parts else last
 
     def finish(self) -> None:
         """Expect no more output: move memory to the file where that drops no byte and frees memory."""

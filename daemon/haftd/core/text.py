@@ -5,8 +5,8 @@ no character and no sequence is ever split, bytes that are no UTF-8 become U+FFF
 arrived whole waits for the next read. How a stretch of bytes reads is its `Rendering`'s matter; which
 stretch is read is decided here. What does not fit is left out in the middle, at line ends where there
 are any, with one line in its place that says how many bytes are missing; every missing byte is
-counted. Of a line that a pipe's program rewrites with returns of the carriage, the text has the last
-version. Section 4, `view`.
+counted, but for those of control strings, which are no text. Of a line that a pipe's program rewrites
+with returns of the carriage, the text has the last version. Section 4, `view`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import msgspec
 
 from haft_protocol.states import Base64
 
-from .escapes import LONGEST, decode, pending, unfinished
+from .escapes import LONGEST, continued, decode, pending, unfinished
+from .long_strings import NO_STRINGS
 from .spool import Budget, Spool
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "is_at_line_start",
     "last_line",
     "left_out",
+    "read_head",
     "shown_end",
 ]
 
@@ -107,7 +109,7 @@ class _Stripped:
 
     def pending(self, tail: bytes) -> int:
         # A return of the carriage waits for what follows: a line end, or another version of the line.
-        return len(tail) - len(tail.rstrip(b"\r")) or pending(tail)
+        return max(len(tail) - len(tail.rstrip(b"\r")), pending(tail))
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
         return _last_versions(decode(data), is_at_line_start(spool, start))
@@ -158,15 +160,22 @@ def _last_version(line: str) -> str:
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
     """Return the offset up to which a read would show output now."""
-    return spool.end - rendering.pending(spool.read(spool.end - LONGEST, spool.end))
+    return _shown_end(spool, rendering, spool.end)
+
+
+def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
+    """Return up to which offset before `stop` no character and no sequence goes on."""
+    if 0 <= spool.strings.open < stop:
+        stop = spool.strings.open
+    return stop - rendering.pending(spool.read(stop - LONGEST, stop))
 
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
     """Return the last line that was printed, as far as it is there: what asks for input."""
-    start = max(0, spool.end - _LONGEST_PROMPT)
-    data = spool.read(start, spool.end)
+    start = max(spool.start, spool.strings.back(spool.end, _LONGEST_PROMPT))
+    data = spool.read_shown(start, spool.end)
     line = data.rfind(b"\n") + 1
-    text = rendering.text(spool, spool.end - len(data) + line, data[line:])
+    text = rendering.text(spool, spool.strings.forward(start, line), data[line:])
     return text[max(text.rfind("\n"), text.rfind("\r")) + 1 :]
 
 
@@ -211,28 +220,26 @@ def cut(
     """
     stop = min(stop, spool.end)
     if not final and start < stop:
-        held_back = rendering.pending(spool.read(stop - LONGEST, stop))
-        stop = max(start, stop - held_back)
+        stop = max(start, _shown_end(spool, rendering, stop))
     if start >= stop:
         return Slice("", stop)
     if max_bytes <= 0:
         return Slice("", stop, stop - start)
-    size = stop - start
+    size = spool.strings.length(start, stop)
     if spool.start <= start and size <= max(max_bytes, WHOLE):
-        data = spool.read(start, stop)
+        data = spool.read_shown(start, stop)
         if len(data) == size and (size <= max_bytes or rendering.is_shorter(data)):
-            skipped = 0
-            if start and 0x80 <= data[0] < 0xC0:
-                skipped = _inside(spool.read(start - 3, start), data)
-                data = data[skipped:]
+            skipped, sequence = _begun_before(spool, start, data)
+            data = data[skipped + sequence :]
+            begin = spool.strings.end_of(start) + skipped + sequence
             if size <= max_bytes:
-                return Slice(_text(spool, start + skipped, data, rendering, defer), stop, skipped)
-            text = rendering.text(spool, start + skipped, data)
+                return Slice(_text(spool, begin, data, rendering, defer), stop, skipped)
+            text = rendering.text(spool, begin, data)
             text, whole, kept = cut_text(text, max_bytes, tail=tail)
             return Slice(text, stop, skipped + whole - kept)
     if tail:
         data = _rear(spool, start, stop, max_bytes)
-        text = _text(spool, stop - len(data), data, rendering, defer)
+        text = _text(spool, spool.strings.back(stop, len(data)), data, rendering, defer)
         return Slice(text, stop, size - len(data))
     return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
 
@@ -250,6 +257,7 @@ def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int
         return text, len(data), len(data)
     spool = Spool(len(data), 0, None, Budget(0))
     spool.append(data)
+    spool.strings = NO_STRINGS  # It is text already.
     piece = cut(spool, 0, len(data), max_bytes, final=True, tail=tail, rendering=_VERBATIM)
     return piece.text, len(data), len(data) - piece.omitted
 
@@ -261,37 +269,62 @@ def _head_and_tail(
 
     No character goes on behind `stop`.
     """
-    base = spool.start
+    base, strings = spool.start, spool.strings
     kept = min(max(start, base), stop)
-    front = spool.head[start:kept]
-    if len(front) + stop - kept > max_bytes:
-        front = front[: max_bytes // 2]
-        if start + len(front) == kept:
-            front += spool.read(kept, start + max_bytes // 2)
+    front, reached = read_head(spool, start, kept)
+    if len(front) + strings.length(kept, stop) > max_bytes:
+        half = max_bytes // 2
+        if len(front) >= half:
+            front = front[:half]
+        elif reached == kept:
+            front += spool.read_shown(kept, strings.forward(kept, half - len(front)))
         front = _front(front)
         rear = _rear(spool, kept, stop, max_bytes - len(front))
-    elif start + len(front) < kept:
+    elif reached < kept:
         front = _front(front)
         rear = _rear(spool, kept, stop, max_bytes)
     else:
-        front += spool.read(kept, stop)
+        front += spool.read_shown(kept, stop)
         rear = b""
     if spool.start != base:
         # The file failed while it was read and was given up; that happens once.
         return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
-    missing = stop - start - len(front) - len(rear)
-    begin = start
-    if start and front and 0x80 <= front[0] < 0xC0:
-        before = spool.head[max(0, start - 3) : start] or spool.read(start - 3, start)
-        begin += _inside(before, front)
-        front = front[begin - start :]
-    omitted = stop - start - len(front) - len(rear)
+    missing = strings.length(start, stop) - len(front) - len(rear)
+    skipped, sequence = _begun_before(spool, start, front)
+    front = front[skipped + sequence :]
+    begin = strings.end_of(start) + skipped + sequence
+    omitted = missing + skipped
     head = _text(spool, begin, front, rendering, defer)
-    end = _text(spool, stop - len(rear), rear, rendering, defer)
+    end = _text(spool, strings.back(stop, len(rear)), rear, rendering, defer)
     line = left_out(omitted) if missing else ""
     if isinstance(head, Unmade) or isinstance(end, Unmade):
         return Slice(Unmade(partial(_joined, head, line, end)), stop, omitted)
     return Slice(_joined(head, line, end), stop, omitted)
+
+
+def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
+    """Return the saved beginning from `start` to `kept`, without long strings, and the offset behind it."""
+    head = spool.head[start:kept]
+    reached = start + len(head)
+    parts, at = [], start
+    for begin, end in spool.strings.between(start, reached):
+        parts.append(spool.head[at:begin])
+        at = end
+    return b"".join([*parts, spool.head[at:reached]]), reached
+
+
+def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
+    """Count the bytes at the start of `data`, read from `start` on, that belong to a character begun
+    before, and those that belong to such a sequence."""
+    if not start or not data or spool.strings.end_of(start) != start:
+        return 0, 0
+    before = spool.head[max(0, start - LONGEST) : start]
+    if len(before) < min(start, LONGEST):
+        before = spool.read(start - LONGEST, start)
+    sequence = continued(before, data)
+    if sequence:
+        return 0, sequence
+    return _inside(before[-3:], data) if 0x80 <= data[0] < 0xC0 else 0, 0
 
 
 def _joined(head: str, line: str, end: str) -> str:
@@ -303,23 +336,24 @@ def _joined(head: str, line: str, end: str) -> str:
 
 
 def _front(data: bytes) -> bytes:
-    """Cut what goes on elsewhere at its last line end, else behind its last whole character."""
-    return data[: data.rfind(b"\n") + 1] or data[: len(data) - unfinished(data)]
+    """Cut what goes on elsewhere at its last line end, else behind its last whole character or
+    sequence."""
+    return data[: data.rfind(b"\n") + 1] or data[: len(data) - pending(data)]
 
 
 def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
     """Return at most the last `size` bytes of [start, stop), from a line start if there is one."""
-    begin = max(start, stop - size)
-    data = spool.read(begin, stop)
-    begin = stop - len(data)
+    begin = max(start, spool.strings.back(stop, size))
+    data = spool.read_shown(begin, stop)
+    begin = max(begin, spool.start)
     if begin > spool.start:
-        before = spool.read(begin - 3, begin)
-        if begin > start and not before.endswith(b"\n"):
+        before = spool.read(begin - 1, begin)
+        if begin > start and before != b"\n":
             line = data.find(b"\n") + 1
             if 0 < line < len(data):
                 return data[line:]
-        return data[_inside(before, data) :]
-    if not begin:
+        return data[sum(_begun_before(spool, begin, data)) :]
+    if not begin or spool.strings.end_of(begin) != begin:
         return data
     # What came before is gone: a line or a character that began there cannot be told from junk.
     line = data.find(b"\n", 0, _LINE) + 1

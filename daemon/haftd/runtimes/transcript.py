@@ -108,7 +108,7 @@ class Transcript:
         """See `core.text.Rendering`. A return of the carriage waits for what follows: a line end,
         or the text that replaces the line."""
         returns = len(tail) - len(tail.rstrip(b"\r"))
-        return returns or escapes.pending(tail)
+        return max(returns, escapes.pending(tail))
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
         """See `core.text.Rendering`."""
@@ -129,7 +129,7 @@ class Transcript:
         text = _appended(data, at_line_start=is_at_line_start(spool, start))
         if text is not None:
             return text
-        context = spool.read(start - _CONTEXT, start)
+        context = spool.read_shown(spool.strings.back(start, _CONTEXT), start)
         if len(context) < start:
             context = context[context.find(b"\n") + 1 :]
         cells = self._rows * self._cols
