@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_a_file_that_was_removed_is_written_again(tmp_path: Path) -> None:
     path.unlink()
     log.note("s", "b", 1)
     assert log.load() == [("s", "b", 1)]
+
+
+def test_a_file_that_is_opened_again_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = sorted(os.listdir("/proc/self/fd"))
+    log = IdLog(tmp_path / "ids", nothing)
+    for generation in (1, 2):
+        log.note("s", "a", generation)
+        (tmp_path / "ids").unlink()
+    log.close()
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 def test_what_cannot_be_written_fails_nothing(tmp_path: Path) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
+import trio
+import trio.testing
 
 from haftd.host.tree.survivors import Remains
+from tests.patience import PATIENCE_S
 
 MARK = "aaaaaaaaaaaa.bbbbbbbbbbbb.7"
 
@@ -39,3 +43,55 @@ def test_a_number_that_another_process_has_by_now_is_not_held(
         assert remains.living() == ()
     finally:
         remains.close()
+
+
+def pidfds() -> int:
+    """Count the descriptors of processes that this one has open."""
+    links = []
+    for fd in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the listing itself
+            links.append(os.readlink(f"/proc/self/fd/{fd}"))
+    return sum("pidfd" in link for link in links)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start programs of the handle, which end with the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def one(*argv: str, mark: str = MARK) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(argv, env={**os.environ, "HAFT_HANDLE": mark}))
+        return started[-1]
+
+    yield one
+    for child in started:
+        child.kill()
+        child.wait()
+
+
+async def test_the_end_of_all_of_it_is_waited_for_and_what_is_gone_already_is_passed_over(
+    start: Callable[..., subprocess.Popen[bytes]],
+) -> None:
+    before = pidfds()
+    gone, stranger = start("true"), start("sleep", "300", mark="")
+    first, last = start("sleep", "300"), start("sleep", "300")
+    gone.wait()
+    remains = Remains([gone.pid, stranger.pid, first.pid, last.pid], MARK)
+    assert {one.pid for one in remains.living()} == {first.pid, last.pid}
+    ended: list[bool] = []
+
+    async def wait() -> None:
+        await remains.gone()
+        ended.append(True)
+
+    with trio.fail_after(PATIENCE_S):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for child in (first, last):
+                await trio.testing.wait_all_tasks_blocked()
+                assert not ended
+                child.kill()
+                child.wait()
+    assert ended and remains.living() == ()
+    remains.close()
+    assert pidfds() == before
