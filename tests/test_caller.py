@@ -10,7 +10,7 @@ import pytest
 from haftd.caller import Caller, Confinement, Permission
 from haftd.daemon import Daemon
 from haftd.host.process.identity import Stat
-from haftd.host.process.peer_process import Connected
+from haftd.host.process.peer_process import PeerProcess
 from haftd.rpc.connection import RpcContext
 
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
@@ -88,7 +88,7 @@ ITSELF = Stat(9, "S", 1, 9, 9, 0, 0, 5)
 
 def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confinement | None:
     daemon = SimpleNamespace(supervisor=SimpleNamespace(holding=lambda line: holding))
-    return Daemon.confine(cast(Any, daemon), Connected(9, 0, None, lineage))
+    return Daemon.confine(cast(Any, daemon), PeerProcess(9, 0, None, lineage))
 
 
 def test_a_process_is_confined_by_what_it_descends_from() -> None:
@@ -121,5 +121,5 @@ def test_calls_that_name_no_session_are_of_the_one_that_the_caller_may_use(
         lambda caller: None,
         confine=lambda peer: confinement,
     )
-    caller = rpc_context.caller_of("unix", Connected(0, 0, None, ()))
+    caller = rpc_context.caller_of("unix", PeerProcess(0, 0, None, ()))
     assert (caller.session, caller.confinement, caller.pid) == (session, confinement, None)

@@ -13,7 +13,7 @@ from pathlib import Path
 from haft_protocol.places import with_login_folder
 from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 from haftd.host.process.identity import boot_id
-from haftd.host.process.process_tag import carry, home_of
+from haftd.host.process.process_tag import exec_with_tag, home_of
 
 __all__ = ["main"]
 
@@ -39,7 +39,7 @@ def main() -> None:
         )
         sys.exit(EXIT_CONFIG)
     # Executes this process again, once, before anything else is there to be lost.
-    instance = carry(home, os.environ)
+    instance = exec_with_tag(home, os.environ)
     # What takes a while to import comes here: the execution above would waste it.
     # It leaves no garbage worth looking for again and again; `app` looks once, when it serves.
     gc.disable()

@@ -29,7 +29,7 @@ from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths
 from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
-from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.process.privacy import become_private
 from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.guardian import Guardian
@@ -70,7 +70,7 @@ def run(options: Options, paths: Paths, instance: str) -> int:
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
             locks = startup.take_locks(paths, problems, stack)
             return trio.run(_App(paths, settings, problems, instance, locks, farewell).serve)
-    except Held as held:
+    except LockHeld as held:
         log.error("haftd is already running", pid=held.pid, socket=paths.socket)
         return EXIT_HELD
     except ConfigError as error:

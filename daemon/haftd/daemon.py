@@ -38,7 +38,7 @@ from haftd.executions.helpers import HelperRunner
 from haftd.executions.starting import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.executions.watching import Watching
-from haftd.host.process.peer_process import Connected
+from haftd.host.process.peer_process import PeerProcess
 from haftd.inquiries.router import InquiryRouter
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
@@ -120,7 +120,7 @@ class Daemon:
                 self.clients.arrive()
         return name
 
-    def confine(self, peer: Connected) -> Confinement | None:
+    def confine(self, peer: PeerProcess) -> Confinement | None:
         """Return what a process may do that this daemon has started; None for any other."""
         if peer.lineage is None:
             return Confinement("gone")

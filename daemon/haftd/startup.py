@@ -23,7 +23,7 @@ from haftd.config.options import EXIT_CONFIG, Paths
 from haftd.config.settings import Settings, WebSocketSettings
 from haftd.host.cgroup import find_base
 from haftd.host.files import runtime_folder
-from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.spool_folder import sweep
 from haftd.host.process.identity import boot_id, machine_id, pid_namespace
 from haftd.host.process.process_tag import home_of
@@ -110,7 +110,7 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
     path = Path(machine_lock(paths.state, machine))
     try:
         return DaemonLock.acquire(path)
-    except Held as held:
+    except LockHeld as held:
         who = "another haftd" if held.pid is None else f"another haftd (process {held.pid})"
         where = "" if held.socket is None else f" at {held.socket}"
         raise CannotStart(

@@ -21,7 +21,7 @@ import trio
 
 from haftd.config.options import Paths
 from haftd.host.files import runtime_folder
-from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.recovery.journal import Journal
 from haftd.rpc.transports.token import Credentials
 
@@ -136,14 +136,14 @@ class Upkeep:
         return [*locks, self._journal.path, *(listener.path for listener in self.listeners)]
 
     def _is_reachable(self) -> bool:
-        return self._lock.still_ours() and not any(one.is_gone() for one in self.listeners)
+        return self._lock.is_in_place() and not any(one.is_gone() for one in self.listeners)
 
     def _is_recorded(self) -> bool:
         """Say whether the next daemon would find what this one holds and keep away from it, and a client
         what it shows at the WebSocket."""
         return (
             self._journal.is_in_place()
-            and all(one.still_ours() for one in self._state_locks)
+            and all(one.is_in_place() for one in self._state_locks)
             and (self._credentials is None or self._credentials.are_there(self._paths.runtime))
         )
 
@@ -160,14 +160,19 @@ class Upkeep:
             runtime_folder.prepare(Path(self._paths.runtime.folder), ours=self._paths.runtime.ours)
             self._lock.restore()
             self._rebind()
-        except (OSError, runtime_folder.FolderRefused, runtime_folder.SocketInUse, Held) as error:
+        except (
+            OSError,
+            runtime_folder.FolderRefused,
+            runtime_folder.SocketInUse,
+            LockHeld,
+        ) as error:
             self._why = str(error)
             return False
         self._lock_folder()
         self._given_up = False
         try:
             self._record()
-        except (OSError, runtime_folder.FolderRefused, Held) as error:
+        except (OSError, runtime_folder.FolderRefused, LockHeld) as error:
             # A full disk, a home that the network lost: no reason to end anything.
             self._given_up = True
             log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))

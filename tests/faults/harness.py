@@ -31,8 +31,8 @@ from types import TracebackType
 import pytest
 
 from haftd.host.cgroup import Cgroup, find_base, find_own
-from haftd.host.process.identity import Identity, every_pid, of_child, read_stat
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.identity import Identity, every_pid, identify_child, read_stat
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
 
 __all__ = [
@@ -159,7 +159,7 @@ def _words(pid: int) -> str:
     return data.replace(b"\0", b" ").decode(errors="replace").strip()
 
 
-def record_of(who: Identity, mark: Mark, /, **changed: object) -> Record:
+def record_of(who: Identity, mark: ProcessTag, /, **changed: object) -> Record:
     """The record that a daemon would have written; `changed` forges a part of it."""
     facts: dict[str, object] = {
         "n": mark.n,
@@ -198,7 +198,7 @@ class Crowd:
     def start(
         self,
         argv: Sequence[str],
-        mark: Mark | str | None = None,
+        mark: ProcessTag | str | None = None,
         *,
         session: bool = True,
         ready: bool = False,
@@ -225,7 +225,7 @@ class Crowd:
         """The identity of a child, which is not reaped."""
         pidfd = os.pidfd_open(child.pid)
         try:
-            return of_child(child.pid, pidfd)
+            return identify_child(child.pid, pidfd)
         finally:
             os.close(pidfd)
 

@@ -24,11 +24,11 @@ from pathlib import Path
 import trio
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.files.lockfile import DaemonLock, Held
+from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.runtime_folder import bind, prepare
-from haftd.host.launch.spawn import Launched, LaunchFailed, Plan, launch
+from haftd.host.launch.spawn import LaunchedProcess, LaunchFailed, LaunchSpec, launch
 from haftd.host.process.identity import Identity
-from haftd.host.process.process_tag import Mark, carry, home_of, new_instance
+from haftd.host.process.process_tag import ProcessTag, exec_with_tag, home_of, new_instance
 from haftd.host.recovery.guardian import Guardian
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
@@ -56,7 +56,7 @@ class Standin:
         self.base = Path(options.cgroup) if options.cgroup else None
         self.home = home_of(self.folder)
         self.instance = instance
-        self.held: list[Launched] = []
+        self.held: list[LaunchedProcess] = []
 
     @contextlib.contextmanager
     def region(self, name: str) -> Iterator[None]:
@@ -75,7 +75,7 @@ class Standin:
         prepare(self.folder)
         try:
             self.lock = DaemonLock.acquire(self.folder / "daemon.lock")
-        except Held as held:
+        except LockHeld as held:
             say(held=held.pid)
             sys.exit(75)
         with self.region("recovery"):
@@ -114,9 +114,9 @@ class Standin:
             pid=os.getpid(),
         )
 
-    def spawn(self, n: int, script: str) -> Launched:
+    def spawn(self, n: int, script: str) -> LaunchedProcess:
         """Start one handle, recorded before it runs."""
-        mark = Mark(self.home, self.instance, n)
+        mark = ProcessTag(self.home, self.instance, n)
         cgroup = None if self.base is None else Cgroup.create(self.base, str(mark))
 
         def record(who: Identity) -> None:
@@ -140,7 +140,7 @@ class Standin:
 
         try:
             return launch(
-                Plan(
+                LaunchSpec(
                     argv=("/bin/sh", "-c", script, WORD),
                     cwd="/",
                     env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HAFT_HANDLE": str(mark)},
@@ -168,7 +168,7 @@ class Standin:
         if short:
             await launched.wait_exit()
             with contextlib.suppress(OSError):
-                self.journal.end(str(Mark(self.home, self.instance, n)))
+                self.journal.end(str(ProcessTag(self.home, self.instance, n)))
         if not self.options.storm:
             say(event="started", n=n, pid=launched.pid)
 
@@ -212,4 +212,4 @@ def run_forked(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1:], lambda home: carry(home, os.environ))
+    run(sys.argv[1:], lambda home: exec_with_tag(home, os.environ))

@@ -16,4 +16,4 @@ def lists(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def no_brand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rlimit_tag, "bounds", lambda _: None)
+    monkeypatch.setattr(rlimit_tag, "limits_for", lambda _: None)

@@ -12,10 +12,10 @@ import trio
 
 from haftd.host.cgroup import Cgroup
 from haftd.host.launch.gate import Gate
-from haftd.host.launch.spawn import Launched, Plan, launch
+from haftd.host.launch.spawn import LaunchedProcess, LaunchSpec, launch
 from haftd.host.process.identity import Identity
 from haftd.host.pump import pump
-from haftd.host.tree.process_tree import Kin
+from haftd.host.tree.process_tree import ProcessTree
 from tests.patience import PATIENCE_S
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -46,12 +46,12 @@ def plan(
     limits: Mapping[str, float] | None = None,
     nofile: int | None = None,
     cgroup: Cgroup | None = None,
-) -> Plan:
+) -> LaunchSpec:
     """A plan with everything usual."""
     whole = {"PATH": PATH, "LANG": "C.UTF-8", **(env or {})}
     if mark:
         whole["HAFT_HANDLE"] = mark
-    return Plan(
+    return LaunchSpec(
         argv=argv,
         cwd=str(cwd),
         env=whole,
@@ -68,14 +68,14 @@ def plan(
 
 @asynccontextmanager
 async def running(
-    what: Plan,
+    what: LaunchSpec,
     *,
     gate: Gate | None = None,
     record: Callable[[Identity], None] = no_record,
-) -> AsyncIterator[tuple[Launched, Kin]]:
+) -> AsyncIterator[tuple[LaunchedProcess, ProcessTree]]:
     """A program that runs, and nothing of it afterwards."""
     launched = launch(what, record, gate)
-    kin = Kin(launched, what.env.get("HAFT_HANDLE", ""), what.cgroup)
+    kin = ProcessTree(launched, what.env.get("HAFT_HANDLE", ""), what.cgroup)
     try:
         await launched.confirm()
         yield launched, kin
@@ -85,14 +85,14 @@ async def running(
         launched.close()
 
 
-def output_of(launched: Launched) -> int:
+def output_of(launched: LaunchedProcess) -> int:
     """Where what it says is read."""
     fd = launched.stdout if launched.master is None else launched.master
     assert fd is not None
     return fd
 
 
-async def read_line(launched: Launched) -> str:
+async def read_line(launched: LaunchedProcess) -> str:
     """One line of output, without its end; not one byte more is read."""
     fd, line = output_of(launched), b""
     while not line.endswith(b"\n"):
@@ -107,14 +107,14 @@ async def read_line(launched: Launched) -> str:
     return line.decode().rstrip("\r\n")
 
 
-async def read_all(launched: Launched) -> str:
+async def read_all(launched: LaunchedProcess) -> str:
     """All output up to its end."""
     data = bytearray()
     await pump(output_of(launched), data.extend)
     return data.decode().replace("\r\n", "\n")
 
 
-async def run(what: Plan, gate: Gate | None = None) -> str:
+async def run(what: LaunchSpec, gate: Gate | None = None) -> str:
     """Run something to its end; returns what it said."""
     async with running(what, gate=gate) as (launched, _):
         text = await read_all(launched)

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, reading
-from haftd.host.launch.spawn import Launched
+from haftd.host.input_state.read_state import ReadState, of_terminal
+from haftd.host.launch.spawn import LaunchedProcess
 from tests.host.launching import plan, running
 
 __all__ = ["DEADLINE_S", "PYTHON", "Stage", "needs", "python", "stage", "syscall_of"]
@@ -26,7 +26,7 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 class Stage:
     """A program on a terminal, and what it has printed so far."""
 
-    def __init__(self, it: Launched) -> None:
+    def __init__(self, it: LaunchedProcess) -> None:
         assert it.master is not None
         self.it, self.master, self.slave = it, it.master, it.slave
         self.printed = b""
@@ -38,7 +38,7 @@ class Stage:
                 self.printed += part
         except OSError:
             pass  # there is no more
-        return reading(self.master, self.slave, (self.it.pid,))
+        return of_terminal(self.master, self.slave, (self.it.pid,))
 
     def type(self, text: str) -> None:
         self.printed = b""

@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.tree.process_tree import Kin
+from haftd.host.tree.process_tree import ProcessTree
 from tests.faults.harness import cgroup_base, needs_cgroup
 from tests.host.launching import new_mark, plan, running
 from tests.subreaper import subreaper
@@ -51,13 +51,13 @@ async def test_P06_a_crowd_in_a_cgroup_is_never_walked_while_it_runs(
             while len(mine.procs()) < 64:
                 await trio.sleep(0.01)
             walked: list[bool] = []
-            look = Kin._look
+            look = ProcessTree._find
 
-            def looking(one: Kin) -> object:
+            def looking(one: ProcessTree) -> object:
                 walked.append(not mine.populated() or mine.stands())
                 return look(one)
 
-            monkeypatch.setattr(Kin, "_look", looking)
+            monkeypatch.setattr(ProcessTree, "_find", looking)
             assert await kin.end(0.05) == ()
             assert len(walked) > 1 and all(walked)
     finally:
@@ -102,9 +102,11 @@ class Crowded:
     async def end(self, monkeypatch: pytest.MonkeyPatch, grace_s: float) -> list[str]:
         """End it; what was done, each thing once in a row."""
         it = cast(Any, SimpleNamespace(pid=1, reap=lambda: None))
-        kin = Kin(it, "", cast(Any, self))
-        monkeypatch.setattr(Kin, "_look", lambda kin: self._walk())
-        monkeypatch.setattr(Kin, "_ask", lambda kin, found: self.done.append("ask"))
+        kin = ProcessTree(it, "", cast(Any, self))
+        monkeypatch.setattr(ProcessTree, "_find", lambda kin: self._walk())
+        monkeypatch.setattr(
+            ProcessTree, "_request_stop", lambda kin, found: self.done.append("ask")
+        )
         await kin.end(grace_s)
         return [one for one, _ in itertools.groupby(self.done)]
 

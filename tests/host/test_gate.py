@@ -276,12 +276,12 @@ def test_the_other_machines_gate_says_the_same(tmp_path: Path, machine: str, run
 _DIES = """
 import os, signal, sys
 from haftd.host.launch.gate import best_gate, interpreter_gate
-from haftd.host.launch.spawn import Plan, launch
+from haftd.host.launch.spawn import LaunchSpec, launch
 def record(identity):
     print(identity.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 gate = best_gate() if sys.argv[1] == "machine" else interpreter_gate()
-launch(Plan(("/bin/sh", "-c", "touch $0", sys.argv[2]), "/", {"PATH": "/bin:/usr/bin"}), record, gate)
+launch(LaunchSpec(("/bin/sh", "-c", "touch $0", sys.argv[2]), "/", {"PATH": "/bin:/usr/bin"}), record, gate)
 """
 
 

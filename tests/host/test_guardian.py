@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.process.process_tag import Mark, new_instance
+from haftd.host.process.process_tag import ProcessTag, new_instance
 from haftd.host.recovery.guardian import Guardian
 from tests.faults.harness import Crowd, until
 from tests.processes import is_running
@@ -76,8 +76,8 @@ def test_after_a_kill_it_sweeps_at_once_and_leaves(
     with Crowd() as crowd:
         guardian = guardian_pid(daemon_)
         until(lambda: watching(guardian), "the guardian watches")
-        child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
-        other = crowd.start(["sleep", "60"], Mark(HOME, new_instance(), 1))
+        child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
+        other = crowd.start(["sleep", "60"], ProcessTag(HOME, new_instance(), 1))
         daemon_.kill()
         assert child.wait(20) == -9
         until(lambda: not is_running(guardian), "the guardian has gone")
@@ -88,7 +88,7 @@ def test_a_daemon_that_dies_while_its_guardian_starts_is_swept_after(
     daemon_: subprocess.Popen[bytes], instance: str
 ) -> None:
     with Crowd() as crowd:
-        child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+        child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
         guardian_pid(daemon_)
         daemon_.kill()
         assert child.wait(10) == -9
@@ -98,7 +98,7 @@ def test_a_clean_stop_sends_it_away_without_a_sweep(
     daemon_: subprocess.Popen[bytes], instance: str
 ) -> None:
     with Crowd() as crowd:
-        child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+        child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
         guardian = guardian_pid(daemon_)
         assert daemon_.stdin is not None and daemon_.stdout is not None
         daemon_.stdin.write(b"x")
@@ -110,7 +110,7 @@ def test_a_clean_stop_sends_it_away_without_a_sweep(
 
 def test_P20_a_stopped_daemon_is_alive(daemon_: subprocess.Popen[bytes], instance: str) -> None:
     with Crowd() as crowd:
-        child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+        child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
         guardian = guardian_pid(daemon_)
         until(lambda: watching(guardian), "the guardian watches")
         daemon_.send_signal(signal.SIGSTOP)

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from haftd.host import pump
 from haftd.host.tty import pseudo_terminal
-from haftd.host.tty.hangup import Changes, is_hung_up
+from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 from tests.patience import PATIENCE_S
 
 
@@ -124,7 +124,7 @@ async def test_each_of_several_that_wait_is_woken_and_none_is_kept(terminal: Ter
     woken = []
 
     async def wait() -> None:
-        with Changes(terminal.master) as changes:
+        with TerminalChanges(terminal.master) as changes:
             await changes.next()
             woken.append(True)
 

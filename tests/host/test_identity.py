@@ -12,19 +12,19 @@ from dataclasses import replace
 import pytest
 
 from haftd.host.process import identity
-from haftd.host.process.identity import Identity, has_ended, of_child, verify
+from haftd.host.process.identity import Identity, has_ended, identify_child, open_verified
 from tests.faults.harness import Crowd, needs_namespaces
 
 
 def test_the_same_process_verifies_and_is_signalled_through_its_pidfd() -> None:
     with Crowd() as crowd:
         child = crowd.start(["sleep", "60"])
-        pidfd = verify(crowd.identity(child))
+        pidfd = open_verified(crowd.identity(child))
         assert pidfd is not None and not has_ended(pidfd)
-        assert identity.send(pidfd, signal.SIGTERM)
+        assert identity.send_signal(pidfd, signal.SIGTERM)
         assert child.wait() == -signal.SIGTERM
         assert has_ended(pidfd)
-        assert not identity.send(pidfd, signal.SIGTERM)
+        assert not identity.send_signal(pidfd, signal.SIGTERM)
         os.close(pidfd)
 
 
@@ -44,17 +44,17 @@ def test_the_same_process_verifies_and_is_signalled_through_its_pidfd() -> None:
 def test_a_record_with_one_wrong_fact_verifies_nothing(forged: dict[str, object]) -> None:
     with Crowd() as crowd:
         who = crowd.identity(crowd.start(["sleep", "60"]))
-        assert verify(replace(who, **forged)) is None  # type: ignore[arg-type]
+        assert open_verified(replace(who, **forged)) is None  # type: ignore[arg-type]
 
 
 def test_without_inodes_the_ticks_decide() -> None:
     """Before Linux 6.9 every pidfd has the same inode; such a record holds 0."""
     with Crowd() as crowd:
         who = replace(crowd.identity(crowd.start(["sleep", "60"])), inode=0)
-        pidfd = verify(who)
+        pidfd = open_verified(who)
         assert pidfd is not None
         os.close(pidfd)
-        assert verify(replace(who, ticks=who.ticks + 1)) is None
+        assert open_verified(replace(who, ticks=who.ticks + 1)) is None
 
 
 def test_an_ended_process_still_is_itself_until_it_is_reaped() -> None:
@@ -62,11 +62,11 @@ def test_an_ended_process_still_is_itself_until_it_is_reaped() -> None:
         child = crowd.start(["true"])
         who = crowd.identity(child)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        pidfd = verify(who)
+        pidfd = open_verified(who)
         assert pidfd is not None and has_ended(pidfd)
         os.close(pidfd)
         child.wait()
-        assert verify(who) is None
+        assert open_verified(who) is None
 
 
 def test_a_thread_is_no_process() -> None:
@@ -76,7 +76,7 @@ def test_a_thread_is_no_process() -> None:
         threads = {int(name) for name in os.listdir(f"/proc/{child.pid}/task")} - {child.pid}
         who = crowd.identity(child)
         for thread in threads:
-            assert verify(replace(who, pid=thread, inode=0)) is None
+            assert open_verified(replace(who, pid=thread, inode=0)) is None
 
 
 def test_nothing_is_left_open_whatever_the_answer() -> None:
@@ -84,7 +84,7 @@ def test_nothing_is_left_open_whatever_the_answer() -> None:
         who = crowd.identity(crowd.start(["sleep", "60"]))
         before = len(os.listdir("/proc/self/fd"))
         for wrong in (replace(who, ticks=1), replace(who, inode=1), replace(who, pid=1 << 30)):
-            assert verify(wrong) is None
+            assert open_verified(wrong) is None
         assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -102,7 +102,7 @@ def test_a_process_without_descriptors_to_look_does_not_say_gone() -> None:
                 while True:
                     taken.append(os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC))
             with pytest.raises(OSError, match="Too many open files"):
-                verify(who)
+                open_verified(who)
             with pytest.raises(OSError, match="Too many open files"):
                 identity.read_stat(who.pid)
         finally:
@@ -141,7 +141,7 @@ def test_another_user_s_environment_is_not_ours(tmp_path: os.PathLike[str]) -> N
 
 _REUSE = """
 import os, sys, time
-from haftd.host.process.identity import of_child, verify, boot_id
+from haftd.host.process.identity import identify_child, open_verified, boot_id
 rounds, gap = int(sys.argv[1]), float(sys.argv[2])
 
 def start():
@@ -153,7 +153,7 @@ def start():
 def of(pid):
     fd = os.pidfd_open(pid)
     try:
-        return of_child(pid, fd)
+        return identify_child(pid, fd)
     finally:
         os.close(fd)
 
@@ -168,7 +168,7 @@ for _ in range(rounds):
     if other == pid:
         reused += 1
         same_ticks += of(other).ticks == who.ticks
-        assert verify(who) is None, "a stranger was taken for the process of the record"
+        assert open_verified(who) is None, "a stranger was taken for the process of the record"
     os.kill(other, 9); os.waitpid(other, 0)
 print(reused, same_ticks)
 """
@@ -211,5 +211,5 @@ def test_equal_identities_are_the_same_process() -> None:
         assert crowd.identity(child) == crowd.identity(child)
         assert isinstance(crowd.identity(child), Identity)
         pidfd = os.pidfd_open(child.pid)
-        assert of_child(child.pid, pidfd) == crowd.identity(child)
+        assert identify_child(child.pid, pidfd) == crowd.identity(child)
         os.close(pidfd)

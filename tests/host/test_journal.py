@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.host.process.identity import Identity
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal, read_records
 from haftd.host.recovery.record import VERSION, Record
 from tests.faults.harness import record_of
@@ -29,7 +29,7 @@ HOME = "0123456789ab"
 
 def record(n: int, **changed: object) -> Record:
     who = Identity(1000 + n, 7 * n, 10_000 + n, "boot", 4026531836)
-    return record_of(who, Mark(HOME, "aaaaaaaaaaaa", n), **changed)
+    return record_of(who, ProcessTag(HOME, "aaaaaaaaaaaa", n), **changed)
 
 
 def filled(path: Path, count: int = 5) -> list[Record]:

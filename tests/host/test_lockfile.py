@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.files.lockfile import DaemonLock, Held, holds_daemon_lock
+from haftd.host.files.lockfile import DaemonLock, LockHeld, holds_daemon_lock
 
 HOLDER = """
 import sys, time
@@ -41,7 +41,7 @@ def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     child = _holder(path)
     try:
-        with pytest.raises(Held, match=str(child.pid)) as caught:
+        with pytest.raises(LockHeld, match=str(child.pid)) as caught:
             DaemonLock.acquire(path)
         assert caught.value.pid == child.pid
     finally:
@@ -54,7 +54,7 @@ def test_P20_a_stopped_holder_is_alive(tmp_path: Path) -> None:
     try:
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
-        with pytest.raises(Held):
+        with pytest.raises(LockHeld):
             DaemonLock.acquire(path)
     finally:
         _end(child)
@@ -113,7 +113,7 @@ def test_that_wait_has_an_end(tmp_path: Path) -> None:
     lock = DaemonLock.acquire(path)
     dead = {"pid": 4_000_000, "ticks": 1, "inode": 1, "boot": "b", "ns": 1}
     path.write_text(json.dumps(dead))
-    with pytest.raises(Held) as caught:
+    with pytest.raises(LockHeld) as caught:
         DaemonLock.acquire(path, patience_s=0.02)
     assert caught.value.pid == 4_000_000
     lock.close()
@@ -125,7 +125,7 @@ def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, conten
     lock = DaemonLock.acquire(path)
     path.write_bytes(content)
     begun = time.monotonic()
-    with pytest.raises(Held):
+    with pytest.raises(LockHeld):
         DaemonLock.acquire(path, patience_s=60)
     assert time.monotonic() - begun < 30
     lock.close()
@@ -134,11 +134,11 @@ def test_whatever_the_file_holds_a_holder_counts_as_alive(tmp_path: Path, conten
 def test_a_lock_on_a_file_that_was_replaced_is_not_ours_any_more(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
-    assert lock.still_ours()
+    assert lock.is_in_place()
     path.unlink()
-    assert not lock.still_ours()
+    assert not lock.is_in_place()
     other = DaemonLock.acquire(path)
-    assert other.still_ours() and not lock.still_ours()
+    assert other.is_in_place() and not lock.is_in_place()
     assert holds_daemon_lock(os.getpid())
     other.close()
     lock.close()
@@ -150,7 +150,7 @@ def test_the_second_is_told_where_the_first_serves(tmp_path: Path) -> None:
     lock = DaemonLock.acquire(path)
     for socket in ("/run/user/1000/haft/haftd.sock", "/s" * 53, "/é\udcff" * 20, None):
         lock.announce(socket)
-        with pytest.raises(Held) as caught:
+        with pytest.raises(LockHeld) as caught:
             DaemonLock.acquire(path)
         assert (caught.value.pid, caught.value.socket) == (os.getpid(), socket)
     lock.close()
@@ -167,7 +167,7 @@ def test_every_failure_leaves_no_descriptor(tmp_path: Path) -> None:
     path = tmp_path / "daemon.lock"
     lock = DaemonLock.acquire(path)
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(Held):
+    with pytest.raises(LockHeld):
         DaemonLock.acquire(path)
     assert len(os.listdir("/proc/self/fd")) == before
     lock.close()

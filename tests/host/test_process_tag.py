@@ -10,14 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.process.process_tag import Mark, find, find_all, home_of, is_marked, new_instance
+from haftd.host.process.process_tag import (
+    ProcessTag,
+    find_tag,
+    find_tags,
+    has_tag,
+    home_of,
+    new_instance,
+)
 
 HOME = "0123456789ab"
-MARK = Mark(HOME, "ba9876543210", 7)
+MARK = ProcessTag(HOME, "ba9876543210", 7)
 
 
 def test_a_mark_reads_as_it_was_written() -> None:
-    assert Mark.read(str(MARK)) == MARK
+    assert ProcessTag.read(str(MARK)) == MARK
     assert len(new_instance()) == 12 and new_instance() != new_instance()
 
 
@@ -25,7 +32,7 @@ def test_a_mark_reads_as_it_was_written() -> None:
     "text", ["", "a.b.1", f"{HOME}.{HOME}", f"{HOME}.{HOME}.x", f"{HOME}.{HOME}.1\n"]
 )
 def test_what_is_no_mark_is_none(text: str) -> None:
-    assert Mark.read(text) is None
+    assert ProcessTag.read(text) is None
 
 
 def test_a_home_is_that_of_its_absolute_path(tmp_path: Path) -> None:
@@ -57,17 +64,17 @@ def test_machines_that_share_a_folder_have_homes_of_their_own(
         (b"", None),
     ],
 )
-def test_only_the_variable_itself_is_found(environ: bytes, found: Mark | None) -> None:
+def test_only_the_variable_itself_is_found(environ: bytes, found: ProcessTag | None) -> None:
     filled = environ % str(MARK).encode() if b"%s" in environ else environ
-    assert find(filled) == found
+    assert find_tag(filled) == found
 
 
 CARRIER = """
 import json, os, sys
-from haftd.host.process.process_tag import carry, find
-instance = carry(sys.argv[1], os.environ)
+from haftd.host.process.process_tag import exec_with_tag, find_tag
+instance = exec_with_tag(sys.argv[1], os.environ)
 with open("/proc/self/environ", "rb") as file:
-    mine = find(file.read())
+    mine = find_tag(file.read())
 print(json.dumps([instance, str(mine), sorted(k for k in os.environ if "HAFT" in k), os.getpid(), sys.argv[1:]]))
 if len(sys.argv) > 2:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:-1]])
@@ -125,7 +132,7 @@ def test_a_daemon_in_a_handle_keeps_the_marks_around_it(
 def test_only_a_whole_mark_is_one(environ: bytes, found: bool) -> None:
     mark = str(MARK).encode()
     filled = environ.replace(b"%s", mark)
-    assert is_marked(filled, mark) == found == (MARK in find_all(filled))
+    assert has_tag(filled, mark) == found == (MARK in find_tags(filled))
 
 
 def test_a_daemon_that_executes_itself_again_is_a_new_instance() -> None:

@@ -17,12 +17,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from haftd.host.cgroup import Cgroup
-from haftd.host.launch.spawn import Exit, Launched, Plan, leaders
+from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, leaders
 from haftd.host.process import ancestry, rlimit_tag
 from haftd.host.process.identity import read_stat
 from haftd.host.pump import drain
 from haftd.host.tree import process_tree
-from haftd.host.tree.process_tree import Kin
+from haftd.host.tree.process_tree import ProcessTree
 from haftd.host.tree.reaper import Reaper
 from tests.faults.harness import cgroup_base, needs_cgroup, until
 from tests.host.launching import (
@@ -45,7 +45,7 @@ ESCAPE = "(setsid {0} sleep 60 & echo $!) ; "
 def adopting() -> Iterator[None]:
     with subreaper():
         yield
-    for child in ancestry.children(os.getpid()):
+    for child in ancestry.list_children(os.getpid()):
         stat = read_stat(child)
         assert (stat is not None and stat.state == "Z") or child in _POPENS, f"{child} is left"
         if child not in _POPENS:
@@ -67,13 +67,13 @@ def decoy() -> Iterator[subprocess.Popen[bytes]]:
     _POPENS.discard(child.pid)
 
 
-def script(text: str, mark: str | None = None, terminal: bool = False) -> Plan:
+def script(text: str, mark: str | None = None, terminal: bool = False) -> LaunchSpec:
     """A shell script with an input, of a handle of its own."""
     mark = new_mark() if mark is None else mark
     return plan("sh", "-c", text, mark=mark, terminal=terminal, stdin="pipe")
 
 
-async def read_to(launched: Launched, last: str) -> None:
+async def read_to(launched: LaunchedProcess, last: str) -> None:
     """Read up to a line; a shell may say before it that what it ran was terminated."""
     while await read_line(launched) != last:
         pass
@@ -339,9 +339,9 @@ async def test_one_look_that_misses_is_not_believed(monkeypatch: pytest.MonkeyPa
         def miss() -> Callable[[int], list[int]]:
             nonlocal misses
             misses -= 1
-            return ancestry.children if misses < 0 else lambda _: []
+            return ancestry.list_children if misses < 0 else lambda _: []
 
-        monkeypatch.setattr(process_tree, "lister", miss)
+        monkeypatch.setattr(process_tree, "child_lister", miss)
         with trio.move_on_after(0.05) as scope:
             await kin.gone()
         assert scope.cancelled_caught and is_running(left)
@@ -358,14 +358,14 @@ async def test_gone_takes_the_leaders_status() -> None:
 
 async def test_nothing_is_looked_at_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
-    look = Kin._look
+    look = ProcessTree._find
 
-    def count(self: Kin) -> object:
+    def count(self: ProcessTree) -> object:
         nonlocal looks
         looks += 1
         return look(self)
 
-    monkeypatch.setattr(Kin, "_look", count)
+    monkeypatch.setattr(ProcessTree, "_find", count)
     async with running(script("read x")) as (it, kin):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kin.gone)
@@ -384,7 +384,7 @@ async def test_what_may_not_be_signalled_is_named_soon(monkeypatch: pytest.Monke
     async with running(script("sleep 60 & echo $!; read x")) as (it, kin):
         other = int(await read_line(it))
         with monkeypatch.context() as patch:
-            patch.setattr(process_tree, "send", refuse)
+            patch.setattr(process_tree, "send_signal", refuse)
             before = trio.current_time()
             assert await kin.end(0.1) == tuple(sorted((it.pid, other)))
             assert trio.current_time() - before < 2
@@ -397,7 +397,7 @@ async def test_what_does_not_die_is_named_when_the_time_is_up(
     """As in an uninterruptible sleep."""
     async with running(script("read x")) as (it, kin):
         with monkeypatch.context() as patch:
-            patch.setattr(process_tree, "send", lambda *_: True)
+            patch.setattr(process_tree, "send_signal", lambda *_: True)
             assert await kin.end(0.05, kill_s=0.3) == (it.pid,)
         assert it.exit is None
 
@@ -441,8 +441,8 @@ async def test_P05_what_forks_and_exits_without_end_is_ended_or_named(tmp_path: 
             left = await kin.end(0, kill_s=5)
             alive = [
                 pid
-                for pid in ancestry.children(os.getpid())
-                if rlimit_tag.read(pid) == rlimit_tag.of(mark)
+                for pid in ancestry.list_children(os.getpid())
+                if rlimit_tag.read_tag(pid) == rlimit_tag.encode(mark)
             ]
             assert left or not any(map(is_running, alive))
             hop.unlink()
@@ -455,10 +455,10 @@ async def test_what_a_daemon_within_a_handle_started_ends_with_it() -> None:
     inner = (
         "import os, sys, time\n"
         "from haftd.host.tree.process_tree import become_subreaper\n"
-        "from haftd.host.launch.spawn import Plan, launch\n"
+        "from haftd.host.launch.spawn import LaunchSpec, launch\n"
         "become_subreaper()\n"
         "env = {'PATH': '/bin:/usr/bin', 'HAFT_HANDLE': '00000000000a.00000000000b.1'}\n"
-        "it = launch(Plan(('sleep', '60'), '/', env), lambda _: None)\n"
+        "it = launch(LaunchSpec(('sleep', '60'), '/', env), lambda _: None)\n"
         "print(it.pid, flush=True)\n"
         "sys.stdin.readline()\n"
     )

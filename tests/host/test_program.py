@@ -12,7 +12,7 @@ import pytest
 
 from haftd.host.launch import program
 from haftd.host.launch.program import (
-    LONGEST_WORD,
+    MAX_WORD,
     LaunchFailed,
     Missing,
     check_words,
@@ -178,9 +178,9 @@ def test_every_refusal_of_the_kernel_has_a_reason(tmp_path: Path, code: int, rea
         (("a",), {"": "v"}, "program"),
         (("a",), {"K=L": "v"}, "program"),
         (("a", "\ud800"), {}, "program"),
-        (("a", "x" * (LONGEST_WORD + 1)), {}, "size"),
-        (("a", "é" * (LONGEST_WORD // 2 + 1)), {}, "size"),
-        (("a",), {"K": "x" * (LONGEST_WORD - 1)}, "size"),
+        (("a", "x" * (MAX_WORD + 1)), {}, "size"),
+        (("a", "é" * (MAX_WORD // 2 + 1)), {}, "size"),
+        (("a",), {"K": "x" * (MAX_WORD - 1)}, "size"),
     ],
 )
 def test_X03_words_that_no_program_can_be_given(
@@ -194,7 +194,7 @@ def test_X03_words_that_no_program_can_be_given(
 
 def test_the_longest_word_is_the_kernels() -> None:
     """131,071 bytes of an argument pass and 131,072 do not."""
-    longest = "x" * LONGEST_WORD
+    longest = "x" * MAX_WORD
     check_words(("true", longest, os.fsdecode(b"\xff")), {"K": longest[2:]})
     subprocess.run(["true", longest], env={"K": longest[2:], "PATH": "/bin:/usr/bin"}, check=True)
     for argv, env in ((["true", longest + "x"], {}), (["true"], {"K": longest[1:]})):
@@ -204,7 +204,7 @@ def test_the_longest_word_is_the_kernels() -> None:
 
 
 def test_no_message_holds_a_value_of_the_environment() -> None:
-    for value in ("hunter2\0", "hunter2" * LONGEST_WORD):
+    for value in ("hunter2\0", "hunter2" * MAX_WORD):
         with pytest.raises(LaunchFailed) as caught:
             check_words(("a",), {"TOKEN": value})
         assert "hunter2" not in caught.value.message
@@ -220,7 +220,7 @@ def test_any_bytes_are_looked_at_without_harm(tmp_path: Path, head: bytes) -> No
 
 def test_public_surface() -> None:
     assert set(program.__all__) == {
-        "LONGEST_WORD",
+        "MAX_WORD",
         "LaunchFailed",
         "Missing",
         "Reason",

@@ -90,7 +90,7 @@ def test_a_line_longer_than_the_longest_is_cut_without_a_word(terminal: tuple[in
     """Why the figure is there: whoever types more must know."""
     master, slave = terminal
     other = os.open(slave, os.O_RDWR | os.O_NOCTTY)
-    for length in (pseudo_terminal.LONGEST_LINE, pseudo_terminal.LONGEST_LINE + 100):
+    for length in (pseudo_terminal.MAX_LINE, pseudo_terminal.MAX_LINE + 100):
         sent = b"x" * length + b"\n"
         while sent:
             sent = sent[os.write(master, sent) :]
@@ -99,7 +99,7 @@ def test_a_line_longer_than_the_longest_is_cut_without_a_word(terminal: tuple[in
                     os.read(master, 65_536)  # the echo, which would fill up
             except BlockingIOError:
                 pass
-        assert len(os.read(other, 65_536)) == pseudo_terminal.LONGEST_LINE + 1
+        assert len(os.read(other, 65_536)) == pseudo_terminal.MAX_LINE + 1
     os.close(other)
 
 

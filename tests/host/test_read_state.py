@@ -13,7 +13,7 @@ import trio
 
 from haftd.host import pump
 from haftd.host.input_state import read_state
-from haftd.host.input_state.read_state import ReadState, reading
+from haftd.host.input_state.read_state import ReadState, of_terminal
 from haftd.host.tty import pseudo_terminal
 from tests.host.launching import status_of
 from tests.host.readings import needs, python, stage, syscall_of
@@ -142,7 +142,7 @@ async def test_who_reads_has_answered_what_was_typed_before() -> None:
         await on.until()
         for turn in range(300):
             on.type(f"line {turn}\n")
-            while reading(on.master, on.slave, (on.it.pid,)).state != "reads":
+            while of_terminal(on.master, on.slave, (on.it.pid,)).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert on.printed == b"line %d\r\n" % turn * 2
@@ -153,7 +153,7 @@ async def test_a_line_editor_that_reads_has_run_what_was_typed_before() -> None:
         await on.until()
         for turn in range(40):
             on.type(f"echo $(({turn} + 1000))\r")
-            while reading(on.master, on.slave, (on.it.pid,)).state != "reads":
+            while of_terminal(on.master, on.slave, (on.it.pid,)).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert b"%d\r\n" % (turn + 1000) in on.printed and on.printed.endswith(b"$ ")
@@ -317,7 +317,7 @@ async def test_who_is_stopped_during_the_look_is_busy(monkeypatch: pytest.Monkey
 async def test_the_leader_of_the_foreground_need_not_be_named() -> None:
     async with stage("cat") as on:
         now = await on.until()
-        assert reading(on.master, on.slave, ()) == now
+        assert of_terminal(on.master, on.slave, ()) == now
 
 
 async def test_what_is_in_the_background_does_not_count() -> None:
@@ -375,12 +375,12 @@ async def test_when_all_has_ended_nothing_is_known() -> None:
 
 def test_of_a_terminal_of_nobody_nothing_is_known() -> None:
     master, slave = pseudo_terminal.open_terminal(24, 80)
-    assert reading(master, slave, (os.getpid(),)) == ReadState("unknown")
+    assert of_terminal(master, slave, (os.getpid(),)) == ReadState("unknown")
     os.close(master)
 
 
 def test_what_is_no_terminal_is_an_error_or_nobody_s() -> None:
     with open("/dev/null", "rb") as file:
-        assert reading(file.fileno(), "/dev/null", ()) == ReadState("unknown")
+        assert of_terminal(file.fileno(), "/dev/null", ()) == ReadState("unknown")
     with pytest.raises(OSError, match="descriptor"):
-        reading(-1 & 0xFFFF, "/dev/null", ())
+        of_terminal(-1 & 0xFFFF, "/dev/null", ())

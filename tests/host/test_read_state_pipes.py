@@ -9,18 +9,18 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, reading_pipe
-from haftd.host.launch.spawn import Launched
+from haftd.host.input_state.read_state import ReadState, of_pipe
+from haftd.host.launch.spawn import LaunchedProcess
 from tests.host.launching import plan, running
 from tests.host.readings import DEADLINE_S, python
 
 
 @asynccontextmanager
-async def piped(*argv: str) -> AsyncIterator[tuple[Launched, Callable[[], ReadState]]]:
+async def piped(*argv: str) -> AsyncIterator[tuple[LaunchedProcess, Callable[[], ReadState]]]:
     async with running(plan(*argv, stdin="pipe")) as (it, _):
         assert it.stdin is not None
         inode = os.fstat(it.stdin).st_ino
-        yield it, lambda: reading_pipe((it.pid,), inode)
+        yield it, lambda: of_pipe((it.pid,), inode)
 
 
 async def until(look: Callable[[], ReadState], *states: str) -> ReadState:
@@ -67,7 +67,7 @@ async def test_who_reads_a_pipe_has_answered_what_was_written_before() -> None:
 
 
 async def test_of_a_pipe_without_a_program_nothing_is_known() -> None:
-    assert reading_pipe((), 1).state == "unknown"
+    assert of_pipe((), 1).state == "unknown"
     async with piped("true") as (it, look):
         await it.wait_exit()
         assert look().state == "unknown"

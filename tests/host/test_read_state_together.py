@@ -10,30 +10,30 @@ import tty
 import pytest
 
 from haftd.host.input_state import read_state
-from haftd.host.input_state.thread_wait import Blocked
-from haftd.host.input_state.wait_snapshot import Look, Wait, related
+from haftd.host.input_state.thread_wait import ThreadState
+from haftd.host.input_state.wait_snapshot import Wait, WaitSnapshot, related
 from haftd.host.process.identity import Stat
 
 
-def told(*seen: Blocked, look: Look | None = None) -> read_state.ReadState:
+def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.ReadState:
     """What these waits come to, each of a process of its own: 1, 2 …"""
-    look = Look() if look is None else look
+    look = WaitSnapshot() if look is None else look
     found = [Wait(pid, pid, one) for pid, one in enumerate(seen, 1)]
     return read_state._reads(look, found, "key", 500)
 
 
 def test_of_waits_that_all_end_the_longest_counts() -> None:
-    assert told(Blocked("watches", 10), Blocked("watches", 30)).within_ms == 30
-    assert told(Blocked("reads"), Blocked("watches", 30)).within_ms == 500
-    assert told(Blocked("watches"), Blocked("watches", 30)).within_ms is None
+    assert told(ThreadState("watches", 10), ThreadState("watches", 30)).within_ms == 30
+    assert told(ThreadState("reads"), ThreadState("watches", 30)).within_ms == 500
+    assert told(ThreadState("watches"), ThreadState("watches", 30)).within_ms is None
 
 
 def test_who_only_reads_decides_that_nothing_is_passed_on_and_no_loop_waits() -> None:
-    look = Look(outward={1})
-    assert told(Blocked("watches"), look=look).relays
-    assert not told(Blocked("watches"), Blocked("reads"), look=look).relays
-    assert told(Blocked("watches", loops=True)).loops
-    assert not told(Blocked("watches", loops=True), Blocked("reads")).loops
+    look = WaitSnapshot(outward={1})
+    assert told(ThreadState("watches"), look=look).relays
+    assert not told(ThreadState("watches"), ThreadState("reads"), look=look).relays
+    assert told(ThreadState("watches", loops=True)).loops
+    assert not told(ThreadState("watches", loops=True), ThreadState("reads")).loops
 
 
 def processes(*those: tuple[int, int, int]) -> dict[int, Stat]:
@@ -45,20 +45,20 @@ def processes(*those: tuple[int, int, int]) -> dict[int, Stat]:
 
 
 def test_a_grandchild_in_the_foreground_is_work_of_who_waits_too() -> None:
-    look = Look(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
-    assert told(Blocked("reads"), look=look).at_work
-    look = Look(members=[1, 3], processes=processes((3, 2, 1)))
-    assert not told(Blocked("reads"), look=look).at_work
+    look = WaitSnapshot(members=[1, 3], processes=processes((1, 0, 1), (2, 1, 1), (3, 2, 1)))
+    assert told(ThreadState("reads"), look=look).at_work
+    look = WaitSnapshot(members=[1, 3], processes=processes((3, 2, 1)))
+    assert not told(ThreadState("reads"), look=look).at_work
 
 
 def test_what_other_jobs_do_is_not_related_to_the_foreground() -> None:
     """A shell (2) below another program (1), its job (3) with what that carries (4), and what runs in
     the background (5, 6)."""
     known = processes((1, 0, 1), (2, 1, 2), (3, 2, 3), (4, 3, 4), (5, 2, 5), (6, 5, 5))
-    front = related(Look(processes=known), 3)
+    front = related(WaitSnapshot(processes=known), 3)
     assert sorted(one.pid for one in front) == [1, 2, 3, 4]
-    assert len(related(Look(processes=known), None)) == 6
-    assert related(Look(processes=known), 7) == []
+    assert len(related(WaitSnapshot(processes=known), None)) == 6
+    assert related(WaitSnapshot(processes=known), 7) == []
 
 
 @pytest.mark.parametrize(

@@ -177,13 +177,13 @@ async def test_on_a_machine_whose_numbers_are_not_known_it_is_unknown(
         assert on.look() == ReadState("unknown", "line", pids=(on.it.pid,))
 
 
-@pytest.mark.parametrize("bound", ["_MOST_PROCESSES", "_MOST_THREADS"])
+@pytest.mark.parametrize("bound", ["_MAX_PROCESSES", "_MAX_THREADS"])
 async def test_what_is_too_much_to_look_at_is_unknown(
     monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     many = {
-        "_MOST_PROCESSES": "for _ in range(3): os.fork()",
-        "_MOST_THREADS": "for _ in range(7): threading.Thread(target=time.sleep, args=(99,)).start()",
+        "_MAX_PROCESSES": "for _ in range(3): os.fork()",
+        "_MAX_THREADS": "for _ in range(7): threading.Thread(target=time.sleep, args=(99,)).start()",
     }
     lines = ("import os, threading, time", many[bound], "print('up', flush=True)", "time.sleep(99)")
     async with stage(*python(*lines)) as on:

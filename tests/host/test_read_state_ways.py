@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import trio
 
-from haftd.host.input_state.read_state import ReadState, reading
+from haftd.host.input_state.read_state import ReadState, of_terminal
 from tests.host.readings import python, stage
 
 WAYS: dict[str, tuple[str, ...]] = {
@@ -69,7 +69,7 @@ async def test_what_has_lost_its_parent_is_seen_when_it_is_named() -> None:
     async with stage(*python(*lines)) as on:
         await on.until(lambda now: True, r"is \d+\r\n")
         pid = int(on.printed.split()[1])
-        await on.until(lambda _: reading(on.master, on.slave, (on.it.pid, pid)).pids == (pid,))
+        await on.until(lambda _: of_terminal(on.master, on.slave, (on.it.pid, pid)).pids == (pid,))
         os.kill(pid, signal.SIGKILL)
 
 
@@ -303,7 +303,7 @@ async def test_who_reads_in_a_terminal_within_has_answered_what_was_typed_before
         await on.until(lambda now: now.state == "reads" and not now.relays)
         for turn in range(100):
             on.type(f"line {turn}\n")
-            while (now := reading(on.master, on.slave, (on.it.pid,))).state != "reads":
+            while (now := of_terminal(on.master, on.slave, (on.it.pid,))).state != "reads":
                 await trio.lowlevel.checkpoint()
             on.look()
             assert not now.relays and on.printed == b"line %d\r\n" % turn * 2

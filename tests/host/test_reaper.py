@@ -32,13 +32,13 @@ from .test_process_tree import script
 def adopting() -> Iterator[None]:
     with subreaper():
         yield
-    assert not [pid for pid in ancestry.children(os.getpid()) if pid not in zombies()]
+    assert not [pid for pid in ancestry.list_children(os.getpid()) if pid not in zombies()]
     for child in zombies():
         os.waitpid(child, 0)
 
 
 def zombies() -> list[int]:
-    states = {pid: read_stat(pid) for pid in ancestry.children(os.getpid())}
+    states = {pid: read_stat(pid) for pid in ancestry.list_children(os.getpid())}
     return [pid for pid, stat in states.items() if stat is not None and stat.state == "Z"]
 
 

@@ -22,8 +22,8 @@ import pytest
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.lockfile import DaemonLock
 from haftd.host.process import rlimit_tag
-from haftd.host.process.identity import boot_id, of_child, read_environ
-from haftd.host.process.process_tag import Mark, new_instance
+from haftd.host.process.identity import boot_id, identify_child, read_environ
+from haftd.host.process.process_tag import ProcessTag, new_instance
 from haftd.host.recovery import kill_set
 from haftd.host.recovery.record import Record
 from haftd.host.recovery.recovery import Report, recover
@@ -53,7 +53,7 @@ def test_a_recorded_process_is_ended_with_its_group_and_its_descendants(
     crowd: Crowd, instance: str
 ) -> None:
     """P13 and P03: while the leader lives, all it started can be told to be its own."""
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     hidden = "env -i setsid sh -c 'sleep 61; :' & env -i sleep 62 & setsid sleep 63 & echo; wait"
     with Ground() as ground:
         leader = crowd.start(ground.within(["sh", "-c", hidden]), mark, ready=True)
@@ -68,7 +68,7 @@ def test_a_recorded_process_is_ended_with_its_group_and_its_descendants(
 def test_P13_the_leader_is_dead_and_its_children_carry_the_mark(
     crowd: Crowd, instance: str
 ) -> None:
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     with Ground() as ground:
         leader = crowd.start(ground.within(["sh", "-c", "sleep 61 & setsid sleep 62 & :"]), mark)
         who = crowd.identity(leader)
@@ -80,7 +80,7 @@ def test_P13_the_leader_is_dead_and_its_children_carry_the_mark(
 
 
 def test_a_process_that_no_record_names_is_found_by_its_mark(crowd: Crowd, instance: str) -> None:
-    child = crowd.start(["sleep", "60"], Mark(HOME, instance, 3))
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 3))
     report = recover([], home=HOME)
     assert report.killed == 1
     assert child.wait() == -9
@@ -89,7 +89,7 @@ def test_a_process_that_no_record_names_is_found_by_its_mark(crowd: Crowd, insta
 def test_P03_a_double_fork_in_a_session_of_its_own_is_found(crowd: Crowd, instance: str) -> None:
     with Ground() as ground:
         script = "(setsid sh -c 'sleep 61; :' &) & :"
-        crowd.start(ground.within(["sh", "-c", script]), Mark(HOME, instance, 1)).wait()
+        crowd.start(ground.within(["sh", "-c", script]), ProcessTag(HOME, instance, 1)).wait()
         until(lambda: len(ground.survivors()) == 2, "the grandchildren run")
         recover([], home=HOME)
         assert ground.survivors() == []
@@ -105,7 +105,7 @@ def test_P04_with_an_empty_environment_it_is_ended_by_its_cgroup(
         group = Cgroup.create(ground.cgroup.path, f"{HOME}.{instance}.1")
         join = ["sh", "-c", f'echo $$ > {group.path}/cgroup.procs; exec "$@"', "join"]
         script = "env -i setsid sh -c 'sleep 61; :' & env -i setsid sleep 62 &"
-        crowd.start([*join, "sh", "-c", script], Mark(HOME, instance, 1)).wait()
+        crowd.start([*join, "sh", "-c", script], ProcessTag(HOME, instance, 1)).wait()
         until(lambda: len(ground.survivors()) == 3, "the hidden ones run")
         report = recover([], home=HOME, base=ground.cgroup.path)
         assert ground.survivors() == []
@@ -116,7 +116,7 @@ def test_P04_with_an_empty_environment_it_is_ended_by_its_cgroup(
 @needs_cgroup
 def test_P04_a_cgroup_that_only_a_record_names_is_emptied(crowd: Crowd, instance: str) -> None:
     """The setting has changed since."""
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     with Ground() as ground:
         group = Cgroup.create(ground.cgroup.path, str(mark))
         join = ["sh", "-c", f'echo $$ > {group.path}/cgroup.procs; exec "$@"', "join"]
@@ -132,7 +132,7 @@ def test_P04_a_cgroup_that_only_a_record_names_is_emptied(crowd: Crowd, instance
 def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
     crowd: Crowd, instance: str
 ) -> None:
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     with Ground() as ground:
         script = "env -i setsid sleep 61 & :"
         leader = crowd.start(ground.within(["sh", "-c", script]), mark)
@@ -143,7 +143,7 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
         )
         pid = int(ground.survivors()[0].split()[0])
         pidfd = os.pidfd_open(pid)
-        kin = of_child(pid, pidfd)
+        kin = identify_child(pid, pidfd)
         os.close(pidfd)
         bare = record_of(who, mark)
         assert recover([bare], home=HOME).lost == (bare,)
@@ -153,10 +153,12 @@ def test_P04_without_a_cgroup_it_is_ended_if_it_was_recorded_alive(
         assert ground.survivors() == []
 
 
-def branded(crowd: Crowd, mark: Mark, other: Mark | None = None) -> subprocess.Popen[bytes]:
+def branded(
+    crowd: Crowd, mark: ProcessTag, other: ProcessTag | None = None
+) -> subprocess.Popen[bytes]:
     """A process without our mark (with another's, perhaps) that was started below a handle."""
     child = crowd.start(["sleep", "60"], other)
-    bounds = rlimit_tag.bounds(str(mark))
+    bounds = rlimit_tag.limits_for(str(mark))
     if bounds is None:
         pytest.skip("the hard limit of real-time CPU time is not unlimited here")
     resource.prlimit(child.pid, rlimit_tag.RESOURCE, bounds)
@@ -164,13 +166,13 @@ def branded(crowd: Crowd, mark: Mark, other: Mark | None = None) -> subprocess.P
 
 
 def test_P04_a_process_that_lost_its_mark_is_told_by_its_brand(crowd: Crowd, instance: str) -> None:
-    child = branded(crowd, Mark(HOME, instance, 7))
+    child = branded(crowd, ProcessTag(HOME, instance, 7))
     recover([], home=HOME)
     assert child.wait() == -9
 
 
 def test_P04_and_it_counts_for_its_record(crowd: Crowd, instance: str) -> None:
-    mark = Mark(HOME, instance, 7)
+    mark = ProcessTag(HOME, instance, 7)
     leader = crowd.start(["true"], mark)
     record = record_of(crowd.identity(leader), mark)
     leader.wait()
@@ -183,7 +185,7 @@ def test_whose_time_is_up_before_the_sweep_looks_once_all_the_same(
     crowd: Crowd, instance: str
 ) -> None:
     """Else what runs would be said to be gone, and its record dropped."""
-    child, record = orphan(crowd, Mark(HOME, instance, 7))
+    child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
     report = recover([record], home=HOME, patience_s=0)
     assert child.wait() == -9
     assert report.lost == () and [one.mark for one in (*report.ended, *report.keep)] == [
@@ -191,7 +193,7 @@ def test_whose_time_is_up_before_the_sweep_looks_once_all_the_same(
     ]
 
 
-def orphan(crowd: Crowd, mark: Mark) -> tuple[subprocess.Popen[bytes], Record]:
+def orphan(crowd: Crowd, mark: ProcessTag) -> tuple[subprocess.Popen[bytes], Record]:
     """A process that only its mark tells, and the record of the dead leader."""
     leader = crowd.start(["true"], mark)
     record = record_of(crowd.identity(leader), mark)
@@ -206,7 +208,7 @@ def test_what_takes_long_to_die_has_the_whole_patience(
     crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine the killed wait for their turn to end."""
-    child, record = orphan(crowd, Mark(HOME, instance, 7))
+    child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
 
     def slow(pidfd: int, signum: int, flags: int = 0) -> bool:
         if signum == signal.SIGKILL and late.ident is None:
@@ -214,7 +216,7 @@ def test_what_takes_long_to_die_has_the_whole_patience(
         return True
 
     late = threading.Timer(1.5, child.kill)
-    monkeypatch.setattr(kill_set, "send", slow)
+    monkeypatch.setattr(kill_set, "send_signal", slow)
     try:
         assert recover([record], home=HOME) == Report(ended=(record,), killed=1)
     finally:
@@ -225,7 +227,7 @@ def test_what_takes_long_to_die_has_the_whole_patience(
 def test_where_nobody_could_look_the_records_stay(
     crowd: Crowd, instance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _child, record = orphan(crowd, Mark(HOME, instance, 7))
+    _child, record = orphan(crowd, ProcessTag(HOME, instance, 7))
 
     def fail() -> Iterator[int]:
         raise OSError(errno.ENFILE, "Too many open files in system")
@@ -240,15 +242,15 @@ def test_a_daemon_of_another_home_that_was_started_in_a_handle_goes_with_it(
     crowd: Crowd, instance: str
 ) -> None:
     """A test suite starts one; its mark is another, and the brand is the handle's."""
-    child = branded(crowd, Mark(HOME, instance, 7), Mark(OTHER, instance, 0))
-    apart = crowd.start(["sleep", "60"], Mark(OTHER, instance, 0))
+    child = branded(crowd, ProcessTag(HOME, instance, 7), ProcessTag(OTHER, instance, 0))
+    apart = crowd.start(["sleep", "60"], ProcessTag(OTHER, instance, 0))
     recover([], home=HOME)
     assert child.wait() == -9 and _state(apart) == "S"
 
 
 def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
-    mine = branded(crowd, Mark(HOME, instance, 7))
-    theirs = branded(crowd, Mark(HOME, "cccccccccccc", 7))
+    mine = branded(crowd, ProcessTag(HOME, instance, 7))
+    theirs = branded(crowd, ProcessTag(HOME, "cccccccccccc", 7))
     recover([], home=HOME, live=instance)
     assert theirs.wait() == -9 and not gone(mine)
     recover([], home=HOME, instance="dddddddddddd")
@@ -258,7 +260,7 @@ def test_a_brand_of_a_living_instance_is_left_alone(crowd: Crowd, instance: str)
 
 
 def test_a_branded_zombie_is_no_reason_to_go_on(crowd: Crowd, instance: str) -> None:
-    child = branded(crowd, Mark(HOME, instance, 7))
+    child = branded(crowd, ProcessTag(HOME, instance, 7))
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     begun = time.monotonic()
@@ -270,7 +272,7 @@ def decoys(crowd: Crowd, instance: str) -> list[subprocess.Popen[bytes]]:
     """What looks like ours and is not."""
     return [
         crowd.start(["sleep", "60"]),
-        crowd.start(["sleep", "60"], Mark(OTHER, instance, 1)),
+        crowd.start(["sleep", "60"], ProcessTag(OTHER, instance, 1)),
         crowd.start(["sleep", "60"], f"x{HOME}.{instance}.1"),
         crowd.start(["sleep", "60"], f"{HOME}.{instance}"),
         crowd.start(["sh", "-c", f"HAFT_HANDLE={HOME}.{instance}.1; sleep 60; :"]),
@@ -291,7 +293,7 @@ def test_P10_P11_a_record_that_means_nothing_here_is_dropped_and_nobody_is_signa
     crowd: Crowd, instance: str, forged: dict[str, object]
 ) -> None:
     child = crowd.start(["sleep", "60"])
-    record = record_of(crowd.identity(child), Mark(HOME, instance, 1), **forged)
+    record = record_of(crowd.identity(child), ProcessTag(HOME, instance, 1), **forged)
     report = recover([record], home=HOME)
     assert (report.dropped, report.ended, report.keep) == ((record,), (), ())
     assert not gone(child)
@@ -303,7 +305,7 @@ def test_P07_P08_a_record_whose_number_is_another_process_s_now_signals_nobody(
     crowd: Crowd, instance: str, forged: dict[str, object]
 ) -> None:
     child = crowd.start(["sleep", "60"])
-    record = record_of(crowd.identity(child), Mark(HOME, instance, 1), **forged)
+    record = record_of(crowd.identity(child), ProcessTag(HOME, instance, 1), **forged)
     report = recover([record], home=HOME)
     assert (report.lost, report.ended) == ((record,), ())
     assert _state(child) == "S"
@@ -311,9 +313,10 @@ def test_P07_P08_a_record_whose_number_is_another_process_s_now_signals_nobody(
 
 def test_nothing_else_is_hit(crowd: Crowd, instance: str) -> None:
     standing = decoys(crowd, instance)
-    ours = [crowd.start(["sleep", "60"], Mark(HOME, instance, n)) for n in range(1, 6)]
+    ours = [crowd.start(["sleep", "60"], ProcessTag(HOME, instance, n)) for n in range(1, 6)]
     records = [
-        record_of(crowd.identity(one), Mark(HOME, instance, n)) for n, one in enumerate(ours, 1)
+        record_of(crowd.identity(one), ProcessTag(HOME, instance, n))
+        for n, one in enumerate(ours, 1)
     ]
     report = recover(records, home=HOME)
     assert len(report.ended) == 5
@@ -322,9 +325,9 @@ def test_nothing_else_is_hit(crowd: Crowd, instance: str) -> None:
 
 
 def test_a_living_instance_is_left_alone(crowd: Crowd, instance: str) -> None:
-    live = crowd.start(["sleep", "60"], Mark(HOME, "cccccccccccc", 1))
-    dead = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
-    record = record_of(crowd.identity(live), Mark(HOME, "cccccccccccc", 1))
+    live = crowd.start(["sleep", "60"], ProcessTag(HOME, "cccccccccccc", 1))
+    dead = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
+    record = record_of(crowd.identity(live), ProcessTag(HOME, "cccccccccccc", 1))
     report = recover([record], home=HOME, live="cccccccccccc")
     assert report.keep == (record,)
     assert dead.wait() == -9 and not gone(live)
@@ -341,12 +344,12 @@ time.sleep(600)
 """
 RECOVERS = """
 import os, subprocess, sys, tempfile
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.recovery import recover
 home, instance, living, kind = sys.argv[1:]
 lock = tempfile.mkdtemp() + "/daemon.lock"
 def start(argv, n, **more):
-    env = {**os.environ, "HAFT_HANDLE": str(Mark(home, instance, n))}
+    env = {**os.environ, "HAFT_HANDLE": str(ProcessTag(home, instance, n))}
     return subprocess.Popen(argv, env=env, **more)
 daemon = start([sys.executable, "-c", living, lock, instance], 0, stdout=subprocess.PIPE)
 daemon.stdout.readline()
@@ -378,14 +381,14 @@ def test_what_a_daemon_runs_whose_environment_cannot_be_read_is_left_alone_while
 
 
 def test_a_guardian_ends_what_is_of_its_own_daemon_only(crowd: Crowd, instance: str) -> None:
-    mine = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
-    later = crowd.start(["sleep", "60"], Mark(HOME, "dddddddddddd", 1))
+    mine = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
+    later = crowd.start(["sleep", "60"], ProcessTag(HOME, "dddddddddddd", 1))
     recover([], home=HOME, instance=instance)
     assert mine.wait() == -9 and not gone(later)
 
 
 def test_a_stopped_process_is_ended(crowd: Crowd, instance: str) -> None:
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     child = crowd.start(["sh", "-c", "kill -STOP $$"], mark)
     os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
     assert len(recover([record_of(crowd.identity(child), mark)], home=HOME).ended) == 1
@@ -394,14 +397,14 @@ def test_a_stopped_process_is_ended(crowd: Crowd, instance: str) -> None:
 
 ANCESTOR = """
 import os, subprocess, sys
-from haftd.host.process.identity import of_child
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.identity import identify_child
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.recovery import recover
 from tests.faults.harness import record_of
-mark = Mark(*sys.argv[1].split(".")[:2], 1)
+mark = ProcessTag(*sys.argv[1].split(".")[:2], 1)
 parent = os.getppid()
 pidfd = os.pidfd_open(parent)
-record = record_of(of_child(parent, pidfd), mark)
+record = record_of(identify_child(parent, pidfd), mark)
 sibling = subprocess.Popen(["sleep", "60"], start_new_session=True)
 report = recover([record], home=mark.home)
 assert sibling.wait() == -9, "what is no ancestor is ended"
@@ -413,7 +416,7 @@ print("spared", flush=True)
 
 def test_an_ancestor_is_never_signalled(crowd: Crowd, instance: str) -> None:
     """The daemon was started again from within a handle that its predecessor left."""
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     root = Path(__file__).parents[2]
     done = subprocess.run(
         ["sh", "-c", '"$@"; echo "alive $?"', "sh", sys.executable, "-c", ANCESTOR, str(mark)],
@@ -473,12 +476,12 @@ def test_a_daemon_that_lives_without_its_lock_keeps_its_handles(
     ending its handles.
     """
     argv = [sys.executable, "-c", LOCKLESS, str(tmp_path)]
-    first = crowd.start(argv, Mark(HOME, instance, 0), ready=True)
-    handle = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
-    orphan = crowd.start(["sleep", "60"], Mark(HOME, "eeeeeeeeeeee", 1))
+    first = crowd.start(argv, ProcessTag(HOME, instance, 0), ready=True)
+    handle = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
+    orphan = crowd.start(["sleep", "60"], ProcessTag(HOME, "eeeeeeeeeeee", 1))
     (tmp_path / "daemon.lock").unlink()
     lock = DaemonLock.acquire(tmp_path / "daemon.lock")
-    report = recover([record_of(crowd.identity(handle), Mark(HOME, instance, 1))], home=HOME)
+    report = recover([record_of(crowd.identity(handle), ProcessTag(HOME, instance, 1))], home=HOME)
     assert not gone(first) and not gone(handle)
     assert orphan.wait() == -9
     assert len(report.keep) == 1 and str(first.pid) in report.problems[0]
@@ -489,8 +492,8 @@ def test_what_carries_the_mark_of_a_daemon_itself_is_left_alone(
     crowd: Crowd, instance: str
 ) -> None:
     """Another daemon in the middle of its start, or what its login shell started: no handle's."""
-    child = crowd.start(["sleep", "60"], Mark(HOME, instance, 0))
-    handles = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 0))
+    handles = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
     recover([], home=HOME)
     assert handles.wait() == -9 and not gone(child)
 
@@ -501,13 +504,13 @@ def test_what_may_not_be_signalled_is_named_and_stays_recorded(instance: str) ->
     code = """
 import os, sys
 from haftd.host.process.identity import Identity
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.recovery import recover
 from tests.faults.harness import record_of
 pid, ticks, inode = map(int, sys.argv[1:4])
 from haftd.host.process.identity import boot_id, pid_namespace
-record = record_of(Identity(pid, ticks, inode, boot_id(), pid_namespace()), Mark.read(sys.argv[4]))
-report = recover([record], home=Mark.read(sys.argv[4]).home, patience_s=600)
+record = record_of(Identity(pid, ticks, inode, boot_id(), pid_namespace()), ProcessTag.read(sys.argv[4]))
+report = recover([record], home=ProcessTag.read(sys.argv[4]).home, patience_s=600)
 assert report.unconfirmed == (pid,), report
 assert report.keep == (record,) and not report.ended, report
 assert "may not be signalled" in report.problems[0], report
@@ -515,7 +518,7 @@ print("named")
 """
     with Crowd() as crowd:
         who = crowd.identity(child := crowd.start(["sleep", "60"]))
-        words = [str(who.pid), str(who.ticks), str(who.inode), str(Mark(HOME, instance, 1))]
+        words = [str(who.pid), str(who.ticks), str(who.inode), str(ProcessTag(HOME, instance, 1))]
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-c", code, *words],
             cwd=Path(__file__).parents[2],
@@ -531,7 +534,7 @@ print("named")
 
 
 def test_a_second_recovery_finds_nothing_to_do(crowd: Crowd, instance: str) -> None:
-    mark = Mark(HOME, instance, 1)
+    mark = ProcessTag(HOME, instance, 1)
     record = record_of(crowd.identity(crowd.start(["sleep", "60"], mark)), mark)
     assert recover([record], home=HOME).ended == (record,)
     assert recover([record], home=HOME) == Report(lost=(record,))
@@ -541,7 +544,7 @@ def test_recoveries_wait_for_each_other(crowd: Crowd, instance: str, tmp_path: P
     lock = tmp_path / "recover.lock"
     fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
     code = (
         "import sys; from pathlib import Path; from haftd.host.recovery.recovery import recover;"
         "print('begin', flush=True); recover([], home=sys.argv[2], lock=Path(sys.argv[1]))"
@@ -564,7 +567,7 @@ def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
     lock = tmp_path / "recover.lock"
     fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    child = crowd.start(["sleep", "60"], Mark(HOME, instance, 1))
+    child = crowd.start(["sleep", "60"], ProcessTag(HOME, instance, 1))
     report = recover([], home=HOME, lock=lock, patience_s=0.4)
     assert child.wait() == -9
     assert "another recovery" in report.problems[0]
@@ -572,7 +575,7 @@ def test_one_that_never_comes_to_its_end_is_not_waited_for_forever(
 
 
 def test_with_few_descriptors_all_are_ended_all_the_same(crowd: Crowd, instance: str) -> None:
-    marks = [Mark(HOME, instance, n) for n in range(1, 61)]
+    marks = [ProcessTag(HOME, instance, n) for n in range(1, 61)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
         record_of(crowd.identity(one), mark) for one, mark in zip(children, marks, strict=True)
@@ -631,7 +634,7 @@ def test_P05_a_hopper_in_a_cgroup_is_gone_long_before_the_patience_is(
         group = Cgroup.create(ground.cgroup.path, f"{HOME}.{instance}.1")
         join = ["sh", "-c", f'echo $$ > {group.path}/cgroup.procs; exec "$@"', "join"]
         argv = [*join, str(hopper), str(microseconds)]
-        crowd.start(argv, Mark(HOME, instance, 1), ready=True)
+        crowd.start(argv, ProcessTag(HOME, instance, 1), ready=True)
         begun = time.monotonic()
         report = recover([], home=HOME, base=ground.cgroup.path, patience_s=30)
         assert time.monotonic() - begun < 15
@@ -647,7 +650,7 @@ def test_P05_without_a_cgroup_a_hopper_is_ended_or_named(
     each start makes another, and it does not slip through all."""
     with Ground() as ground:
         argv = ground.within([str(hopper), str(microseconds), ground.tag])
-        crowd.start(argv, Mark(HOME, instance, 1), ready=True)
+        crowd.start(argv, ProcessTag(HOME, instance, 1), ready=True)
         for _ in range(4):
             report = recover([], home=HOME, patience_s=1.5)
             if report.unconfirmed or not _seen(ground):
@@ -662,14 +665,14 @@ def _seen(ground: Ground) -> list[str]:
 
 def test_a_record_of_this_boot_is_recognised_by_its_boot(crowd: Crowd, instance: str) -> None:
     child = crowd.start(["sleep", "60"])
-    record: Record = record_of(crowd.identity(child), Mark(HOME, instance, 1))
+    record: Record = record_of(crowd.identity(child), ProcessTag(HOME, instance, 1))
     assert record.boot == boot_id()
     assert recover([record], home=HOME).ended == (record,)
 
 
 def test_no_descriptor_is_left(crowd: Crowd, instance: str, tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    marks = [Mark(HOME, instance, n) for n in range(3)]
+    marks = [ProcessTag(HOME, instance, n) for n in range(3)]
     children = [crowd.start(["sleep", "60"], mark) for mark in marks]
     records = [
         record_of(crowd.identity(one), mark) for one, mark in zip(children, marks, strict=True)

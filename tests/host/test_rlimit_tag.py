@@ -11,49 +11,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.host.process import rlimit_tag
-from haftd.host.process.process_tag import Mark, new_instance
+from haftd.host.process.process_tag import ProcessTag, new_instance
 
 HEX = st.text("0123456789abcdef", min_size=12, max_size=12)
-MARKS = st.builds(Mark, HEX, HEX, st.integers(0, (1 << 18) - 1))
+MARKS = st.builds(ProcessTag, HEX, HEX, st.integers(0, (1 << 18) - 1))
 
 
 @given(MARKS, MARKS)
-def test_brands_are_as_different_as_the_marks_are(one: Mark, other: Mark) -> None:
+def test_brands_are_as_different_as_the_marks_are(one: ProcessTag, other: ProcessTag) -> None:
     """As far as their bits go: 24 of the home, 20 of the instance, 18 of the number."""
-    a, b = rlimit_tag.of(str(one)), rlimit_tag.of(str(other))
+    a, b = rlimit_tag.encode(str(one)), rlimit_tag.encode(str(other))
     same_home = one.home[:6] == other.home[:6]
     same_instance = same_home and one.instance[:5] == other.instance[:5]
-    assert (rlimit_tag.home_of(a) == rlimit_tag.home_of(b)) == same_home
-    assert (rlimit_tag.instance_of(a) == rlimit_tag.instance_of(b)) == same_instance
+    assert (rlimit_tag.home_prefix(a) == rlimit_tag.home_prefix(b)) == same_home
+    assert (rlimit_tag.instance_prefix(a) == rlimit_tag.instance_prefix(b)) == same_instance
     assert (a == b) == (same_instance and one.n == other.n)
 
 
 @given(st.text(max_size=50))
 def test_every_text_has_a_brand_that_the_kernel_takes(mark: str) -> None:
-    assert 1 << 62 <= rlimit_tag.of(mark) < 1 << 63
+    assert 1 << 62 <= rlimit_tag.encode(mark) < 1 << 63
 
 
 def test_children_carry_it_through_a_cleared_environment() -> None:
-    mark = str(Mark("0123456789ab", new_instance(), 7))
+    mark = str(ProcessTag("0123456789ab", new_instance(), 7))
     child = subprocess.Popen(["sleep", "60"])
     try:
-        assert rlimit_tag.read(child.pid) is None
-        bounds = rlimit_tag.bounds(mark)
+        assert rlimit_tag.read_tag(child.pid) is None
+        bounds = rlimit_tag.limits_for(mark)
         if bounds is None:
             pytest.skip("the hard limit of real-time CPU time is not unlimited here")
         resource.prlimit(child.pid, rlimit_tag.RESOURCE, bounds)
-        assert rlimit_tag.read(child.pid) == rlimit_tag.of(mark)
+        assert rlimit_tag.read_tag(child.pid) == rlimit_tag.encode(mark)
         assert resource.prlimit(child.pid, rlimit_tag.RESOURCE)[1] == resource.RLIM_INFINITY
-        assert rlimit_tag._read_file(child.pid) == rlimit_tag.of(mark)
+        assert rlimit_tag._read_file(child.pid) == rlimit_tag.encode(mark)
     finally:
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert rlimit_tag.read(child.pid) == rlimit_tag.of(mark), "a zombie carries it too"
+        assert rlimit_tag.read_tag(child.pid) == rlimit_tag.encode(mark), "a zombie carries it too"
         child.wait()
-    assert rlimit_tag.read(child.pid) is None
+    assert rlimit_tag.read_tag(child.pid) is None
 
 
 def test_without_a_brand_there_is_none() -> None:
-    assert rlimit_tag.read(os.getpid()) is None
+    assert rlimit_tag.read_tag(os.getpid()) is None
     assert rlimit_tag._read_file(os.getpid()) is None
-    assert rlimit_tag.read(1 << 30) is None
+    assert rlimit_tag.read_tag(1 << 30) is None

@@ -190,7 +190,7 @@ def test_a_file_at_the_socket_s_path_is_kept(short_tmp: Path) -> None:
 
 
 def test_L04_a_long_path_is_refused_before_it_is_bound(short_tmp: Path) -> None:
-    longest = runtime_folder.LONGEST_PATH - len(os.fsencode(short_tmp)) - 1
+    longest = runtime_folder.MAX_SOCKET_PATH - len(os.fsencode(short_tmp)) - 1
     bind(short_tmp / ("s" * longest)).close()
     with pytest.raises(FolderRefused, match="108 bytes, 107 are the most"):
         bind(short_tmp / ("t" * (longest + 1)))
@@ -264,10 +264,10 @@ async def test_L01_what_is_gone_before_the_watch_is_seen_at_once(place: Path) ->
 async def test_L01_without_inotify_it_looks_every_few_seconds(
     place: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    def refuse(_bell: runtime_folder._Bell, _paths: object) -> None:
+    def refuse(_bell: runtime_folder._ChangeWatcher, _paths: object) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(runtime_folder._Bell, "_watch", refuse)
+    monkeypatch.setattr(runtime_folder._ChangeWatcher, "_watch", refuse)
     before = len(os.listdir("/proc/self/fd"))
 
     async def lose() -> None:

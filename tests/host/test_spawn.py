@@ -21,9 +21,9 @@ import trio
 from haftd.host import descriptors
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
-from haftd.host.launch.spawn import Exit, Launched, LaunchFailed, Plan, launch, leaders
+from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchFailed, LaunchSpec, launch, leaders
 from haftd.host.process import rlimit_tag
-from haftd.host.process.identity import Identity, of_child, read_stat
+from haftd.host.process.identity import Identity, identify_child, read_stat
 from tests.host.launching import (
     new_mark,
     no_record,
@@ -200,7 +200,7 @@ async def test_the_mark_is_branded_on_it(gate: Gate) -> None:
         _,
     ):
         assert await read_line(it) == "up"
-        assert rlimit_tag.read(it.pid) == rlimit_tag.of(mark)
+        assert rlimit_tag.read_tag(it.pid) == rlimit_tag.encode(mark)
 
 
 async def test_the_record_comes_first(gate: Gate, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_the_record_comes_first(gate: Gate, tmp_path: Path) -> None:
 
 async def test_the_identity_is_that_of_the_child() -> None:
     async with running(plan("sleep", "60")) as (it, _):
-        assert it.identity == of_child(it.pid, it.pidfd)
+        assert it.identity == identify_child(it.pid, it.pidfd)
         assert leaders[it.pid] is it
 
 
@@ -383,7 +383,7 @@ def test_P32_out_of_processes_or_memory_is_an_error(
     assert open_fds() == before
 
 
-@pytest.mark.parametrize("step", ["pidfd_open", "of_child", "prlimit", "write"])
+@pytest.mark.parametrize("step", ["pidfd_open", "identify_child", "prlimit", "write"])
 def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     machine_gate()
     before, pids = open_fds(), []
@@ -397,7 +397,7 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
         raise OSError(errno.ENOMEM, "no")
 
     monkeypatch.setattr(os, "posix_spawn", note)
-    room = {"of_child": launch_room, "prlimit": resource}.get(step, os)
+    room = {"identify_child": launch_room, "prlimit": resource}.get(step, os)
     monkeypatch.setattr(room, step, refuse)
     with pytest.raises(LaunchFailed):
         launch(plan("true", nofile=100), no_record)
@@ -410,7 +410,7 @@ def test_a_failure_at_any_step_leaves_nothing(monkeypatch: pytest.MonkeyPatch, s
 
 async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
     """A process that hangs on its parent thread (PDEATHSIG) dies when that ends."""
-    started: list[Launched] = []
+    started: list[LaunchedProcess] = []
     what = plan("sh", "-c", "echo up; read x; echo $x", stdin="pipe")
     thread = threading.Thread(target=lambda: started.append(launch(what, no_record)))
     thread.start()
@@ -427,7 +427,7 @@ async def test_P33_a_child_outlives_the_thread_that_started_it() -> None:
 
 async def test_P38_a_gate_is_not_held_open_by_another_child() -> None:
     """Else the end of the daemon would not be the end of the gate."""
-    within: list[Launched] = []
+    within: list[LaunchedProcess] = []
 
     def start_another(_: Identity) -> None:
         within.append(launch(plan("sh", "-c", "echo up; read x", stdin="pipe"), no_record))
@@ -448,21 +448,21 @@ def test_P38_all_gates_end_with_the_daemon(gates: int) -> None:
     """Many children at their gates at the same time, and the daemon is killed."""
     script = f"""
 import os, signal
-from haftd.host.launch.spawn import Plan, launch
+from haftd.host.launch.spawn import LaunchSpec, launch
 left = {gates}
 def record(identity):
     global left
     print(identity.pid)
     left -= 1
     if left:
-        launch(Plan(("sleep", "60"), "/", {{"PATH": "/bin:/usr/bin"}}), record)
+        launch(LaunchSpec(("sleep", "60"), "/", {{"PATH": "/bin:/usr/bin"}}), record)
     else:
         import sys
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
 import sys
 sys.setrecursionlimit(100_000)
-launch(Plan(("sleep", "60"), "/", {{"PATH": "/bin:/usr/bin"}}), record)
+launch(LaunchSpec(("sleep", "60"), "/", {{"PATH": "/bin:/usr/bin"}}), record)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     pids = [int(line) for line in done.stdout.split()]
@@ -595,7 +595,7 @@ def test_a_daemon_may_have_any_low_descriptor_free(holes: tuple[int, ...]) -> No
     script = f"""
 import os
 from haftd.host.launch.gate import best_gate
-from haftd.host.launch.spawn import Plan, launch
+from haftd.host.launch.spawn import LaunchSpec, launch
 best_gate()
 for fd in range(5):
     try:
@@ -605,7 +605,7 @@ for fd in range(5):
 for fd in {holes}:
     os.close(fd)
 env = {{"PATH": "/bin:/usr/bin"}}
-plan = Plan(("sh", "-c", "cat; echo err >&2; echo out"), "/", env, stdin="pipe", output="events")
+plan = LaunchSpec(("sh", "-c", "cat; echo err >&2; echo out"), "/", env, stdin="pipe", output="events")
 it = launch(plan, lambda _: None)
 os.write(it.stdin, b"in\\n")
 it.close_stdin()
@@ -627,4 +627,4 @@ async def test_a_hundred_starts_leak_nothing(terminal: bool) -> None:
 
 
 def test_environment_values_are_in_no_repr() -> None:
-    assert "hunter2" not in repr(Plan(("a",), "/", {"TOKEN": "hunter2"}))
+    assert "hunter2" not in repr(LaunchSpec(("a",), "/", {"TOKEN": "hunter2"}))

@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from haftd.host.tree.survivors import Remains
+from haftd.host.tree.survivors import Survivors
 from tests.patience import PATIENCE_S
 
 MARK = "aaaaaaaaaaaa.bbbbbbbbbbbb.7"
@@ -31,7 +31,7 @@ def test_a_number_that_another_process_has_by_now_is_not_held(
     marked: tuple[subprocess.Popen[bytes], bool],
 ) -> None:
     child, is_ours = marked
-    remains = Remains([child.pid], MARK)
+    remains = Survivors([child.pid], MARK)
     try:
         assert [one.pid for one in remains.living()] == [child.pid] * is_ours
         remains.kill()
@@ -76,7 +76,7 @@ async def test_the_end_of_all_of_it_is_waited_for_and_what_is_gone_already_is_pa
     gone, stranger = start("true"), start("sleep", "300", mark="")
     first, last = start("sleep", "300"), start("sleep", "300")
     gone.wait()
-    remains = Remains([gone.pid, stranger.pid, first.pid, last.pid], MARK)
+    remains = Survivors([gone.pid, stranger.pid, first.pid, last.pid], MARK)
     assert {one.pid for one in remains.living()} == {first.pid, last.pid}
     ended: list[bool] = []
 

@@ -20,9 +20,9 @@ def test_a_worker_of_a_ring_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         "schedstat": b"1 1 1",
     }
     monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]])
-    assert thread_wait.blocked(1, 1, lambda what: True).state == "hidden"
+    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "hidden"
     of_proc["stat"] = b"1 (worker) R 0"
-    assert thread_wait.blocked(1, 1, lambda what: True).state == "away"
+    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
 
 
 def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
@@ -36,23 +36,23 @@ def test_a_thread_that_went_on_while_it_was_looked_at_is_not_hidden(
         "schedstat": lambda: next(runs),
     }
 
-    def judge(*_: object) -> thread_wait.Blocked:
-        raise thread_wait._Unclear
+    def judge(*_: object) -> thread_wait.ThreadState:
+        raise thread_wait._Undecidable
 
     monkeypatch.setattr(
         thread_wait, "_read", lambda path, size=0: of_proc[path.rpartition("/")[2]]()
     )
     monkeypatch.setattr(thread_wait, "_judge", judge)
     monkeypatch.setattr(thread_wait, "_OURS", {0: syscalls.CALLS["x86_64"][0]})
-    assert thread_wait.blocked(1, 1, lambda what: True).state == "away"
+    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "away"
     runs = iter((b"1 1 1", b"1 1 1"))
-    assert thread_wait.blocked(1, 1, lambda what: True).state == "hidden"
+    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == "hidden"
 
 
 @pytest.mark.parametrize("address", [1 << 63, (1 << 64) - 8])
 def test_an_address_beyond_what_can_be_read_from_is_unclear(address: int) -> None:
     """A call may be given any number; the offset of a file ends at 2^63."""
-    with pytest.raises(thread_wait._Unclear):
+    with pytest.raises(thread_wait._Undecidable):
         thread_wait._memory(os.getpid(), address, 8)
 
 
@@ -69,7 +69,7 @@ def test_who_sleeps_in_no_call_waits_for_no_input(
     monkeypatch: pytest.MonkeyPatch, line: bytes, state: str
 ) -> None:
     monkeypatch.setattr(thread_wait, "_read", lambda path, size=0: line)
-    assert thread_wait.blocked(1, 1, lambda what: True).state == state
+    assert thread_wait.read_thread_state(1, 1, lambda what: True).state == state
 
 
 def test_a_set_is_read_bit_by_bit() -> None:
@@ -77,13 +77,13 @@ def test_a_set_is_read_bit_by_bit() -> None:
     at = ctypes.addressof(bits)
     assert thread_wait._selected(os.getpid(), at, 18) == [0, 3, 17]
     assert thread_wait._selected(os.getpid(), 0, 18) == []
-    with pytest.raises(thread_wait._Unclear):
-        thread_wait._selected(os.getpid(), at, thread_wait._MOST_WATCHED + 1)
+    with pytest.raises(thread_wait._Undecidable):
+        thread_wait._selected(os.getpid(), at, thread_wait._MAX_WATCHED + 1)
 
 
 def test_what_is_there_in_part_is_unclear(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "pread", lambda fd, size, at: b"x" * (size - 1))
-    with pytest.raises(thread_wait._Unclear):
+    with pytest.raises(thread_wait._Undecidable):
         thread_wait._memory(os.getpid(), 0x1000, 8)
 
 

@@ -31,7 +31,7 @@ async def _ringing(*seconds: float) -> list[float]:
             if len(late) == len(seconds):
                 done.set()
 
-        timer.ring_in(after, ring)
+        timer.call_in(after, ring)
 
     for after in seconds:
         ring_of(after, time.monotonic())
@@ -76,8 +76,8 @@ async def test_it_is_finer_than_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(timer, "_libc", kernel)
     monkeypatch.setattr(timer, "time", _Standing())
     for after_us in (2_300_000, 1_500, 200, 150, 1, 0, -5):
-        timer.ring_in(after_us / 1_000_000, _nothing)
-    timer.ring_in(1.0, lambda: None)  # DeferredReply than what it is set for: it stays as it is.
+        timer.call_in(after_us / 1_000_000, _nothing)
+    timer.call_in(1.0, lambda: None)  # DeferredReply than what it is set for: it stays as it is.
     asked_us = [ns / 1_000 for ns in kernel.asked_ns]
     assert asked_us == pytest.approx([2_300_000, 1_500, 200, 150, 1, 0.001, 0.001], abs=0.01)
 
@@ -93,8 +93,8 @@ async def test_who_asks_again_is_rung_once_at_the_new_time() -> None:
     def ring() -> None:
         rings.append(time.monotonic() - began)
 
-    timer.ring_in(0.0001, ring)
-    timer.ring_in(0.005, ring)
+    timer.call_in(0.0001, ring)
+    timer.call_in(0.005, ring)
     await _ringing(0.01)
     assert len(rings) == 1 and rings[0] >= 0.005
 
@@ -106,11 +106,11 @@ async def test_who_is_rung_may_ask_again() -> None:
     def ring() -> None:
         left[0] -= 1
         if left[0]:
-            timer.ring_in(0.0001, ring)
+            timer.call_in(0.0001, ring)
         else:
             done.set()
 
-    timer.ring_in(0.0001, ring)
+    timer.call_in(0.0001, ring)
     with trio.fail_after(PATIENCE_S):
         await done.wait()
 
@@ -135,7 +135,7 @@ def test_without_a_timer_nobody_is_rung_and_nothing_fails(monkeypatch: pytest.Mo
     monkeypatch.setattr(timer, "_libc", Nothing())
 
     async def main() -> None:
-        timer.ring_in(0.0001, lambda: pytest.fail("rung"))
+        timer.call_in(0.0001, lambda: pytest.fail("rung"))
         await trio.sleep(0.005)
 
     trio.run(main)

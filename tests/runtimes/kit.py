@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from haftd.host.process.identity import every_pid, read_environ, read_stat
-from haftd.host.process.process_tag import Mark, new_instance
+from haftd.host.process.process_tag import ProcessTag, new_instance
 from haftd.runtimes.base import Call
 
 __all__ = ["HERE", "TERMINAL", "asking", "call", "fds", "lives", "python", "shell"]
@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 def call(*argv: str, env: dict[str, str] | None = None, **fields: Any) -> Call:
     """A call of a program, with a mark of its own."""
-    mark = str(Mark("0" * 12, _instance, next(_numbers)))
+    mark = str(ProcessTag("0" * 12, _instance, next(_numbers)))
     whole = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "xterm-256color", **(env or {})}
     return Call("test", argv, fields.pop("cwd", "/"), whole, mark, **fields)
 

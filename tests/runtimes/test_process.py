@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.host.tree.process_tree import Kin
+from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes import child
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime
@@ -164,15 +164,15 @@ async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A shell blocks TERM for a moment when its command has ended, and looks as if it handled it."""
-    end = Kin.end
+    end = ProcessTree.end
 
-    async def late(group: Kin, grace_s: float) -> tuple[int, ...]:
+    async def late(group: ProcessTree, grace_s: float) -> tuple[int, ...]:
         while not group.leader.exiting():
             await trio.sleep(0.001)
         return await end(group, grace_s)
 
     monkeypatch.setattr(child, "_keeps_term", lambda pid: True)
-    monkeypatch.setattr(Kin, "end", late)
+    monkeypatch.setattr(ProcessTree, "end", late)
     async with trio.open_nursery() as nursery:
         performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")
         performance.scope.cancel()
@@ -186,14 +186,14 @@ async def test_an_abort_ends_it_once_and_reports_what_is_left(
 ) -> None:
     """What cannot be killed costs the bound of one attempt, also with limits that are summed."""
     attempts: list[float] = []
-    end = Kin.end
+    end = ProcessTree.end
 
-    async def refused(group: Kin, grace_s: float) -> tuple[int, ...]:
+    async def refused(group: ProcessTree, grace_s: float) -> tuple[int, ...]:
         attempts.append(grace_s)
         await end(group, grace_s)
         return (group.leader.pid,)
 
-    monkeypatch.setattr(Kin, "end", refused)
+    monkeypatch.setattr(ProcessTree, "end", refused)
     async with trio.open_nursery() as nursery:
         call = kit.shell("echo up; exec sleep 1000", limits=limits)
         performance = await started(nursery, call, b"up")

@@ -42,7 +42,9 @@ class Stage:
 
 def signalled(name: str, monkeypatch: pytest.MonkeyPatch, **of: Any) -> list[tuple[Any, ...]]:
     stage: Any = Stage(**of)
-    monkeypatch.setattr("haftd.runtimes.terminal.tty.foreground", lambda master: stage.group)
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.pseudo_terminal.foreground", lambda master: stage.group
+    )
     TerminalControl._signal(stage, name)
     done: list[tuple[Any, ...]] = stage.done
     return done
@@ -69,7 +71,7 @@ def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage: Any = Stage()
-    monkeypatch.setattr("haftd.runtimes.terminal.tty.set_size", lambda *size: None)
+    monkeypatch.setattr("haftd.runtimes.terminal.pseudo_terminal.set_size", lambda *size: None)
     TerminalControl._resize(stage, 30, 90)
     assert stage.done == [("screen", 30, 90), ("transcript", 30, 90)]
 
@@ -85,7 +87,8 @@ def test_who_has_printed_what_is_not_taken_yet_is_busy(
     answers = iter(printed)
     monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: next(answers))
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "line", True)
+        "haftd.runtimes.terminal.read_state.of_terminal",
+        lambda *of: ReadState("reads", "line", True),
     )
     stage: Any = Stage()
     assert TerminalControl._looked(stage).state == state
@@ -95,7 +98,8 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
     """It may be a query, and the program waits for the answer to that."""
     monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "key", True)
+        "haftd.runtimes.terminal.read_state.of_terminal",
+        lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()
     stage._screen.is_behind = True
@@ -105,7 +109,8 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
 def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.reads.reading", lambda *of: ReadState("reads", "key", True)
+        "haftd.runtimes.terminal.read_state.of_terminal",
+        lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()
     stage._screen.frame = 0

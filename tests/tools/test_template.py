@@ -178,7 +178,7 @@ def test_which_looks_in_no_folder_that_depends_on_where_we_are() -> None:
 
 def test_what_a_definition_may_make_is_what_the_kernel_takes() -> None:
     """Definitions and Linux are rooms that do not know each other: this holds their figures equal."""
-    assert MAX_ARGUMENT == program.LONGEST_WORD
+    assert MAX_ARGUMENT == program.MAX_WORD
 
 
 LONG = "+1" * 30_000

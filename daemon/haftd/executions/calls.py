@@ -24,7 +24,7 @@ from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
 from haftd.host.cgroup import Cgroup
 from haftd.host.process.identity import Identity
-from haftd.host.process.process_tag import Mark
+from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.runtimes.base import Call
@@ -112,7 +112,7 @@ class Calls:
 
     def changed(self, call: Call, handle: Handle, ready: Prepared) -> Call:
         """The call of a use, as `of_use` made it, with other arguments."""
-        mark = Mark.read(call.mark)
+        mark = ProcessTag.read(call.mark)
         if mark is None:
             raise AssertionError("a call of a use has a mark")
         return self._of_use(handle, ready, mark, call.cgroup)
@@ -163,7 +163,9 @@ class Calls:
         with self._told("record", mark):
             self.journal.stopped(mark)
 
-    def _of_use(self, handle: Handle, ready: Prepared, mark: Mark, cgroup: Cgroup | None) -> Call:
+    def _of_use(
+        self, handle: Handle, ready: Prepared, mark: ProcessTag, cgroup: Cgroup | None
+    ) -> Call:
         tool, args, context = ready.tool, ready.args, ready.context
         invocation, client = ready.invocation, ready.client
 
@@ -260,7 +262,7 @@ class Calls:
         )
 
     def _recorder(
-        self, mark: Mark, cgroup: Cgroup | None, **what: Any
+        self, mark: ProcessTag, cgroup: Cgroup | None, **what: Any
     ) -> Callable[[Identity], None]:
         """What writes down each process of a call, so that it is found again after a crash."""
 
@@ -283,9 +285,9 @@ class Calls:
 
         return record
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> ProcessTag:
         self._count += 1
-        return Mark(self.place.home, self.place.instance, self._count)
+        return ProcessTag(self.place.home, self.place.instance, self._count)
 
     def _cgroup(self, mark: str) -> Cgroup | None:
         """A cgroup for the handle where there are any; without it, its processes are told apart as

@@ -23,7 +23,7 @@ from haftd.core.handles import Handle
 from haftd.core.outcomes import internal_failure
 from haftd.host.launch.spawn import leaders
 from haftd.host.process.identity import Stat
-from haftd.host.tree.survivors import Remains
+from haftd.host.tree.survivors import Survivors
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import (
     Call,
@@ -63,7 +63,7 @@ class Supervisor:
         self._clear_up = clear_up
         self._uses: dict[Handle, Execution] = {}
         self._marks: dict[str, Execution] = {}
-        self._remains: dict[Handle, Remains] = {}
+        self._remains: dict[Handle, Survivors] = {}
         """What could not be ended, of handles whose use is over."""
         self._turns = trio.Semaphore(_IN_A_ROW)
 
@@ -226,14 +226,14 @@ class Supervisor:
 
     def _keep_remains(self, handle: Handle, call: Call) -> None:
         """Hold what could not be ended, so that it is listed and can be aborted again."""
-        remains = Remains(handle.unconfirmed, call.mark)
+        remains = Survivors(handle.unconfirmed, call.mark)
         self._remains[handle] = remains
         handle.set_left_behind(
             lambda: tuple(LeftBehind(one.pid, one.command) for one in remains.living())
         )
         self._nursery.start_soon(self._see_remains_out, handle, call, remains)
 
-    async def _see_remains_out(self, handle: Handle, call: Call, remains: Remains) -> None:
+    async def _see_remains_out(self, handle: Handle, call: Call, remains: Survivors) -> None:
         try:
             await remains.gone()
         finally:

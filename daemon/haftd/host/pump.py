@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from haftd.host.tty.hangup import Changes, is_hung_up
+from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 
 __all__ = [
     "CHUNK",
@@ -107,7 +107,7 @@ async def pump(
         elif not data:
             if is_final():
                 return
-            with Changes(fd) as changes:
+            with TerminalChanges(fd) as changes:
                 while is_hung_up(fd) and not is_final():
                     await changes.next()
         else:
@@ -256,7 +256,7 @@ class Writer:
         if not is_hung_up(self._fd, select.POLLOUT):
             await trio.lowlevel.wait_writable(self._fd)
             return
-        with Changes(self._fd) as changes:
+        with TerminalChanges(self._fd) as changes:
             while is_hung_up(self._fd, select.POLLOUT):
                 await changes.next()
 

@@ -14,7 +14,7 @@ _NETLINK_SOCK_DIAG = 4
 _BY_FAMILY = 20
 _REQUEST = 1
 _HEAD = struct.Struct("=IHHII")
-_LONGEST = 4096
+_MAX_ANSWER = 4096
 
 
 def ask(request: bytes) -> bytes | None:
@@ -24,7 +24,7 @@ def ask(request: bytes) -> bytes | None:
     kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
     with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
         asked.sendto(head + request, (0, 0))
-        told = asked.recv(_LONGEST)
+        told = asked.recv(_MAX_ANSWER)
     if len(told) < _HEAD.size or _HEAD.unpack_from(told)[1] != _BY_FAMILY:
         return None
     return told[_HEAD.size :]

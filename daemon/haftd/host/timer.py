@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import trio
 
-__all__ = ["COARSE_S", "ring_in"]
+__all__ = ["LOOP_RESOLUTION_S", "call_in"]
 
-COARSE_S = 0.001
+LOOP_RESOLUTION_S = 0.001
 """What is further off is in good hands with the loop: it rounds up to whole ones of these."""
 
 _CLOCK_MONOTONIC = 1
@@ -27,7 +27,7 @@ _NS = 1_000_000_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class _Alarm:
+class _Timer:
     """The timer of one loop, and whom it wakes."""
 
     def __init__(self) -> None:
@@ -68,16 +68,16 @@ class _Alarm:
             self.fd = -1
 
 
-_alarm: trio.lowlevel.RunVar[_Alarm] = trio.lowlevel.RunVar("alarm")
+_alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
-def ring_in(seconds: float, ring: Callable[[], object]) -> None:
+def call_in(seconds: float, ring: Callable[[], object]) -> None:
     """Call `ring` in so long, once, whatever was asked for it before. It may come although nobody
     waits any more, and must not raise."""
     try:
         one = _alarm.get()
     except LookupError:
-        one = _Alarm()
+        one = _Timer()
         _alarm.set(one)
     if one.fd >= 0:
         one.set(ring, time.monotonic() + seconds)

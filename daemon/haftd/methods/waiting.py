@@ -101,5 +101,5 @@ class _Wait(Generic[T]):
 
     def _be_rung_at(self, when: float) -> None:
         left = when - trio.current_time()
-        if left < timer.COARSE_S:
-            timer.ring_in(left, self.ring)
+        if left < timer.LOOP_RESOLUTION_S:
+            timer.call_in(left, self.ring)

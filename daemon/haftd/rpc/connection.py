@@ -23,7 +23,7 @@ from haft_protocol.methods import LimitsResult
 from haft_protocol.weighing import Scale
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
-from haftd.host.process.peer_process import Connected
+from haftd.host.process.peer_process import PeerProcess
 from haftd.logs import Log
 
 from .dispatch import Dispatcher
@@ -92,7 +92,7 @@ class Connections:
                 await self._left.park()
 
 
-def _unconfined(peer: Connected) -> Confinement | None:
+def _unconfined(peer: PeerProcess) -> Confinement | None:
     """Nobody was started by this daemon."""
     return None
 
@@ -109,9 +109,9 @@ class RpcContext:
     connections: Connections = field(default_factory=Connections)
     clients: Clients = field(default_factory=Clients)
     pace: Pace = field(default_factory=Pace)
-    confine: Callable[[Connected], Confinement | None] = _unconfined
+    confine: Callable[[PeerProcess], Confinement | None] = _unconfined
 
-    def caller_of(self, transport: Literal["unix", "websocket"], peer: Connected) -> Caller:
+    def caller_of(self, transport: Literal["unix", "websocket"], peer: PeerProcess) -> Caller:
         """Return the caller that a connected process is."""
         confinement = self.confine(peer)
         caller = Caller(transport, peer.pid or None, process=peer.identity, confinement=confinement)

@@ -24,8 +24,8 @@ import structlog
 import trio
 
 from haftd.host import pump
-from haftd.host.launch.spawn import Exit, Launched, LaunchFailed, Plan, launch
-from haftd.host.tree.process_tree import Kin
+from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchFailed, LaunchSpec, launch
+from haftd.host.tree.process_tree import ProcessTree
 
 from .base import Call, Ended, LeftOver, RuntimeContext, StartFailed, is_cancellation
 from .interpreter import Interpreter
@@ -50,7 +50,7 @@ class Output:
     at_end: bool = False
 
 
-def _launch(call: Call) -> Launched:
+def _launch(call: Call) -> LaunchedProcess:
     """Launch, and once more where descriptors had run out and some could be freed: that is found out
     before the start is recorded, and nothing is left of it."""
     try:
@@ -61,11 +61,11 @@ def _launch(call: Call) -> Launched:
     return launch(_plan(call), call.record)
 
 
-def _plan(call: Call) -> Plan:
+def _plan(call: Call) -> LaunchSpec:
     env = dict(call.env)
     if call.mark:
         env["HAFT_HANDLE"] = call.mark
-    return Plan(
+    return LaunchSpec(
         argv=call.argv,
         cwd=call.cwd,
         env=env,
@@ -88,7 +88,11 @@ class Child:
     """
 
     def __init__(
-        self, launched: Launched, kin: Kin, port: RuntimeContext, bounds: ResourceLimits
+        self,
+        launched: LaunchedProcess,
+        kin: ProcessTree,
+        port: RuntimeContext,
+        bounds: ResourceLimits,
     ) -> None:
         self.launched = launched
         self.kin = kin
@@ -129,7 +133,7 @@ class Child:
             launched = _launch(call)
         except LaunchFailed as failed:
             raise StartFailed(failed.message, failed.reason) from None
-        child = cls(launched, Kin(launched, call.mark, call.cgroup), port, bounds)
+        child = cls(launched, ProcessTree(launched, call.mark, call.cgroup), port, bounds)
         bounds.follow(call.mark)
         try:
             await launched.confirm()

@@ -82,7 +82,7 @@ class PipeControl(ChildGrip):
         try:
             if stdin is None or pump.unread(stdin):
                 return Wanted("busy")
-            told = read_state.reading_pipe((child.pid,), os.fstat(stdin).st_ino)
+            told = read_state.of_pipe((child.pid,), os.fstat(stdin).st_ino)
         except OSError:
             return Wanted("busy")
         return Wanted("busy") if self._has_printed() else wanted(told)

@@ -65,7 +65,7 @@ class ResourceLimits:
     def follow(self, mark: str) -> None:
         """Count what ended processes of this mark have used, until `unfollow`."""
         if mark and "cpu_s" in self._limits:
-            self._brand = rlimit_tag.of(mark)
+            self._brand = rlimit_tag.encode(mark)
             usage.ended[self._brand] = self._used_s
 
     def unfollow(self) -> None:

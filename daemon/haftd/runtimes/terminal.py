@@ -142,7 +142,7 @@ class TerminalControl(ChildGrip):
         if self._screen.is_behind:
             return Wanted("busy")  # What it printed may be a query, which is not answered yet.
         try:
-            told = read_state.reading(self.master, child.launched.slave, (child.pid,))
+            told = read_state.of_terminal(self.master, child.launched.slave, (child.pid,))
         except OSError:
             return Wanted("unknown")
         # What it printed before it came to wait is there by now; it belongs before the answer.

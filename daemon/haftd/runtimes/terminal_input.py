@@ -233,10 +233,10 @@ class TerminalInput:
             longest, before = 0, self._line
             for part in _LINE_END.split(item.text.encode()):
                 longest, before = max(longest, before + len(part)), 0
-            if longest > pseudo_terminal.LONGEST_LINE:
+            if longest > pseudo_terminal.MAX_LINE:
                 raise InputRefused(
                     f"A line of {longest:,} bytes is too long for a terminal that reads by the "
-                    f"line: it would be cut at {pseudo_terminal.LONGEST_LINE:,} bytes without a word. Give "
+                    f"line: it would be cut at {pseudo_terminal.MAX_LINE:,} bytes without a word. Give "
                     "shorter lines, put the text into a file, or start the tool on a pipe."
                 )
         return () if self._wants_library(item) else self._encode(item, modes)

@@ -24,20 +24,20 @@ from haftd.host.process.identity import (
     Identity,
     boot_id,
     has_ended,
-    of_child,
+    identify_child,
+    open_verified,
     pid_namespace,
     read_stat,
-    verify,
 )
 
-__all__ = ["DaemonLock", "Held", "holds_daemon_lock"]
+__all__ = ["DaemonLock", "LockHeld", "holds_daemon_lock"]
 
 _PF_EXITING = 0x4
 _LINE = 1024
 """Bytes of the first line: one write and one read, below a page, so that no reader sees half of it."""
 
 
-class Held(Exception):
+class LockHeld(Exception):
     """Another daemon holds the lock; `pid` and `socket` as it wrote them, None where it did not."""
 
     def __init__(self, path: Path, pid: int | None, socket: str | None = None) -> None:
@@ -76,7 +76,7 @@ class DaemonLock:
                 holder = _read_holder(fd)
                 os.close(fd)
                 if holder.alive or time.monotonic() > deadline:
-                    raise Held(path, holder.pid, holder.socket) from None
+                    raise LockHeld(path, holder.pid, holder.socket) from None
                 time.sleep(0.002)
                 continue
             except BaseException:
@@ -84,7 +84,7 @@ class DaemonLock:
                 raise
             # Somebody may have replaced the file between open and flock: a lock on a file
             # that nobody else will open locks nothing.
-            if not lock.still_ours():
+            if not lock.is_in_place():
                 os.close(fd)
                 if time.monotonic() > deadline:
                     raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
@@ -100,13 +100,13 @@ class DaemonLock:
 
     def restore(self) -> None:
         """Take the lock again where its file was removed. Raises Held, OSError, as `acquire` does."""
-        if not self.still_ours():
+        if not self.is_in_place():
             fresh = DaemonLock.acquire(self.path, patience_s=0)
             os.close(self._fd)
             self._fd = fresh._fd
             self.announce(self._socket)
 
-    def still_ours(self) -> bool:
+    def is_in_place(self) -> bool:
         """Say whether the path still leads to the file that is locked."""
         try:
             there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
@@ -134,7 +134,7 @@ class _Holder:
 def _write_holder(fd: int, socket: str | None) -> None:
     pidfd = os.pidfd_open(os.getpid())
     try:
-        holder = {**asdict(of_child(os.getpid(), pidfd)), "socket": socket}
+        holder = {**asdict(identify_child(os.getpid(), pidfd)), "socket": socket}
         line = json.dumps(holder).encode() + b"\n"
     finally:
         os.close(pidfd)
@@ -151,7 +151,7 @@ def _read_holder(fd: int) -> _Holder:
         return _Holder()
     if who.ns != pid_namespace() and who.boot == boot_id():
         return _Holder(who.pid, socket)  # its numbers mean nothing here
-    pidfd = verify(who)
+    pidfd = open_verified(who)
     if pidfd is None:
         return _Holder(who.pid, socket, alive=False)
     try:

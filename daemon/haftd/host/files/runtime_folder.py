@@ -31,7 +31,7 @@ import trio
 from haftd.ownership import why_replaceable
 
 __all__ = [
-    "LONGEST_PATH",
+    "MAX_SOCKET_PATH",
     "FolderRefused",
     "SocketInUse",
     "bind",
@@ -44,11 +44,11 @@ __all__ = [
     "watch",
 ]
 
-LONGEST_PATH = 107
+MAX_SOCKET_PATH = 107
 """Bytes of a socket's path; the kernel's field has 108 with the closing NUL."""
 
-_EVERYBODY = 0o002
-_OTHERS = 0o022
+_WRITABLE_BY_OTHERS = 0o002
+_WRITABLE_BY_GROUP_OR_OTHERS = 0o022
 _BACKLOG = 512
 _CHECK_S = 4.0
 
@@ -76,8 +76,8 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
     facts = folder.lstat()
     if st.S_ISLNK(facts.st_mode):
         raise FolderRefused(f"{folder} is a symbolic link; remove it, or name another folder")
-    _check(folder, facts, _OTHERS)
-    _check_parent(folder.parent, _OTHERS)
+    _check(folder, facts, _WRITABLE_BY_GROUP_OR_OTHERS)
+    _check_parent(folder.parent, _WRITABLE_BY_GROUP_OR_OTHERS)
     _check_way(folder.parent)
     if ours and st.S_IMODE(facts.st_mode) != 0o700:
         folder.chmod(0o700)
@@ -92,10 +92,10 @@ def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     """
     for one in (folder, *(folder / name for name in inner)):
         _make(one)
-        _check_parent(one.parent, _EVERYBODY)
+        _check_parent(one.parent, _WRITABLE_BY_OTHERS)
         facts = one.stat()
         linked = one.is_symlink()
-        _check(one, facts, _EVERYBODY if linked else 0)
+        _check(one, facts, _WRITABLE_BY_OTHERS if linked else 0)
         _check_way(one if linked else one.parent)
         if not linked and st.S_IMODE(facts.st_mode) != 0o700:
             one.chmod(0o700)
@@ -153,9 +153,9 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     Raises FolderRefused for a path that cannot be one, SocketInUse when somebody answers there.
     """
     name = os.fsencode(path)
-    if len(name) > LONGEST_PATH:
+    if len(name) > MAX_SOCKET_PATH:
         raise FolderRefused(
-            f"the socket path {path} has {len(name)} bytes, {LONGEST_PATH} are the most; "
+            f"the socket path {path} has {len(name)} bytes, {MAX_SOCKET_PATH} are the most; "
             "set HAFT_SOCKET to a shorter one"
         )
     _clear(path)
@@ -238,7 +238,7 @@ async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
     if is_done():
         return
     with contextlib.ExitStack() as stack:
-        bell = _Bell(paths)
+        bell = _ChangeWatcher(paths)
         stack.callback(bell.close)
         while not is_done():
             if bell.complete:
@@ -262,7 +262,7 @@ _OF_FOLDER = (
 _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 
 
-class _Bell:
+class _ChangeWatcher:
     """Rings when something near the paths has changed; what, the caller looks up itself.
 
     One epoll for trio to wait on, with inotify and the mount table below it: the mount table

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from haftd.host import sock_diag
 
-__all__ = ["has_both_ends", "is_readable", "listens", "peer_of", "terminal_of", "writes_to"]
+__all__ = ["has_both_ends", "is_listening", "is_readable", "peer_of", "terminal_of", "writes_to"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
@@ -46,14 +46,16 @@ def writes_to(pid: int, pipes: frozenset[int]) -> bool:
         lambda what, fd: (
             what.st_ino in pipes
             and stat.S_ISFIFO(what.st_mode)
-            and max(0, _told(pid, fd, rb"^flags:\s*([0-7]+)", 8)) & (os.O_WRONLY | os.O_RDWR) > 0
+            and max(0, _fdinfo_number(pid, fd, rb"^flags:\s*([0-7]+)", 8))
+            & (os.O_WRONLY | os.O_RDWR)
+            > 0
         ),
     )
 
 
 def terminal_of(pid: int, master: int) -> int:
     """The number of the terminal of a master that a process holds; -1 for not known."""
-    return _told(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
+    return _fdinfo_number(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
@@ -70,7 +72,7 @@ def is_readable(pid: int, fd: int) -> bool | None:
         os.close(copy)
 
 
-def listens(pid: int, fd: int) -> bool:
+def is_listening(pid: int, fd: int) -> bool:
     """Say whether a process waits at a socket for others to connect; nothing else comes there."""
     copy = _copy(pid, fd)
     if copy is None:
@@ -113,7 +115,7 @@ def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
     return False
 
 
-def _told(pid: int, fd: str, pattern: bytes, base: int) -> int:
+def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
     """A number that fdinfo has; -1 where there is none."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
@@ -130,10 +132,10 @@ def peer_of(inode: int) -> int | None:
         told = sock_diag.ask(request)
     except OSError:
         return None
-    return None if told is None else _attribute(told)
+    return None if told is None else _peer_attribute(told)
 
 
-def _attribute(told: bytes) -> int | None:
+def _peer_attribute(told: bytes) -> int | None:
     """The peer that an answer names."""
     at = _TOLD.size
     while at + _ATTRIBUTE.size <= len(told):

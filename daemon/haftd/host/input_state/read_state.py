@@ -33,17 +33,17 @@ from typing import Literal, NamedTuple
 
 from haftd.host.input_state.fd_peers import is_readable, writes_to
 from haftd.host.input_state.wait_snapshot import (
-    Look,
     Wait,
+    WaitSnapshot,
+    add_strangers,
     confirm,
-    look_at,
-    look_at_strangers,
     related,
+    take_snapshot,
 )
-from haftd.host.process.ancestry import children
+from haftd.host.process.ancestry import list_children
 from haftd.host.tty import pseudo_terminal
 
-__all__ = ["Kind", "ReadState", "reading", "reading_pipe"]
+__all__ = ["Kind", "ReadState", "of_pipe", "of_terminal"]
 
 Kind = Literal["line", "key", "secret"]
 
@@ -51,7 +51,7 @@ _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.p
 _THEIRS = os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 _DEV_TTY = os.makedev(5, 0)
 _PTS_MAJOR = 136
-_DEEPEST = 3
+_MAX_DEPTH = 3
 _SETTLED_S = 0.5
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -96,7 +96,7 @@ class _Terminal(NamedTuple):
     master: int | None
 
 
-def reading(master: int, slave: str, pids: Iterable[int]) -> ReadState:
+def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
     """Tell whether a program in the foreground of the terminal waits for what is typed.
 
     `pids`: where to look, together with all that descends from them; the leader of the session
@@ -124,7 +124,7 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
     return ReadState("unknown", processes=seen)
 
 
-def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
+def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     """Tell whether one of these, or of what descends from them, waits at the end of that pipe.
 
     Who waits there has read all that was written. Anything still queued is the caller's to know.
@@ -137,7 +137,7 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
             and what.st_dev == _pipe_device()
         )
 
-    look = look_at(pids, None, sought)
+    look = take_snapshot(pids, None, sought)
     found = confirm(look)
     if found:
         told = _reads(look, found, "line")
@@ -148,7 +148,7 @@ def reading_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
     return _with_processes(told, look, None)
 
 
-def _with_processes(told: ReadState, look: Look, group: int | None) -> ReadState:
+def _with_processes(told: ReadState, look: WaitSnapshot, group: int | None) -> ReadState:
     """Add what speaks for its silence, where that may have to decide."""
     if told.certain and not (told.relays or told.loops):
         return told
@@ -171,7 +171,7 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
         kind = None if terminal.master is None else _kind(terminal.master)[0]
         return ReadState("unknown", kind)
     try:
-        return ReadState("busy", None, True) if _unread(fd) else _at(fd, pids, group, depth)
+        return ReadState("busy", None, True) if _has_unread(fd) else _at(fd, pids, group, depth)
     finally:
         os.close(fd)
 
@@ -187,11 +187,11 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         # /dev/tty is this one: the group is of its session.
         return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
 
-    look = look_at([*pids, group], group, sought)
-    look_at_strangers(look, itself)
+    look = take_snapshot([*pids, group], group, sought)
+    add_strangers(look, itself)
     kind, patience_ms = _kind(fd)
-    carried = _carried(look)
-    within = None if carried is None or depth >= _DEEPEST else _inside(carried, look, depth + 1)
+    carried = _carried_terminal(look)
+    within = None if carried is None or depth >= _MAX_DEPTH else _inside(carried, look, depth + 1)
     found = confirm(look)
     if found and within is not None and within.state != "unknown":
         told = within
@@ -207,7 +207,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
     return replace(told, is_settled=told.is_settled and (within is None or within.is_settled))
 
 
-def _carried(look: Look) -> int | None:
+def _carried_terminal(look: WaitSnapshot) -> int | None:
     """The number of the one terminal for which all that waits here waits, too: what is typed goes
     there, and all of it has gone, and all that was printed there has been passed on."""
     waits = look.waits
@@ -220,9 +220,9 @@ def _carried(look: Look) -> int | None:
     return min(carried)
 
 
-def _inside(number: int, look: Look, depth: int) -> ReadState | None:
+def _inside(number: int, look: WaitSnapshot, depth: int) -> ReadState | None:
     """Tell it of the terminal that is carried; None where that cannot be told."""
-    below = [child for pid in look.members for child in children(pid)]
+    below = [child for pid in look.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
     )
@@ -250,18 +250,20 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
         except OSError:
             continue
         fields = told[told.rfind(b")") + 2 :].split()
-        if int(fields[4]) & 0xFFFF_FFFF == _as_told(terminal):
+        if int(fields[4]) & 0xFFFF_FFFF == _stat_device(terminal):
             return int(fields[5]) if int(fields[5]) > 0 else None
     return None
 
 
-def _as_told(device: int) -> int:
+def _stat_device(device: int) -> int:
     """A device's number as /proc/<pid>/stat writes it."""
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
 
-def _reads(look: Look, found: list[Wait], kind: Kind, patience_ms: int | None = None) -> ReadState:
+def _reads(
+    look: WaitSnapshot, found: list[Wait], kind: Kind, patience_ms: int | None = None
+) -> ReadState:
     """Put together what several waits come to. `patience_ms` is that of a read."""
     who = {wait.pid for wait in found}
     fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
@@ -275,7 +277,7 @@ def _reads(look: Look, found: list[Wait], kind: Kind, patience_ms: int | None = 
     return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
 
 
-def _has_started(who: set[int], look: Look) -> bool:
+def _has_started(who: set[int], look: WaitSnapshot) -> bool:
     """Say whether another member descends from one of these."""
     for member in look.members:
         if member not in who:
@@ -301,7 +303,7 @@ def _peer(master: int, slave: str) -> int:
         return os.open(slave, _THEIRS)
 
 
-def _unread(fd: int) -> bool:
+def _has_unread(fd: int) -> bool:
     """Say whether something typed is unread."""
     # What is on its way to the reader is handed over by the poll. It knows a line that has no end
     # yet from one that could be read, which FIONREAD does only in canonical mode.

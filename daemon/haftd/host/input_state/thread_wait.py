@@ -23,17 +23,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
-from haftd.host.input_state.fd_peers import has_both_ends, listens, terminal_of
+from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
 from haftd.host.input_state.syscalls import CALLS, Call
 
-__all__ = ["Blocked", "Sought", "blocked", "still"]
+__all__ = ["FilePredicate", "ThreadState", "is_unchanged", "read_thread_state"]
 
-Sought = Callable[[os.stat_result], bool]
+FilePredicate = Callable[[os.stat_result], bool]
 """Whether what a descriptor stands for is what input is awaited from."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class ThreadState:
     """What a thread does, as far as input is concerned."""
 
     state: Literal["reads", "watches", "away", "hidden"]
@@ -61,8 +61,8 @@ class Blocked:
     """How long the thread has run in all, and how often, as of the wait (schedstat)."""
 
 
-_AWAY: Final = Blocked("away")
-_HIDDEN: Final = Blocked("hidden")
+_AWAY: Final = ThreadState("away")
+_HIDDEN: Final = ThreadState("hidden")
 
 
 _OURS: Final = CALLS.get(os.uname().machine, {})
@@ -72,15 +72,15 @@ _X32 = 1 << 30
 _ELF_64 = b"\x7fELF\x02"
 _POLLFD = struct.Struct("=ihh")
 _TIME = struct.Struct("=qq")
-_LONGEST_MS = 0x7FFF_FFFF
+_MAX_MS = 0x7FFF_FFFF
 _IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
 _ONE_SHOT = 1 << 30
 _FUTEX_COMMAND = 0x7F
 _HOUSEKEEPING_MS = 1500
 """Who works takes no such naps between one thing and the next. Go's last until its next timer."""
-_DEEPEST = 4  # the kernel nests epolls no deeper
-_MOST_WATCHED = 1024
-_MOST_TOLD = 1 << 18
+_MAX_DEPTH = 4  # the kernel nests epolls no deeper
+_MAX_WATCHED = 1024
+_MAX_BYTES = 1 << 18
 _WATCHED = re.compile(
     rb"tfd:\s*(\d+) events:\s*([0-9a-f]+) data:\s*[0-9a-f]+(?:\s+pos:\S+ ino:([0-9a-f]+))?"
 )
@@ -88,11 +88,11 @@ _RING_FILE = "anon_inode:[io_uring]"
 _EPOLL_FILE = "anon_inode:[eventpoll]"
 
 
-class _Unclear(Exception):
+class _Undecidable(Exception):
     """What would have to be known cannot be read, or is not understood."""
 
 
-def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
+def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     """Tell what a thread does. One that is gone is `away`. Never raises."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
@@ -119,12 +119,14 @@ def blocked(pid: int, tid: int, sought: Sought) -> Blocked:
         return replace(_judge(pid, call, args, sought, line), ran=ran)
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
-    except (_Unclear, OSError):
+    except (_Undecidable, OSError):
         # A thread that has gone on meanwhile is not hidden: what it had has changed under the look.
-        return _HIDDEN if still(pid, tid, Blocked("hidden", line=line, ran=ran)) else _AWAY
+        return (
+            _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
+        )
 
 
-def still(pid: int, tid: int, seen: Blocked) -> bool:
+def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
     """Say whether the thread is where it was seen, and neither stopped nor traced to a halt."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
@@ -150,11 +152,13 @@ def _sleeps(pid: int, tid: int) -> bool:
     return told[told.rfind(b")") + 2 :][:1] == b"S"
 
 
-def _judge(pid: int, call: Call, args: list[int], sought: Sought, line: bytes) -> Blocked:
+def _judge(
+    pid: int, call: Call, args: list[int], sought: FilePredicate, line: bytes
+) -> ThreadState:
     if call.shape == "ring":
-        raise _Unclear
+        raise _Undecidable
     if call.shape == "lock":
-        return Blocked("away", idle=_is_long(pid, call, args))
+        return ThreadState("away", idle=_is_long(pid, call, args))
     within = 0 if call.shape == "nap" else _bound(pid, call, args)
     match call.shape:
         case "read" | "epoll":
@@ -172,14 +176,14 @@ def _judge(pid: int, call: Call, args: list[int], sought: Sought, line: bytes) -
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
         loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in found
-        return Blocked(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
+        return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
-        raise _Unclear
+        raise _Undecidable
     # The timers of an event loop that hears of nothing but its own program are housekeeping: V8
     # clears its memory by such a loop in a thread of its own, for as long as a second.
     kept = call.shape == "epoll" and kinds <= {"other", "pipe"}
     idle = (within is None or kept) and call.shape in ("poll", "select", "epoll")
-    return Blocked("away", within, "socket" in kinds, terminals, idle=idle)
+    return ThreadState("away", within, "socket" in kinds, terminals, idle=idle)
 
 
 def _is_long(pid: int, call: Call, args: list[int]) -> bool:
@@ -193,7 +197,7 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
 
 def _kind(pid: int, file: _File) -> str:
     """What it is; a socket only where somebody beyond may send what comes, and get what is typed."""
-    if file.kind == "socket" and (has_both_ends(pid, file.inode) or listens(pid, file.fd)):
+    if file.kind == "socket" and (has_both_ends(pid, file.inode) or is_listening(pid, file.fd)):
         return "other"
     return file.kind
 
@@ -205,7 +209,7 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
     bound = args[call.bound]
     if call.unit == "ms":
         bound &= 0xFFFF_FFFF
-        return None if bound > _LONGEST_MS else bound
+        return None if bound > _MAX_MS else bound
     if bound == 0:
         return None
     seconds, rest = _TIME.unpack(_memory(pid, bound, _TIME.size))
@@ -232,7 +236,9 @@ class _Watched(NamedTuple):
     once: bool = False
 
 
-def _files(pid: int, watched: Iterable[_Watched], sought: Sought, depth: int = 0) -> set[_File]:
+def _files(
+    pid: int, watched: Iterable[_Watched], sought: FilePredicate, depth: int = 0
+) -> set[_File]:
     """What these descriptors are, and what the epolls among them watch."""
     found: set[_File] = set()
     for fd, inode, once in watched:
@@ -241,14 +247,14 @@ def _files(pid: int, watched: Iterable[_Watched], sought: Sought, depth: int = 0
             file = _ASKED
         if file.kind != "epoll":
             found.add(file)
-        elif depth > _DEEPEST:
+        elif depth > _MAX_DEPTH:
             found.add(_UNCLEAR)
         else:
             found |= _files(pid, _registered(pid, fd), sought, depth + 1)
     return found
 
 
-def _file(pid: int, fd: int, inode: int | None, sought: Sought) -> _File:
+def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     path = f"/proc/{pid}/fd/{fd}"
     try:
         what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
@@ -284,8 +290,8 @@ def _is_master(rdev: int) -> bool:
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
     """The descriptors of an array of pollfd whose input is awaited."""
-    if count > _MOST_WATCHED:
-        raise _Unclear
+    if count > _MAX_WATCHED:
+        raise _Undecidable
     table = _memory(pid, address, count * _POLLFD.size)
     return [fd for fd, events, _ in _POLLFD.iter_unpack(table) if fd >= 0 and events & _IN]
 
@@ -294,8 +300,8 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
     """The descriptors of an fd_set."""
     if address == 0:
         return []
-    if count > _MOST_WATCHED:
-        raise _Unclear
+    if count > _MAX_WATCHED:
+        raise _Undecidable
     bits = int.from_bytes(_memory(pid, address, (count + 7) // 8), "little")
     return [fd for fd in range(count) if bits >> fd & 1]
 
@@ -303,8 +309,8 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
 def _registered(pid: int, epoll: int) -> list[_Watched]:
     """The descriptors that an epoll watches for input."""
     told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
-    if len(told) > _MOST_WATCHED:
-        raise _Unclear
+    if len(told) > _MAX_WATCHED:
+        raise _Undecidable
     return [
         _Watched(int(fd), int(inode, 16) if inode else None, int(events, 16) & _ONE_SHOT > 0)
         for fd, events, inode in told
@@ -320,7 +326,7 @@ def _is_foreign(pid: int, stack: int, place: int) -> bool:
     if stack >= _4_GIB or place >= _4_GIB:
         return False
     if stack == place == 0:
-        raise _Unclear  # a worker of io_uring: it shows the call of the one that it works for
+        raise _Undecidable  # a worker of io_uring: it shows the call of the one that it works for
     return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
 
 
@@ -328,7 +334,7 @@ def _waits_in(pid: int, tid: int) -> str:
     """The function of the kernel in which a thread sleeps."""
     name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
     if name in ("", "0"):
-        raise _Unclear
+        raise _Undecidable
     return name
 
 
@@ -339,15 +345,15 @@ def _memory(pid: int, address: int, size: int) -> bytes:
     try:
         data = os.pread(fd, size, address)
     except OverflowError:
-        raise _Unclear from None
+        raise _Undecidable from None
     finally:
         os.close(fd)
     if len(data) != size:
-        raise _Unclear
+        raise _Undecidable
     return data
 
 
-def _read(path: str, size: int = _MOST_TOLD) -> bytes:
+def _read(path: str, size: int = _MAX_BYTES) -> bytes:
     """Read a file of /proc, or its first `size` bytes. Raises OSError, _Unclear."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -357,7 +363,7 @@ def _read(path: str, size: int = _MOST_TOLD) -> bytes:
         while part := os.read(fd, 65_536):
             data += part
             if len(data) >= size:
-                raise _Unclear
+                raise _Undecidable
         return data
     finally:
         os.close(fd)

@@ -15,14 +15,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from haftd.host.input_state.thread_wait import Blocked, Sought, blocked, still
-from haftd.host.process.ancestry import hidden, lister, lives
+from haftd.host.input_state.thread_wait import (
+    FilePredicate,
+    ThreadState,
+    is_unchanged,
+    read_thread_state,
+)
+from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, read_stat
 
-__all__ = ["Look", "Wait", "confirm", "look_at", "look_at_strangers", "related"]
+__all__ = ["Wait", "WaitSnapshot", "add_strangers", "confirm", "related", "take_snapshot"]
 
-_MOST_PROCESSES = 256
-_MOST_THREADS = 512
+_MAX_PROCESSES = 256
+_MAX_THREADS = 512
 
 
 class Wait(NamedTuple):
@@ -30,11 +35,11 @@ class Wait(NamedTuple):
 
     pid: int
     tid: int
-    seen: Blocked
+    seen: ThreadState
 
 
 @dataclass(slots=True)
-class Look:
+class WaitSnapshot:
     """What was seen of some processes. `unsure` are those that cannot be told."""
 
     members: list[int] = field(default_factory=list)
@@ -52,36 +57,36 @@ class Look:
     """Something that does not wait for input sleeps by the clock."""
 
 
-def look_at(pids: Iterable[int], group: int | None, sought: Sought) -> Look:
+def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
     """Look at these and their descendants, as far as they are of the group."""
-    look, below = Look(), lister()
+    look, below = WaitSnapshot(), child_lister()
     queue, known, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
         if pid in known:
             continue
-        if len(known) >= _MOST_PROCESSES or threads >= _MOST_THREADS:
+        if len(known) >= _MAX_PROCESSES or threads >= _MAX_THREADS:
             look.unsure.add(pid)
             break
         known.add(pid)
         who = read_stat(pid)
         if who is None:
-            if hidden(pid) and group in (None, _group_of(pid)):
+            if is_hidden(pid) and group in (None, _group_of(pid)):
                 look.unsure.add(pid)
             continue
         look.processes[pid] = who
         if group is not None and who.group != group:
             look.strangers.append(who)
-        elif lives(who):
+        elif is_running(who):
             look.session = who.session
-            threads += _look_at_one(who, sought, look, _MOST_THREADS - threads)
+            threads += _look_at_one(who, sought, look, _MAX_THREADS - threads)
         # Listed after its threads were looked at: a thread that has not run since has started no other.
         queue += below(pid)
     look.members.sort()
     return look
 
 
-def _look_at_one(who: Stat, sought: Sought, look: Look, most: int) -> int:
+def _look_at_one(who: Stat, sought: FilePredicate, look: WaitSnapshot, most: int) -> int:
     """Look at the threads of a process; returns how many."""
     pid = who.pid
     look.members.append(pid)
@@ -92,7 +97,7 @@ def _look_at_one(who: Stat, sought: Sought, look: Look, most: int) -> int:
     for tid in map(int, tids[:most]):
         if tid == pid and who.state in "ZX":
             continue  # the first thread has ended before the others
-        seen = blocked(pid, tid, sought)
+        seen = read_thread_state(pid, tid, sought)
         if seen.outward or (seen.terminals and seen.state == "away"):
             look.outward.add(pid)
         if seen.state == "hidden":
@@ -108,16 +113,16 @@ def _look_at_one(who: Stat, sought: Sought, look: Look, most: int) -> int:
     return len(tids)
 
 
-def look_at_strangers(look: Look, itself: Sought) -> None:
+def add_strangers(look: WaitSnapshot, itself: FilePredicate) -> None:
     """Look at those that left the session and kept the terminal (`su -c`): they may read it, whoever
     is in the foreground. What else they do is nobody's wait."""
     for pid in (who.pid for who in look.strangers if look.session not in (0, who.session)):
-        seen = blocked(pid, pid, itself)
+        seen = read_thread_state(pid, pid, itself)
         if seen.state in ("reads", "watches"):
             look.waits.append(Wait(pid, pid, seen))
 
 
-def related(look: Look, group: int | None) -> list[Stat]:
+def related(look: WaitSnapshot, group: int | None) -> list[Stat]:
     """The processes of the group, what they descend from, and what descends from them; those of
     other jobs are left out. Zombies are among them."""
     known = look.processes
@@ -136,9 +141,9 @@ def related(look: Look, group: int | None) -> list[Stat]:
     return [known[pid] for pid in found]
 
 
-def confirm(look: Look) -> list[Wait]:
+def confirm(look: WaitSnapshot) -> list[Wait]:
     """Who has not left its wait since it was seen."""
-    return [wait for wait in look.waits if still(wait.pid, wait.tid, wait.seen)]
+    return [wait for wait in look.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 
 def _group_of(pid: int) -> int:

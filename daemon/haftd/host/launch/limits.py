@@ -31,7 +31,7 @@ def limits_of(
         most = sys.maxsize if hard == resource.RLIM_INFINITY else hard
         bounds[which] = (min(soft, most), min(soft + spare, most) if spare else hard)
 
-    if mark and (branded := rlimit_tag.bounds(mark)) is not None:
+    if mark and (branded := rlimit_tag.limits_for(mark)) is not None:
         bounds[rlimit_tag.RESOURCE] = branded
     if nofile is not None:
         bound(resource.RLIMIT_NOFILE, nofile)

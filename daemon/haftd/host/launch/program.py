@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 __all__ = [
-    "LONGEST_WORD",
+    "MAX_WORD",
     "LaunchFailed",
     "Missing",
     "Reason",
@@ -35,7 +35,7 @@ Reason = Literal[
     "program", "folder", "interpreter", "size", "permission", "resources", "record", "format"
 ]
 
-LONGEST_WORD = 131_071
+MAX_WORD = 131_071
 """Bytes of the longest argument or NAME=value: 32 pages less the final NUL (execve(2))."""
 
 
@@ -60,9 +60,9 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
         raise Missing("The command is empty: name a program to run.", "program")
     for number, word in enumerate(argv):
         size = _size(word, f"Argument {number}")
-        if size > LONGEST_WORD:
+        if size > MAX_WORD:
             raise Missing(
-                f"Argument {number} has {size:,} bytes; Linux takes {LONGEST_WORD:,} at most: "
+                f"Argument {number} has {size:,} bytes; Linux takes {MAX_WORD:,} at most: "
                 "pass it through a file or the standard input.",
                 "size",
             )
@@ -71,10 +71,10 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
             raise Missing(f"{name!r} cannot be the name of an environment variable.", "program")
         size = _size(name, "The name of an environment variable") + 1
         size += _size(value, f"The environment variable {name}")
-        if size > LONGEST_WORD:
+        if size > MAX_WORD:
             raise Missing(
                 f"The environment variable {name} has {size:,} bytes with its name; "
-                f"Linux takes {LONGEST_WORD:,} at most.",
+                f"Linux takes {MAX_WORD:,} at most.",
                 "size",
             )
 

@@ -42,18 +42,18 @@ from haftd.host.launch.program import (
     explain,
     resolve,
 )
-from haftd.host.launch.spawn_fds import Ends
+from haftd.host.launch.spawn_fds import SpawnFds
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.identity import Identity, of_child, read_stat
+from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.host.process.process_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
 
 __all__ = [
     "Exit",
     "LaunchFailed",
-    "Launched",
+    "LaunchSpec",
+    "LaunchedProcess",
     "Missing",
-    "Plan",
     "launch",
     "leaders",
     "signal_name",
@@ -67,7 +67,7 @@ _SIGNALS = signal.valid_signals()
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LaunchSpec:
     """One program to be started. `env` is all of its environment and finds it on PATH.
 
     The mark that it holds as HAFT_HANDLE is branded on the child as well (see `brand`).
@@ -108,7 +108,7 @@ def signal_name(number: int) -> str:
         return f"RTMIN+{number - signal.SIGRTMIN}" if number > 31 else str(number)
 
 
-class Launched:
+class LaunchedProcess:
     """A started leader, with the descriptors of ours that reach it.
 
     `stdout` takes standard error too when the output is `raw`; `stderr` is None then. On a
@@ -160,7 +160,7 @@ class Launched:
         """Wait until the program runs. Raises `LaunchFailed` when the kernel refused it.
 
         After a refusal the gate is gone and everything is closed. Cancelled, it leaves a started
-        process behind: the caller ends it.
+        process behind: the caller fds it.
         """
         answer = b""
         try:
@@ -211,7 +211,7 @@ class Launched:
             else:
                 self._exit = Exit(signal=signal_name(info.si_status))
             if usage.ended:
-                usage.count_end(rlimit_tag.of(self.mark), used_s)
+                usage.count_end(rlimit_tag.encode(self.mark), used_s)
         if leaders.get(self.pid) is self:
             del leaders[self.pid]
         if self._closed:
@@ -223,7 +223,7 @@ class Launched:
         if self._exit is not None:
             return True
         stat = read_stat(self.pid)
-        if stat is None or not _on_its_way(stat.state, stat.flags):
+        if stat is None or not _is_exiting(stat.state, stat.flags):
             return stat is None
         # The first thread of a program may end before the others: then it lives on.
         try:
@@ -231,7 +231,7 @@ class Launched:
         except OSError:
             return True
         others = (read_stat(int(tid)) for tid in threads if int(tid) != self.pid)
-        return all(other is None or _on_its_way(other.state, other.flags) for other in others)
+        return all(other is None or _is_exiting(other.state, other.flags) for other in others)
 
     def close_stdin(self) -> None:
         """Close the standard input; a task that waits to write on it is told."""
@@ -259,19 +259,21 @@ class Launched:
             pump.close(fd)
 
 
-leaders: Final[dict[int, Launched]] = {}
+leaders: Final[dict[int, LaunchedProcess]] = {}
 """The leaders of this process whose status was not taken yet, by pid: as the kernel's table of
 children is one for a process, so is this one."""
 
 
-def _on_its_way(state: str, flags: int) -> bool:
+def _is_exiting(state: str, flags: int) -> bool:
     return state in "ZX" or bool(flags & _PF_EXITING)
 
 
-def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = None) -> Launched:
+def launch(
+    plan: LaunchSpec, record: Callable[[Identity], None], gate: Gate | None = None
+) -> LaunchedProcess:
     """Start `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for nothing.
 
-    `record` is called when the child is at its gate; what it raises ends the start. An OSError
+    `record` is called when the child is at its gate; what it raises fds the start. An OSError
     becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
     (the gate was killed) the record stands, and its process is gone.
     Raises `LaunchFailed`; nothing of the child is left then.
@@ -281,14 +283,14 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     gate = gate or best_gate()
     mark = plan.env.get(VARIABLE, "")
     limits = limits_of(plan.limits, plan.nofile, mark)
-    ends = Ends()
+    fds = SpawnFds()
     pid = 0
     try:
-        keep_out = ends.feed(GATE_FD)
+        keep_out = fds.pipe_to_child(GATE_FD)
         if not has_room(keep_out, "start"):
             raise LaunchFailed(shortage(), "resources", no_descriptor=True)
-        launched = Launched(path, plan.cwd, mark, ends.take(REPORT_FD))
-        _connect(plan, launched, ends)
+        launched = LaunchedProcess(path, plan.cwd, mark, fds.pipe_from_child(REPORT_FD))
+        _connect(plan, launched, fds)
         words = gate.words(plan.cwd, path, plan.argv, limits if gate.sets_limits else {})
         # A session of its own on pipes too: /dev/tty is then not the terminal that the daemon may
         # have been started on, and no job control of a child's can stop the daemon.
@@ -296,15 +298,15 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
             gate.program,
             words,
             plan.env,
-            file_actions=ends.actions,
+            file_actions=fds.actions,
             setsid=True,
             setsigmask=(),
             setsigdef=_SIGNALS,
         )
-        ends.close_theirs()
+        fds.close_child_side()
         launched.pid = pid
-        launched.pidfd = ends.own(os.pidfd_open(pid))
-        launched.identity = of_child(pid, launched.pidfd)
+        launched.pidfd = fds.adopt(os.pidfd_open(pid))
+        launched.identity = identify_child(pid, launched.pidfd)
         if plan.cgroup is not None:
             plan.cgroup.add(pid)
         if not gate.sets_limits:
@@ -312,9 +314,9 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
                 resource.prlimit(pid, which, bounds)
         _record(record, launched.identity)
         os.write(keep_out, b"\n")
-        ends.drop(keep_out)
+        fds.close_one(keep_out)
     except BaseException as error:
-        _undo(pid, ends)
+        _undo(pid, fds)
         if isinstance(error, OSError):
             raise _no_room(error, path) from error
         raise
@@ -322,25 +324,25 @@ def launch(plan: Plan, record: Callable[[Identity], None], gate: Gate | None = N
     return launched
 
 
-def _connect(plan: Plan, launched: Launched, ends: Ends) -> None:
+def _connect(plan: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None:
     """Make the child's standard streams, and ours."""
     if plan.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
-        launched.master = ends.own(master)
+        launched.master = fds.adopt(master)
         # A session leader that opens a terminal which is nobody's gets it as controlling one.
-        ends.open(0, launched.slave, os.O_RDWR)
-        ends.copy(0, 1)
-        ends.copy(0, 2)
+        fds.open_in_child(0, launched.slave, os.O_RDWR)
+        fds.dup_in_child(0, 1)
+        fds.dup_in_child(0, 2)
         return
     if plan.stdin == "pipe":
-        launched.stdin = ends.feed(0)
+        launched.stdin = fds.pipe_to_child(0)
     else:
-        ends.open(0, os.devnull, os.O_RDONLY)
+        fds.open_in_child(0, os.devnull, os.O_RDONLY)
     if plan.output == "raw":
-        launched.stdout = ends.take(1, 2)
+        launched.stdout = fds.pipe_from_child(1, 2)
     else:
-        launched.stdout = ends.take(1)
-        launched.stderr = ends.take(2)
+        launched.stdout = fds.pipe_from_child(1)
+        launched.stderr = fds.pipe_from_child(2)
     try:
         fcntl.fcntl(launched.stdout, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     except OSError:
@@ -356,13 +358,13 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
         ) from error
 
 
-def _undo(pid: int, ends: Ends) -> None:
+def _undo(pid: int, fds: SpawnFds) -> None:
     """End the child, which is at its gate or just through it, and close everything."""
     if pid:
         # A child of ours that nobody has reaped: the number is its own.
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    ends.close()
+    fds.close()
 
 
 def _no_room(error: OSError, path: str) -> LaunchFailed:

@@ -19,13 +19,21 @@ from pathlib import Path
 
 from haftd.host.process.identity import Stat, every_pid, read_stat
 
-__all__ = ["become_subreaper", "children", "hidden", "is_suspended", "lineage", "lister", "lives"]
+__all__ = [
+    "become_subreaper",
+    "child_lister",
+    "is_hidden",
+    "is_running",
+    "is_suspended",
+    "lineage",
+    "list_children",
+]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
 _MAX_STRANGERS = 256
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
-_MAX_LOOKED_AT = 256
+_MAX_SEARCHED = 256
 """Processes that are looked at for one that is stopped."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
@@ -50,7 +58,7 @@ def _kernel_lists() -> bool:
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
-def children(pid: int) -> list[int]:
+def list_children(pid: int) -> list[int]:
     """The children of a process as of now; none of one that has ended.
 
     Raises OSError when they cannot be read, for want of descriptors say: that is not "none".
@@ -89,10 +97,10 @@ def _by_parent() -> dict[int, list[int]]:
     return table
 
 
-def lister() -> Callable[[int], list[int]]:
+def child_lister() -> Callable[[int], list[int]]:
     """How to list children during one look: the kernel's lists, or one pass over /proc."""
     if _kernel_lists():
-        return children
+        return list_children
     table = _by_parent()
     return lambda pid: table.get(pid, [])
 
@@ -100,8 +108,8 @@ def lister() -> Callable[[int], list[int]]:
 def is_suspended(pid: int, group: int) -> bool:
     """Say whether a process of the group is stopped by a signal: among this one, the group's leader and
     what descends from either. One that a debugger has halted is not."""
-    queue, known, below = [pid, group], set[int](), lister()
-    while queue and len(known) < _MAX_LOOKED_AT:
+    queue, known, below = [pid, group], set[int](), child_lister()
+    while queue and len(known) < _MAX_SEARCHED:
         one = queue.pop()
         stat = None if one in known else read_stat(one)
         known.add(one)
@@ -116,7 +124,7 @@ def is_suspended(pid: int, group: int) -> bool:
     return False
 
 
-def lives(stat: Stat) -> bool:
+def is_running(stat: Stat) -> bool:
     if stat.state not in "ZX":
         return True
     try:  # a first thread may end before the others
@@ -137,7 +145,7 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
     for _ in range(_MAX_WALKS):
         line = _walk(pid, above)
         if line is None and read_stat(pid) is None:
-            return () if hidden(pid) else None
+            return () if is_hidden(pid) else None
         if line is not None and (_is_by_age(line) or _is_same(line, before)):
             if line and line[-1].parent == above:
                 return line
@@ -170,7 +178,7 @@ def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
     while at != above and at > 0:
         stat = read_stat(at)
         if stat is None:
-            if not hidden(at):
+            if not is_hidden(at):
                 return None
             break
         line.append(stat)
@@ -186,14 +194,14 @@ def _is_by_age(line: Sequence[Stat]) -> bool:
 
 
 def _is_same(line: Sequence[Stat], before: Sequence[Stat] | None) -> bool:
-    return before is not None and [*map(_who, line)] == [*map(_who, before)]
+    return before is not None and [*map(_key, line)] == [*map(_key, before)]
 
 
-def _who(stat: Stat) -> tuple[int, int, int, int]:
+def _key(stat: Stat) -> tuple[int, int, int, int]:
     return stat.pid, stat.ticks, stat.parent, stat.session
 
 
-def hidden(pid: int) -> bool:
+def is_hidden(pid: int) -> bool:
     """Say whether a process lives that /proc does not show: another user's, under hidepid."""
     try:
         os.kill(pid, 0)

@@ -27,20 +27,20 @@ __all__ = [
     "boot_id",
     "every_pid",
     "has_ended",
+    "identify_child",
     "is_alive",
     "machine_id",
-    "of_child",
     "open_pidfd",
+    "open_verified",
     "own_proc",
     "pid_namespace",
     "pidfd_inode",
     "read_environ",
     "read_stat",
-    "send",
-    "verify",
+    "send_signal",
 ]
 
-_MOST_ENVIRON = 4 << 20
+_MAX_ENVIRON = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def read_environ(pid: int) -> bytes | None:
         # For root every process is readable; those of other users are still not ours.
         if os.fstat(fd).st_uid != os.geteuid():
             return None
-        while len(data) < _MOST_ENVIRON:
+        while len(data) < _MAX_ENVIRON:
             piece = os.read(fd, 1 << 16)
             if not piece:
                 break
@@ -214,7 +214,7 @@ def ancestors() -> frozenset[int]:
     return frozenset(found)
 
 
-def of_child(pid: int, pidfd: int) -> Identity:
+def identify_child(pid: int, pidfd: int) -> Identity:
     """Take the identity of a child that is not reaped yet: its number cannot be reused meanwhile.
 
     Raises ProcessLookupError when there is no such process, which for an unreaped child means
@@ -236,7 +236,7 @@ def has_ended(pidfd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def send(pidfd: int, signum: int, flags: int = 0) -> bool:
+def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
     """Signal through the pidfd; False when the process is gone. PermissionError is raised."""
     try:
         signal.pidfd_send_signal(pidfd, signum, None, flags)
@@ -245,7 +245,7 @@ def send(pidfd: int, signum: int, flags: int = 0) -> bool:
     return True
 
 
-def verify(who: Identity) -> int | None:
+def open_verified(who: Identity) -> int | None:
     """Open a pidfd of exactly this process; None when it is gone or was never here.
 
     The caller closes the descriptor. A process that has exited but is not reaped is still it.
@@ -267,7 +267,7 @@ def verify(who: Identity) -> int | None:
 
 def is_alive(who: Identity) -> bool:
     """Say whether exactly this process is still there. Raises OSError as `verify` does."""
-    pidfd = verify(who)
+    pidfd = open_verified(who)
     if pidfd is None:
         return False
     try:
@@ -287,6 +287,6 @@ def _is_same(who: Identity, pidfd: int) -> bool:
         return False
     # Only if the process behind the pidfd is still there now were those ticks its own.
     try:
-        return send(pidfd, 0)
+        return send_signal(pidfd, 0)
     except PermissionError:
         return True

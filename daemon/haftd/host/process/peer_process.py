@@ -25,10 +25,17 @@ from dataclasses import dataclass
 import trio
 
 from haftd.host import sock_diag
-from haftd.host.process.ancestry import lineage, lister
-from haftd.host.process.identity import Identity, Stat, every_pid, of_child, open_pidfd, send
+from haftd.host.process.ancestry import child_lister, lineage
+from haftd.host.process.identity import (
+    Identity,
+    Stat,
+    every_pid,
+    identify_child,
+    open_pidfd,
+    send_signal,
+)
 
-__all__ = ["Connected", "identify", "identify_tcp"]
+__all__ = ["PeerProcess", "identify", "identify_tcp"]
 
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")
@@ -39,7 +46,7 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class PeerProcess:
     """The process that connected. `lineage` begins with it and ends with a child of this process: empty
     where it does not descend from this process, None where nobody can tell, as it is gone."""
 
@@ -49,25 +56,25 @@ class Connected:
     lineage: tuple[Stat, ...] | None
 
 
-def identify(sock: socket.socket) -> Connected:
+def identify(sock: socket.socket) -> PeerProcess:
     """Identify the peer of an accepted socket. Raises OSError where the socket has none."""
     pid, uid, _gid = _CREDENTIALS.unpack(
         sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )
     if pid == 0:
-        return Connected(pid, uid, None, ())
+        return PeerProcess(pid, uid, None, ())
     pidfd = _peer_pidfd(sock, pid)
     if pidfd is None:
-        return Connected(pid, uid, None, None)
+        return PeerProcess(pid, uid, None, None)
     try:
         line = lineage(pid, os.getpid())
-        identity = of_child(pid, pidfd)
+        identity = identify_child(pid, pidfd)
         is_known = _is_there(pidfd)
     except ProcessLookupError:
         is_known = False
     finally:
         os.close(pidfd)
-    return Connected(pid, uid, identity, line) if is_known else Connected(pid, uid, None, None)
+    return PeerProcess(pid, uid, identity, line) if is_known else PeerProcess(pid, uid, None, None)
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
@@ -85,12 +92,12 @@ def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
 
 def _is_there(pidfd: int) -> bool:
     try:
-        return send(pidfd, 0)
+        return send_signal(pidfd, 0)
     except PermissionError:
         return True
 
 
-async def identify_tcp(sock: socket.socket) -> Connected:
+async def identify_tcp(sock: socket.socket) -> PeerProcess:
     """Identify the peer of a TCP connection of this machine, as `identify` does; its `identity` is not known.
 
     Waits for nothing; others have their turns between two processes that are looked at."""
@@ -100,7 +107,7 @@ async def identify_tcp(sock: socket.socket) -> Connected:
     except OSError:
         found = None
     if found is None:
-        return Connected(0, own, None, None)
+        return PeerProcess(0, own, None, None)
     inode, uid = found
     descendants = _descendants()
     holder = await _holder(inode, descendants)
@@ -108,7 +115,7 @@ async def identify_tcp(sock: socket.socket) -> Connected:
         holder = await _holder(inode, (pid for pid in every_pid() if pid not in descendants))
     # One that was found beside them may have been forked meanwhile.
     line = None if holder is None else lineage(holder, os.getpid())
-    return Connected(holder or 0, uid, None, line)
+    return PeerProcess(holder or 0, uid, None, line)
 
 
 def _other_end(sock: socket.socket) -> tuple[int, int] | None:
@@ -127,7 +134,7 @@ def _descendants() -> dict[int, None]:
     """All that is seen to descend from this process."""
     found: dict[int, None] = {}
     queue = [os.getpid()]
-    below = lister()
+    below = child_lister()
     while queue:
         try:
             children = below(queue.pop())

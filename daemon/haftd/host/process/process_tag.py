@@ -27,12 +27,12 @@ from haftd.host.process.identity import machine_id, pid_namespace
 __all__ = [
     "OUTER",
     "VARIABLE",
-    "Mark",
-    "carry",
-    "find",
-    "find_all",
+    "ProcessTag",
+    "exec_with_tag",
+    "find_tag",
+    "find_tags",
+    "has_tag",
     "home_of",
-    "is_marked",
     "new_instance",
 ]
 
@@ -45,7 +45,7 @@ _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ProcessTag:
     """Whose a process is."""
 
     home: str
@@ -56,7 +56,7 @@ class Mark:
         return f"{self.home}.{self.instance}.{self.n}"
 
     @classmethod
-    def read(cls, text: str) -> Mark | None:
+    def read(cls, text: str) -> ProcessTag | None:
         """Read a mark; None when the text is none."""
         match = _FORM.fullmatch(text)
         return None if match is None else cls(match[1], match[2], int(match[3]))
@@ -79,21 +79,21 @@ def new_instance() -> str:
     return secrets.token_hex(6)
 
 
-def find(environ: bytes) -> Mark | None:
+def find_tag(environ: bytes) -> ProcessTag | None:
     """The mark in the content of /proc/<pid>/environ."""
     match = _IN_ENVIRON.search(environ)
-    return None if match is None else Mark.read(match[1].decode("ascii", "replace"))
+    return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 
 
-def find_all(environ: bytes) -> tuple[Mark, ...]:
+def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
     """The mark in the content of /proc/<pid>/environ, and those of the handles around its daemon."""
     outer = _OUTER.search(environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
-    marks = (find(environ), *map(Mark.read, texts))
+    marks = (find_tag(environ), *map(ProcessTag.read, texts))
     return tuple(mark for mark in marks if mark is not None)
 
 
-def is_marked(environ: bytes, mark: bytes) -> bool:
+def has_tag(environ: bytes, mark: bytes) -> bool:
     """Say whether the content of /proc/<pid>/environ has this whole mark, or it is one around it."""
     if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
         return True
@@ -101,22 +101,22 @@ def is_marked(environ: bytes, mark: bytes) -> bool:
     return outer is not None and mark in outer[1].split(b":")
 
 
-def carry(home: str, environ: MutableMapping[str, str]) -> str:
+def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
     """Make this process carry the mark of a new instance from its start, and return the instance.
 
     Call it first of all: a process that does not carry it yet is executed again with the same
     arguments, which closes every descriptor that is not to be inherited. `environ` is os.environ.
     """
-    mine = Mark.read(environ.get(VARIABLE, ""))
+    mine = ProcessTag.read(environ.get(VARIABLE, ""))
     # The number survives exec and nothing else does: a daemon that was started from within a
     # handle, or by a daemon, carries somebody else's mark.
     if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
         return mine.instance
-    mark = Mark(home, new_instance(), 0)
+    mark = ProcessTag(home, new_instance(), 0)
     again = {**environ, VARIABLE: str(mark), _CARRIED: str(os.getpid())}
     outer = [environ.get(VARIABLE, ""), *environ.get(OUTER, "").split(":")]
-    kept = [text for text in outer if (one := Mark.read(text)) is not None and one.n != 0]
+    kept = [text for text in outer if (one := ProcessTag.read(text)) is not None and one.n != 0]
     again.pop(OUTER, None)
     if kept:
         again[OUTER] = ":".join(dict.fromkeys(kept))

@@ -20,14 +20,14 @@ import hashlib
 import re
 import resource
 
-__all__ = ["RESOURCE", "bounds", "home_of", "instance_of", "of", "read"]
+__all__ = ["RESOURCE", "encode", "home_prefix", "instance_prefix", "limits_for", "read_tag"]
 
 RESOURCE = resource.RLIMIT_RTTIME
 _BIT = 1 << 62
 _MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
-def of(mark: str) -> int:
+def encode(mark: str) -> int:
     """The brand for the mark `<home>.<instance>.<n>`, or for any other text."""
     match = _MARK.fullmatch(mark)
     if match is None:
@@ -37,25 +37,25 @@ def of(mark: str) -> int:
     return _BIT | home << 38 | instance << 18 | number & 0x3FFFF
 
 
-def home_of(brand: int) -> int:
+def home_prefix(brand: int) -> int:
     """The part that all brands of one runtime folder share."""
     return brand >> 38
 
 
-def instance_of(brand: int) -> int:
+def instance_prefix(brand: int) -> int:
     """The part that all brands of one daemon share; it includes the folder's."""
     return brand >> 18
 
 
-def bounds(mark: str) -> tuple[int, int] | None:
+def limits_for(mark: str) -> tuple[int, int] | None:
     """(soft, hard) to be set on a child; None where no brand can be set."""
     soft, hard = resource.getrlimit(RESOURCE)
-    if hard != resource.RLIM_INFINITY or _is_brand(soft):
+    if hard != resource.RLIM_INFINITY or _is_tag(soft):
         return None
-    return of(mark), hard
+    return encode(mark), hard
 
 
-def read(pid: int) -> int | None:
+def read_tag(pid: int) -> int | None:
     """The brand that a process carries, dead but not reaped ones included; None without."""
     try:
         soft = resource.prlimit(pid, RESOURCE)[0]
@@ -63,10 +63,10 @@ def read(pid: int) -> int | None:
         return _read_file(pid)  # another user's by now: setuid
     except (OSError, ValueError):
         return None
-    return soft if _is_brand(soft) else None
+    return soft if _is_tag(soft) else None
 
 
-def _is_brand(soft: int) -> bool:
+def _is_tag(soft: int) -> bool:
     return soft > 0 and soft & _BIT != 0
 
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from haftd.host.process.identity import send
+from haftd.host.process.identity import send_signal
 from haftd.host.recovery.journal import read_records
 from haftd.host.recovery.recovery import recover
 
@@ -85,7 +85,7 @@ class Guardian:
         """End it without a sweep, also while it still starts, and reap it."""
         if self._pipe < 0:
             return
-        send(self.pidfd, signal.SIGKILL)
+        send_signal(self.pidfd, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED)
         os.close(self._pipe)

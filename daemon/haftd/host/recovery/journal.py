@@ -34,8 +34,8 @@ from haftd.host.recovery.record import (
 
 __all__ = ["Journal", "read_records"]
 
-_MOST_ASIDE = 5
-_MOST_KEPT_ASIDE = 1 << 20
+_MAX_ASIDE = 5
+_MAX_KEPT_ASIDE = 1 << 20
 _COMPACT_ABOVE = 256 << 10
 _FLAGS = os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -241,11 +241,11 @@ class Journal:
     def _prune_aside(self) -> None:
         """Keep the newest few, and a part of each: the runtime folder is memory."""
         aside = self._aside()
-        for path in aside[:-_MOST_ASIDE]:
+        for path in aside[:-_MAX_ASIDE]:
             with contextlib.suppress(OSError):
                 path.unlink()
-        for path in aside[-_MOST_ASIDE:]:
+        for path in aside[-_MAX_ASIDE:]:
             with contextlib.suppress(OSError):
                 facts = path.lstat()
-                if st.S_ISREG(facts.st_mode) and facts.st_size > _MOST_KEPT_ASIDE:
-                    os.truncate(path, _MOST_KEPT_ASIDE)
+                if st.S_ISREG(facts.st_mode) and facts.st_size > _MAX_KEPT_ASIDE:
+                    os.truncate(path, _MAX_KEPT_ASIDE)

@@ -27,16 +27,16 @@ from haftd.host.process.identity import (
     Stat,
     every_pid,
     has_ended,
-    of_child,
+    identify_child,
     open_pidfd,
+    open_verified,
     read_stat,
-    send,
-    verify,
+    send_signal,
 )
 
-__all__ = ["Aimed", "Target", "Targets"]
+__all__ = ["AddResult", "KillSet", "Target"]
 
-Aimed = Literal["new", "known", "gone", "protected"]
+AddResult = Literal["new", "known", "gone", "protected"]
 
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
@@ -57,7 +57,7 @@ class Target:
         return self.who.pid
 
 
-class Targets:
+class KillSet:
     """All that is to end and has not yet. Blocks until `deadline` (monotonic) at most."""
 
     def __init__(self, protected: frozenset[int], deadline: float) -> None:
@@ -72,11 +72,11 @@ class Targets:
         # Each target holds a descriptor: with too many, those at hand are ended first.
         self._most = 4096 if soft == resource.RLIM_INFINITY else max(8, min(4096, soft // 2 - 32))
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Say whether the time is up."""
         return time.monotonic() >= self.deadline
 
-    def left(self) -> list[Target]:
+    def remaining(self) -> list[Target]:
         """Those that have not ended."""
         return list(self._targets.values())
 
@@ -86,7 +86,7 @@ class Targets:
             os.close(target.pidfd)
         self._targets.clear()
 
-    def aim(self, pid: int, mark: str, is_target: Callable[[], bool]) -> Aimed:
+    def add_if(self, pid: int, mark: str, is_target: Callable[[], bool]) -> AddResult:
         """Make a process a target if `is_target`, asked behind its open pidfd, says so."""
         if pid <= 1 or pid in self.protected:
             return "protected"
@@ -104,10 +104,10 @@ class Targets:
             return "gone"
         return "new"
 
-    def hold(self, who: Identity, mark: str) -> Aimed:
+    def add(self, who: Identity, mark: str) -> AddResult:
         """Make exactly this process a target, if it is still there."""
         if who.pid in self.protected:
-            pidfd = verify(who)
+            pidfd = open_verified(who)
             if pidfd is None:
                 return "gone"
             os.close(pidfd)
@@ -115,7 +115,7 @@ class Targets:
         if who.pid in self._targets:
             return "known"
         self._make_room()
-        pidfd = verify(who)
+        pidfd = open_verified(who)
         if pidfd is None:
             return "gone"
         if has_ended(pidfd) or not self._take(who.pid, pidfd, mark):
@@ -123,16 +123,16 @@ class Targets:
             return "gone"
         return "new"
 
-    def gather(self) -> None:
+    def add_descendants(self) -> None:
         """Add the descendants of the targets, and the groups and sessions they lead."""
         fresh = bool(self._targets)
-        while fresh and not self.late():
+        while fresh and not self.is_late():
             fresh = False
             for pid in every_pid():
                 owner = self._owner(read_stat(pid))
                 if owner is None:
                     continue
-                found = self.aim(pid, owner.mark, lambda pid=pid: self._is_owned(pid))  # type: ignore[misc]
+                found = self.add_if(pid, owner.mark, lambda pid=pid: self._is_owned(pid))  # type: ignore[misc]
                 fresh = fresh or found == "new"
 
     def kill(self) -> None:
@@ -142,7 +142,7 @@ class Targets:
                 self._send(target, signal.SIGKILL, _GROUP)
             self._send(target, signal.SIGKILL)
 
-    def settle(self, timeout_s: float | None = None) -> bool:
+    def wait_ended(self, timeout_s: float | None = None) -> bool:
         """Wait until every target that may be signalled has ended; until the deadline, or that
         long, at most. Say whether they have.
         """
@@ -179,7 +179,7 @@ class Targets:
         if stat is None:
             return False
         try:
-            who = of_child(pid, pidfd)
+            who = identify_child(pid, pidfd)
         except ProcessLookupError:
             return False
         if has_ended(pidfd):
@@ -197,7 +197,7 @@ class Targets:
 
     def _send(self, target: Target, signum: int, flags: int = 0) -> None:
         try:
-            send(target.pidfd, signum, flags)
+            send_signal(target.pidfd, signum, flags)
         except PermissionError:
             self.refused.add(target.pid)
         except OSError as error:
@@ -207,7 +207,7 @@ class Targets:
     def _make_room(self) -> None:
         if len(self._targets) >= self._most:
             self.kill()
-            self.settle()
+            self.wait_ended()
 
     def _owner(self, stat: Stat | None) -> Target | None:
         """The target whose child, or member of whose group or session, this process is."""

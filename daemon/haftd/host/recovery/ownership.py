@@ -19,16 +19,16 @@ from collections.abc import Iterable
 
 from haftd.host.files.lockfile import holds_daemon_lock
 from haftd.host.process import privacy, rlimit_tag
-from haftd.host.process.ancestry import lives
+from haftd.host.process.ancestry import is_running
 from haftd.host.process.identity import every_pid, read_environ, read_stat
-from haftd.host.process.process_tag import Mark, find, find_all
+from haftd.host.process.process_tag import ProcessTag, find_tag, find_tags
 
-__all__ = ["Claims"]
+__all__ = ["Ownership"]
 
 _LIVING_S = 0.2
 
 
-class Claims:
+class Ownership:
     """What is claimed for one recovery: all of `home`, or of one `instance`, less what lives."""
 
     def __init__(
@@ -38,39 +38,41 @@ class Claims:
         self.instance = instance
         self._protected = protected
         self._living = {live} if live else set()
-        self._known: dict[int, Mark] = {}
-        self._home_brand = rlimit_tag.home_of(rlimit_tag.of(str(Mark(home, "0" * 12, 0))))
+        self._known: dict[int, ProcessTag] = {}
+        self._home_prefix = rlimit_tag.home_prefix(
+            rlimit_tag.encode(str(ProcessTag(home, "0" * 12, 0)))
+        )
 
-    def know(self, marks: Iterable[str]) -> None:
+    def add_tags(self, marks: Iterable[str]) -> None:
         """Take note of whole marks: a brand holds a part of one only."""
         for text in marks:
-            mark = Mark.read(text)
+            mark = ProcessTag.read(text)
             if mark is not None:
-                self._known[rlimit_tag.of(text)] = mark
+                self._known[rlimit_tag.encode(text)] = mark
 
-    def wants(self, mark: Mark | None) -> bool:
+    def covers(self, mark: ProcessTag | None) -> bool:
         """Say whether what carries this mark is ours to end: something of a handle's."""
-        return mark is not None and mark.n != 0 and self._is_claimed(mark)
+        return mark is not None and mark.n != 0 and self._is_owned(mark)
 
-    def _is_claimed(self, mark: Mark) -> bool:
+    def _is_owned(self, mark: ProcessTag) -> bool:
         return (
             mark.home == self.home
             and self._living.isdisjoint((mark.instance, mark.instance[: privacy.LENGTH]))
             and self.instance in (None, mark.instance)
         )
 
-    def of(self, pid: int) -> Mark | None:
+    def find_tag(self, pid: int) -> ProcessTag | None:
         """The mark of a process that is ours to end, made up from its brand if it has none."""
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)
-        for mark in () if environ is None else find_all(environ):
-            if self.wants(mark):
+        for mark in () if environ is None else find_tags(environ):
+            if self.covers(mark):
                 return mark
-        branded = self._branded(pid)
-        return branded if self.wants(branded) else None
+        branded = self._rlimit_tagged(pid)
+        return branded if self.covers(branded) else None
 
-    def find_living(self) -> list[int]:
+    def exempt_living_daemons(self) -> list[int]:
         """Find the daemons that live on without the lock, and claim nothing of theirs.
 
         A child between fork and exec looks the same, for a moment: blocks for 0.2 s at most.
@@ -86,12 +88,12 @@ class Claims:
     def _daemons(self) -> dict[int, str]:
         """The daemons that live, each with its instance, or the first digits of it."""
         named: dict[int, str] = {}
-        marked: dict[int, Mark] = {}
+        marked: dict[int, ProcessTag] = {}
         for pid in every_pid():
             if pid > 1 and pid not in self._protected:
                 if (instance := privacy.named_instance(pid)) is not None and self._serves(pid):
                     named[pid] = instance
-                if (mark := self._marked(pid)) is not None and self._is_claimed(mark):
+                if (mark := self._tagged(pid)) is not None and self._is_owned(mark):
                     marked[pid] = mark
         found = {
             pid: mark.instance
@@ -101,25 +103,29 @@ class Claims:
         if named := {pid: one for pid, one in named.items() if pid not in found}:
             # Of which home it is, only what it runs tells.
             runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
-            brands = {number for pid in every_pid() if (number := rlimit_tag.read(pid)) is not None}
-            numbers = {rlimit_tag.instance_of(number) for number in brands}
+            brands = {
+                number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None
+            }
+            numbers = {rlimit_tag.instance_prefix(number) for number in brands}
             for pid, one in named.items():
-                own = rlimit_tag.instance_of(rlimit_tag.of(str(Mark(self.home, one, 0))))
+                own = rlimit_tag.instance_prefix(
+                    rlimit_tag.encode(str(ProcessTag(self.home, one, 0)))
+                )
                 if one not in self._living and (one in runs or own in numbers):
                     found[pid] = one
         return found
 
     def _serves(self, pid: int) -> bool:
         stat = read_stat(pid)
-        return stat is not None and lives(stat) and holds_daemon_lock(pid)
+        return stat is not None and is_running(stat) and holds_daemon_lock(pid)
 
-    def _marked(self, pid: int) -> Mark | None:
+    def _tagged(self, pid: int) -> ProcessTag | None:
         environ = read_environ(pid)
-        return None if environ is None else find(environ)
+        return None if environ is None else find_tag(environ)
 
-    def _branded(self, pid: int) -> Mark | None:
-        number = rlimit_tag.read(pid)
-        if number is None or rlimit_tag.home_of(number) != self._home_brand:
+    def _rlimit_tagged(self, pid: int) -> ProcessTag | None:
+        number = rlimit_tag.read_tag(pid)
+        if number is None or rlimit_tag.home_prefix(number) != self._home_prefix:
             return None
         stat = read_stat(pid)
         if stat is None or stat.state in "ZX":  # the brand stays until it is reaped
@@ -129,7 +135,9 @@ class Claims:
         n = number & 0x3FFFF or 1 << 18  # 0 is no handle's
         for instance in (*self._living, self.instance):
             if instance is not None:
-                one = Mark(self.home, instance, n)
-                if rlimit_tag.of(str(one)) == number:
+                one = ProcessTag(self.home, instance, n)
+                if rlimit_tag.encode(str(one)) == number:
                     return one
-        return Mark(self.home, f"{rlimit_tag.instance_of(number) & 0xFFFFF:05x}0000000", n)
+        return ProcessTag(
+            self.home, f"{rlimit_tag.instance_prefix(number) & 0xFFFFF:05x}0000000", n
+        )

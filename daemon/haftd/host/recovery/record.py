@@ -34,7 +34,7 @@ __all__ = [
 VERSION = 1
 """Of the lines. Older ones are read, a newer file is put aside."""
 
-_MOST_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
+_MAX_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
 _LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
 _END = b'{"t":"end","mark":"'
 _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
@@ -192,11 +192,11 @@ class Records:
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
     """What is read of a file: all of it, or both ends of one that is too long."""
-    if size <= 2 * _MOST_READ:
+    if size <= 2 * _MAX_READ:
         yield os.pread(fd, size, 0)
     else:
-        yield os.pread(fd, _MOST_READ, 0)
-        yield os.pread(fd, _MOST_READ, size - _MOST_READ)
+        yield os.pread(fd, _MAX_READ, 0)
+        yield os.pread(fd, _MAX_READ, size - _MAX_READ)
 
 
 def read(fd: int) -> Records:

@@ -33,14 +33,14 @@ from haftd.host.process.identity import (
     ancestors,
     boot_id,
     every_pid,
-    of_child,
+    identify_child,
     open_pidfd,
     own_proc,
     pid_namespace,
 )
-from haftd.host.process.process_tag import Mark
-from haftd.host.recovery.kill_set import Targets
-from haftd.host.recovery.ownership import Claims
+from haftd.host.process.process_tag import ProcessTag
+from haftd.host.recovery.kill_set import KillSet
+from haftd.host.recovery.ownership import Ownership
 from haftd.host.recovery.record import Record
 
 __all__ = ["Report", "recover"]
@@ -86,20 +86,20 @@ def recover(
     Never raises OSError: what went wrong is in `problems`.
     """
     problems: list[str] = []
-    with _alone(lock, patience_s, problems):
+    with _hold_lock(lock, patience_s, problems):
         protected = ancestors()
-        targets = Targets(protected, time.monotonic() + patience_s)
-        claims = Claims(home, protected, instance=instance, live=live)
-        work = _Recovery(base, claims, targets, problems=problems)
+        kill_set = KillSet(protected, time.monotonic() + patience_s)
+        ownership = Ownership(home, protected, instance=instance, live=live)
+        work = _Recovery(base, ownership, kill_set, problems=problems)
         work.settle_s = patience_s / 3
         try:
             return work.run(records)
         finally:
-            targets.close()
+            kill_set.close()
 
 
 @contextlib.contextmanager
-def _alone(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
+def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
     """Hold `recover.lock`. One that is held for too long is named and not waited for: two
     recoveries at once find the same, and each signals only what it has verified itself.
     """
@@ -131,23 +131,23 @@ def _alone(lock: Path | None, patience_s: float, problems: list[str]) -> Iterato
 @dataclass(slots=True)
 class _Recovery:
     base: Path | None
-    claims: Claims
-    targets: Targets
+    ownership: Ownership
+    kill_set: KillSet
     problems: list[str]
-    touched: set[str] = field(default_factory=set)
+    alive_tags: set[str] = field(default_factory=set)
     """Marks of which something was alive."""
     remains: dict[str, list[Identity]] = field(default_factory=dict)
     unconfirmed: set[int] = field(default_factory=set)
     spared: dict[int, str] = field(default_factory=dict)
     settle_s: float = 1.0
-    looked: bool = False
+    is_scanned: bool = False
     """Every process has been looked at, at least once."""
     slipped: int | None = None
     """A marked process that was gone before it could be opened: it may have a child."""
 
     def run(self, records: Sequence[Record]) -> Report:
         ours = [record for record in records if self._is_ours(record)]
-        self.claims.know(record.mark for record in ours)
+        self.ownership.add_tags(record.mark for record in ours)
         dropped = tuple(record for record in records if not self._is_ours(record))
         if not own_proc():
             self.problems.append("/proc is of another pid namespace: nothing was looked for")
@@ -156,7 +156,7 @@ class _Recovery:
         self._guard("cgroups", lambda: self._empty_cgroups(ours))
         self._guard("records", lambda: self._end_records(ours))
         self._guard("sweep", self._sweep)
-        self.targets.settle()
+        self.kill_set.wait_ended()
         return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
@@ -167,17 +167,17 @@ class _Recovery:
             self.problems.append(f"{stage}: {error}")
 
     def _is_ours(self, record: Record) -> bool:
-        mark = Mark.read(record.mark)
+        mark = ProcessTag.read(record.mark)
         return (
             mark is not None
-            and mark.home == self.claims.home
+            and mark.home == self.ownership.home
             and record.boot == boot_id()
             and record.ns == pid_namespace()
             and record.uid == os.getuid()
         )
 
     def _spare_living(self) -> None:
-        living = self.claims.find_living()
+        living = self.ownership.exempt_living_daemons()
         if living:
             pids = ", ".join(str(pid) for pid in living)
             self.problems.append(f"process {pids} is a daemon without its lock; left alone")
@@ -186,19 +186,21 @@ class _Recovery:
 
     def _empty_cgroups(self, records: Sequence[Record]) -> None:
         groups = (
-            {} if self.base is None else {g.path: g for g in leftovers(self.base, self.claims.home)}
+            {}
+            if self.base is None
+            else {g.path: g for g in leftovers(self.base, self.ownership.home)}
         )
         for record in records:
             path = Path(record.cgroup)
-            if record.cgroup and is_ours(path, self.claims.home):
+            if record.cgroup and is_ours(path, self.ownership.home):
                 groups[path] = Cgroup(path)
         whole = []
         for group in groups.values():
-            if not self.claims.wants(Mark.read(group.name)):
+            if not self.ownership.covers(ProcessTag.read(group.name)):
                 continue
             if group.populated():
-                self.touched.add(group.name)
-            if self.targets.protected.isdisjoint(group.procs()) and not group.holds_self():
+                self.alive_tags.add(group.name)
+            if self.kill_set.protected.isdisjoint(group.procs()) and not group.holds_self():
                 group.kill()
                 whole.append(group)
             else:
@@ -212,22 +214,22 @@ class _Recovery:
     def _empty_around_us(self, group: Cgroup) -> None:
         """End all in a cgroup but this process and its ancestors: it was started from a handle."""
         fresh = True
-        while fresh and not self.targets.late():
+        while fresh and not self.kill_set.is_late():
             fresh = False
             for pid in group.procs():
-                found = self.targets.aim(pid, group.name, lambda pid=pid: pid in group.procs())  # type: ignore[misc]
+                found = self.kill_set.add_if(pid, group.name, lambda pid=pid: pid in group.procs())  # type: ignore[misc]
                 fresh = fresh or found == "new"
                 if found == "protected":
                     self.spared[pid] = group.name
-            self.targets.kill()
-            self.targets.settle(self.settle_s)
+            self.kill_set.kill()
+            self.kill_set.wait_ended(self.settle_s)
 
     def _note_remains(self, group: Cgroup) -> None:
         for pid in group.procs():
             pidfd = open_pidfd(pid)
             if pidfd is not None:
                 with contextlib.suppress(ProcessLookupError):
-                    self.remains.setdefault(group.name, []).append(of_child(pid, pidfd))
+                    self.remains.setdefault(group.name, []).append(identify_child(pid, pidfd))
                 os.close(pidfd)
             self.unconfirmed.add(pid)
 
@@ -235,41 +237,41 @@ class _Recovery:
 
     def _end_records(self, records: Sequence[Record]) -> None:
         for record in records:
-            if not self.claims.wants(Mark.read(record.mark)):
+            if not self.ownership.covers(ProcessTag.read(record.mark)):
                 continue
             for who in (record.identity, *record.kin):
-                found = self.targets.hold(who, record.mark)
+                found = self.kill_set.add(who, record.mark)
                 if found in ("new", "known"):
-                    self.touched.add(record.mark)
+                    self.alive_tags.add(record.mark)
                 elif found == "protected":
                     self.spared[who.pid] = record.mark
-        self._end_targets()
+        self._kill_targets()
 
-    def _end_targets(self) -> None:
-        """End the targets with all that can be told to be theirs while they are stopped."""
-        self.targets.gather()
-        self.touched.update(target.mark for target in self.targets.left())
-        self.targets.kill()
-        self.targets.settle(self.settle_s)
+    def _kill_targets(self) -> None:
+        """End the kill_set with all that can be told to be theirs while they are stopped."""
+        self.kill_set.add_descendants()
+        self.alive_tags.update(target.mark for target in self.kill_set.remaining())
+        self.kill_set.kill()
+        self.kill_set.wait_ended(self.settle_s)
 
     # The sweep
 
     def _sweep(self) -> None:
         clean = 0
-        while clean < 2 and not (self.looked and self.targets.late()):
-            if self._pass() or (clean == 0 and self._chase(_PAUSE_S)):
+        while clean < 2 and not (self.is_scanned and self.kill_set.is_late()):
+            if self._scan() or (clean == 0 and self._scan_new_pids(_PAUSE_S)):
                 clean = 0
             else:
                 clean += 1
         if clean < 2 and self.slipped is not None:
             self.unconfirmed.add(self.slipped)
 
-    def _pass(self) -> bool:
+    def _scan(self) -> bool:
         """Look at every process once, and end what carries the mark; say whether anything did."""
         found = False
         slipped = False
         for pid in every_pid():
-            match self._strike(pid):
+            match self._add_owned(pid):
                 case "new":
                     found = True
                 case "gone":
@@ -277,24 +279,24 @@ class _Recovery:
                     self.slipped = pid
                 case _:
                     pass
-        self.looked = True
+        self.is_scanned = True
         if found:
-            self._end_targets()
+            self._kill_targets()
         if slipped:
-            self._chase(_CHASE_S)
+            self._scan_new_pids(_CHASE_S)
         return found
 
-    def _strike(self, pid: int) -> str:
+    def _add_owned(self, pid: int) -> str:
         """Make a process a target if it carries the mark: `none`, or what came of it."""
-        mark = self.claims.of(pid)
+        mark = self.ownership.find_tag(pid)
         if mark is None:
             return "none"
-        found = self.targets.aim(pid, str(mark), lambda: self.claims.of(pid) == mark)
+        found = self.kill_set.add_if(pid, str(mark), lambda: self.ownership.find_tag(pid) == mark)
         if found == "new":
-            self.touched.add(str(mark))
+            self.alive_tags.add(str(mark))
         return found
 
-    def _chase(self, for_s: float) -> bool:
+    def _scan_new_pids(self, for_s: float) -> bool:
         """Look at new numbers only, until none of them was ours for that long; say if any was.
 
         A process that forks and exits faster than a pass is in none of the places where the pass
@@ -303,29 +305,29 @@ class _Recovery:
         found = False
         seen = _newest_pid()
         quiet = time.monotonic() + for_s
-        while not self.targets.late() and time.monotonic() < quiet:
+        while not self.kill_set.is_late() and time.monotonic() < quiet:
             newest = _newest_pid()
             if newest == seen:
                 time.sleep(0.001)
                 continue
             for pid in range(newest, max(1, newest - 64, seen if seen < newest else 1), -1):
-                if self._strike(pid) in ("new", "gone"):
-                    self.targets.kill()
+                if self._add_owned(pid) in ("new", "gone"):
+                    self.kill_set.kill()
                     self.slipped = pid
                     found = True
                     quiet = time.monotonic() + for_s
             seen = newest
         if found:
-            self._end_targets()
+            self._kill_targets()
         return found
 
     # The report
 
     def _report(self, ours: Sequence[Record], dropped: tuple[Record, ...]) -> Report:
-        for target in self.targets.left():
+        for target in self.kill_set.remaining():
             self.remains.setdefault(target.mark, []).append(target.who)
             self.unconfirmed.add(target.pid)
-            why = "may not be signalled" if target.pid in self.targets.refused else "does not end"
+            why = "may not be signalled" if target.pid in self.kill_set.refused else "does not end"
             self.problems.append(f"process {target.pid} of {target.mark} {why}")
         ended: list[Record] = []
         lost: list[Record] = []
@@ -334,15 +336,15 @@ class _Recovery:
         for record in ours:
             mark = record.mark
             known.add(mark)
-            if not self.claims.wants(Mark.read(mark)) or mark in self.spared.values():
+            if not self.ownership.covers(ProcessTag.read(mark)) or mark in self.spared.values():
                 keep.append(record)
             elif mark in self.remains:
                 kin = {*record.kin, *self.remains[mark]} - {record.identity}
                 keep.append(replace(record, kin=tuple(sorted(kin, key=lambda who: who.pid))))
-            elif not self.looked:
+            elif not self.is_scanned:
                 keep.append(record)
             else:
-                (ended if mark in self.touched else lost).append(record)
+                (ended if mark in self.alive_tags else lost).append(record)
         for mark, remains in self.remains.items():
             if mark not in known:
                 keep.append(_record_of(mark, remains))
@@ -353,7 +355,7 @@ class _Recovery:
             keep=tuple(keep),
             unconfirmed=tuple(sorted(self.unconfirmed)),
             spared=tuple(sorted(self.spared)),
-            killed=self.targets.ended,
+            killed=self.kill_set.ended,
             problems=tuple(self.problems),
         )
 
@@ -361,7 +363,7 @@ class _Recovery:
 def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
     """A record for processes that had none, so that the next start knows of them."""
     first, *others = remains
-    read = Mark.read(mark)
+    read = ProcessTag.read(mark)
     return Record(
         n=0 if read is None else read.n,
         pid=first.pid,

@@ -27,21 +27,21 @@ import trio
 
 from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room
-from haftd.host.launch.spawn import Launched, leaders
+from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.process import rlimit_tag
-from haftd.host.process.ancestry import become_subreaper, hidden, lister, lives
-from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send
-from haftd.host.process.process_tag import is_marked
+from haftd.host.process.ancestry import become_subreaper, child_lister, is_hidden, is_running
+from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send_signal
+from haftd.host.process.process_tag import has_tag
 from haftd.host.tree.reaper import Reaper
 
-__all__ = ["Kin", "Reaper", "Survivor", "become_subreaper", "command_of"]
+__all__ = ["ProcessTree", "Reaper", "Survivor", "become_subreaper", "command_of"]
 
-_MOST_HELD = 128
-_CROWD = 32
-_CROWD_PAUSE_S = 0.02
+_MAX_PIDFDS = 128
+_MANY_PROCESSES = 32
+_MANY_PROCESSES_PAUSE_S = 0.02
 _HALT_S = 1.0
-_SECOND_ASKING_S = 0.1
-_LONGEST_COMMAND = 120
+_SECOND_HANGUP_S = 0.1
+_MAX_COMMAND = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +52,36 @@ class Survivor:
     command: str
 
 
-class Kin:
+class ProcessTree:
     """The processes of one handle. `mark` is the value of HAFT_HANDLE in their environment."""
 
     __slots__ = (
-        "_brand",
-        "_instance",
-        "_mark",
+        "_instance_prefix",
+        "_rlimit_tag",
         "_seen",
+        "_tag_bytes",
         "cgroup",
         "leader",
         "leader_was_asked",
         "mark",
     )
 
-    def __init__(self, leader: Launched, mark: str, cgroup: Cgroup | None = None) -> None:
+    def __init__(self, leader: LaunchedProcess, mark: str, cgroup: Cgroup | None = None) -> None:
         self.leader = leader
         self.mark = mark
         self.cgroup = cgroup
-        self._brand = rlimit_tag.of(mark) if mark else None
-        self._instance = rlimit_tag.instance_of(self._brand) if self._brand else None
-        self._mark = os.fsencode(mark)
+        self._rlimit_tag = rlimit_tag.encode(mark) if mark else None
+        self._instance_prefix = (
+            rlimit_tag.instance_prefix(self._rlimit_tag) if self._rlimit_tag else None
+        )
+        self._tag_bytes = os.fsencode(mark)
         self._seen: dict[int, int] = {}
         self.leader_was_asked = False
         """Whether an `end` has signalled the leader while it lived."""
 
     def members(self) -> tuple[int, ...]:
         """The pids of everything of it that lives, as of now."""
-        return tuple(sorted(self._look()[0]))
+        return tuple(sorted(self._find()[0]))
 
     def left_behind(self) -> tuple[Survivor, ...]:
         """What lives besides the leader, as of now."""
@@ -88,13 +90,13 @@ class Kin:
 
     def signal(self, signum: int) -> int:
         """Signal all of it; returns how many got it."""
-        found, _ = self._look()
+        found, _ = self._find()
         return self._send(found, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
         """Signal what of it is in a process group, by default the leader's; returns how many."""
         wanted = self.leader.pid if group is None else group
-        found, _ = self._look()
+        found, _ = self._find()
         chosen = {pid: stat for pid, stat in found.items() if stat.group == wanted}
         return self._send(chosen, (signum,), among=found)
 
@@ -102,7 +104,7 @@ class Kin:
         """Wait until nothing of it lives. Woken by the ends of processes."""
         clean, pause = 0, 0.005
         while clean < 2:
-            found, sure = self._look()
+            found, sure = self._find()
             if found:
                 clean, pause = 0, 0.005
                 await self._wait(found)
@@ -122,25 +124,25 @@ class Kin:
         Returns the pids that could not be ended; empty means that nothing is left and that the
         leader's status was taken. Shield it: cancelled, it leaves the work half done.
         """
-        if self.cgroup is not None and len(self.cgroup.procs()) > _CROWD:
-            await self._end_crowd(self.cgroup, grace_s, kill_s)
+        if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
+            await self._end_frozen(self.cgroup, grace_s, kill_s)
             grace_s = 0
-        found, _ = self._look()
-        if grace_s > 0 and self._ask(found):
+        found, _ = self._find()
+        if grace_s > 0 and self._request_stop(found):
             with trio.move_on_after(grace_s):
-                with trio.move_on_after(_SECOND_ASKING_S):
+                with trio.move_on_after(_SECOND_HANGUP_S):
                     await self.gone()
                     return ()
                 # A shell between two commands takes TERM, does nothing about it, and looks like
                 # a shell only now.
-                self._hang_up(self._look()[0])
+                self._hang_up(self._find()[0])
                 await self.gone()
                 return ()
         clean = 0
         last: tuple[int, ...] = ()
         with trio.move_on_after(kill_s):
             while clean < 2:
-                found, sure = self._look()
+                found, sure = self._find()
                 last = tuple(sorted(found)) or last
                 if not found:
                     if sure:
@@ -164,29 +166,29 @@ class Kin:
             return ()
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
-    async def _end_crowd(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
+    async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
         """Ask all of a crowd to end, wait for that, and kill it; what left its cgroup is not seen."""
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
                     while not cgroup.stands():
-                        await trio.sleep(_CROWD_PAUSE_S)
-                self._ask(self._look()[0])
+                        await trio.sleep(_MANY_PROCESSES_PAUSE_S)
+                self._request_stop(self._find()[0])
             with trio.move_on_after(grace_s):
                 while cgroup.populated():
-                    await trio.sleep(_CROWD_PAUSE_S)
+                    await trio.sleep(_MANY_PROCESSES_PAUSE_S)
         with trio.move_on_after(kill_s):
             while cgroup.populated():
                 cgroup.kill()
-                await trio.sleep(_CROWD_PAUSE_S)
+                await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
     def _kill_leader(self) -> None:
         """Kill the leader by the pidfd that is open already, in case there are no others to have."""
         if self.leader.reap() is None:
             with suppress(PermissionError):
-                send(self.leader.pidfd, signal.SIGKILL)
+                send_signal(self.leader.pidfd, signal.SIGKILL)
 
-    def _ask(self, found: dict[int, Stat]) -> int:
+    def _request_stop(self, found: dict[int, Stat]) -> int:
         """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
         self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
         shells = self._hang_up(found)
@@ -213,14 +215,14 @@ class Kin:
         shell = has(ignored, signal.SIGTERM) and has(ignored, signal.SIGTSTP)
         return shell and not has(ignored, signal.SIGHUP)
 
-    def _look(self) -> tuple[dict[int, Stat], bool]:
+    def _find(self) -> tuple[dict[int, Stat], bool]:
         """All that lives of it, and whether nothing can have been missed."""
         found: dict[int, Stat] = {}
         sure = True
         me = os.getpid()
         queue: list[int] = []
         try:
-            below = lister()
+            below = child_lister()
             queue += below(me)
         except OSError:
             sure = False
@@ -230,11 +232,11 @@ class Kin:
                 continue
             stat = read_stat(pid)
             if stat is None:
-                sure = sure and hidden(pid)
+                sure = sure and is_hidden(pid)
                 continue
-            if stat.parent == me and not self._is_kin(stat):
+            if stat.parent == me and not self._is_member(stat):
                 continue
-            if lives(stat):
+            if is_running(stat):
                 found[pid] = stat
             try:
                 queue += below(pid)
@@ -242,29 +244,29 @@ class Kin:
                 sure = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
-                if pid not in found and pid != me and (stat := read_stat(pid)) and lives(stat):
+                if pid not in found and pid != me and (stat := read_stat(pid)) and is_running(stat):
                     found[pid] = stat
         seen = {pid: stat.ticks for pid, stat in found.items()}
         self._seen = seen if sure else {**self._seen, **seen}
         return found, sure
 
-    def _is_kin(self, stat: Stat) -> bool:
+    def _is_member(self, stat: Stat) -> bool:
         """Say whether a child of the daemon is of this handle."""
         pid = stat.pid
         if leaders.get(pid) is self.leader:
             return True
-        carried = rlimit_tag.read(pid)
-        if carried is not None and carried == self._brand:
+        carried = rlimit_tag.read_tag(pid)
+        if carried is not None and carried == self._rlimit_tag:
             return True
-        if carried is not None and rlimit_tag.instance_of(carried) == self._instance:
+        if carried is not None and rlimit_tag.instance_prefix(carried) == self._instance_prefix:
             return False  # of another handle of this daemon
-        if self._mark and is_marked(read_environ(pid) or b"", self._mark):
+        if self._tag_bytes and has_tag(read_environ(pid) or b"", self._tag_bytes):
             return True
         if self.leader.pid in (stat.group, stat.session):
             return True
         return self._seen.get(pid) == stat.ticks
 
-    def _hold(self, stat: Stat, among: dict[int, Stat]) -> int | None:
+    def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
         """Open a pidfd of a process that was found, and is found to be kin while it is open."""
         pid = stat.pid
         try:
@@ -273,7 +275,7 @@ class Kin:
             return None
         now = read_stat(pid)
         if now is not None and now.ticks == stat.ticks and not has_ended(pidfd):
-            if now.parent in among or (now.parent == os.getpid() and self._is_kin(now)):
+            if now.parent in among or (now.parent == os.getpid() and self._is_member(now)):
                 return pidfd
             if self.cgroup is not None and pid in self.cgroup.procs():
                 return pidfd
@@ -285,11 +287,11 @@ class Kin:
     ) -> int:
         count = 0
         for stat in chosen.values():
-            pidfd = self._hold(stat, chosen if among is None else among)
+            pidfd = self._open_verified(stat, chosen if among is None else among)
             if pidfd is None:
                 continue
             try:
-                sent = [send(pidfd, signum) for signum in signums]
+                sent = [send_signal(pidfd, signum) for signum in signums]
                 count += any(sent)
             except PermissionError:
                 pass  # another user's by now (setuid); `end` reports it
@@ -302,10 +304,10 @@ class Kin:
         held: list[int] = []
         try:
             for stat in found.values():
-                pidfd = self._hold(stat, found)
+                pidfd = self._open_verified(stat, found)
                 if pidfd is not None:
                     held.append(pidfd)
-                    if len(held) == _MOST_HELD or not has_room(pidfd, "wait"):
+                    if len(held) == _MAX_PIDFDS or not has_room(pidfd, "wait"):
                         break
             for pidfd in held:
                 await trio.lowlevel.wait_readable(pidfd)
@@ -320,7 +322,7 @@ def command_of(pid: int) -> str:
     """What a process runs, cut short, in one printable line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            text = file.read(4 * _LONGEST_COMMAND)
+            text = file.read(4 * _MAX_COMMAND)
         if not text:
             with open(f"/proc/{pid}/comm", "rb") as file:
                 text = b"[" + file.read().strip() + b"]"
@@ -328,4 +330,4 @@ def command_of(pid: int) -> str:
         return ""
     line = text.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     line = "".join(char if char.isprintable() else "?" for char in line)
-    return line if len(line) <= _LONGEST_COMMAND else line[: _LONGEST_COMMAND - 1] + "…"
+    return line if len(line) <= _MAX_COMMAND else line[: _MAX_COMMAND - 1] + "…"

@@ -15,7 +15,7 @@ import trio
 
 from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag, usage
-from haftd.host.process.ancestry import lister
+from haftd.host.process.ancestry import child_lister
 from haftd.host.process.identity import read_stat
 
 __all__ = ["Reaper"]
@@ -52,7 +52,7 @@ class Reaper:
 
     def reap(self) -> bool:
         """Take what can be taken now; say whether some is to be looked at again."""
-        mine = rlimit_tag.read(os.getpid())  # a daemon in a handle: all its children have it
+        mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all its children have it
         while True:
             try:
                 info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -65,7 +65,7 @@ class Reaper:
             if leader is not None:
                 if leader.reap() is None:
                     break
-            elif (carried := rlimit_tag.read(info.si_pid)) in (None, mine):
+            elif (carried := rlimit_tag.read_tag(info.si_pid)) in (None, mine):
                 break
             else:
                 _take(info.si_pid, carried)
@@ -73,15 +73,15 @@ class Reaper:
 
     def _reap_strangers(self) -> bool:
         """The kernel shows one dead child at a time; behind a stranger, all are looked at."""
-        mine = rlimit_tag.read(os.getpid())
+        mine = rlimit_tag.read_tag(os.getpid())
         dead: dict[int, int] = {}
-        for pid in lister()(os.getpid()):
+        for pid in child_lister()(os.getpid()):
             stat = read_stat(pid)
             if stat is None or stat.state != "Z":
                 continue
             if (leader := leaders.get(pid)) is not None:
                 leader.reap()
-            elif (carried := rlimit_tag.read(pid)) not in (None, mine) or self._dead.get(
+            elif (carried := rlimit_tag.read_tag(pid)) not in (None, mine) or self._dead.get(
                 pid
             ) == stat.ticks:
                 _take(pid, carried)

@@ -15,14 +15,14 @@ import trio
 
 from haftd.host.launch.spawn import leaders
 from haftd.host.process import rlimit_tag
-from haftd.host.process.identity import has_ended, read_environ, send
-from haftd.host.process.process_tag import is_marked
+from haftd.host.process.identity import has_ended, read_environ, send_signal
+from haftd.host.process.process_tag import has_tag
 from haftd.host.tree.process_tree import Survivor, command_of
 
-__all__ = ["Remains"]
+__all__ = ["Survivors"]
 
 
-class Remains:
+class Survivors:
     """What is left of one handle after its end. `close` it when it is gone or not wanted any more."""
 
     __slots__ = ("_pidfds",)
@@ -51,7 +51,7 @@ class Remains:
         """Signal all of it with KILL."""
         for pidfd in self._pidfds.values():
             with suppress(PermissionError):
-                send(pidfd, signal.SIGKILL)
+                send_signal(pidfd, signal.SIGKILL)
 
     async def gone(self) -> None:
         """Wait until nothing of it lives. One task at a time."""
@@ -70,6 +70,6 @@ def _carries(pid: int, mark: str) -> bool:
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
     # The brand first: a process that hangs may hold up whoever reads its environment.
-    if (carried := rlimit_tag.read(pid)) is not None and carried == rlimit_tag.of(mark):
+    if (carried := rlimit_tag.read_tag(pid)) is not None and carried == rlimit_tag.encode(mark):
         return True
-    return bool(mark) and is_marked(read_environ(pid) or b"", os.fsencode(mark))
+    return bool(mark) and has_tag(read_environ(pid) or b"", os.fsencode(mark))

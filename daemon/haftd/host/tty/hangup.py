@@ -18,7 +18,7 @@ import select
 
 import trio
 
-__all__ = ["Changes", "is_hung_up"]
+__all__ = ["TerminalChanges", "is_hung_up"]
 
 _EDGES = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 _BLIND_S = 1.0
@@ -36,10 +36,10 @@ class _Watcher:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._waiting: dict[int, list[Changes]] = {}
+        self._waiting: dict[int, list[TerminalChanges]] = {}
         trio.lowlevel.spawn_system_task(self._run)
 
-    def enter(self, changes: Changes, master: int) -> None:
+    def enter(self, changes: TerminalChanges, master: int) -> None:
         """Watch a terminal. Raises OSError."""
         if master not in self._waiting:
             self._epoll.register(master, _EDGES)
@@ -47,7 +47,7 @@ class _Watcher:
             self._hand_out()  # The state on entering is reported as an edge.
         self._waiting[master].append(changes)
 
-    def leave(self, changes: Changes, master: int) -> None:
+    def leave(self, changes: TerminalChanges, master: int) -> None:
         """Watch it no longer for one of those who wait."""
         self._waiting[master].remove(changes)
         if not self._waiting[master]:
@@ -79,7 +79,7 @@ def _the_watcher() -> _Watcher:
         return watcher
 
 
-class Changes:
+class TerminalChanges:
     """The changes of a terminal from the moment on that this is entered."""
 
     __slots__ = ("_master", "_watcher", "came")
@@ -89,7 +89,7 @@ class Changes:
         self._master = master
         self._watcher: _Watcher | None = None
 
-    def __enter__(self) -> Changes:
+    def __enter__(self) -> TerminalChanges:
         try:
             watcher = _the_watcher()
             watcher.enter(self, self._master)

@@ -18,7 +18,7 @@ import termios
 from dataclasses import dataclass
 
 __all__ = [
-    "LONGEST_LINE",
+    "MAX_LINE",
     "Modes",
     "foreground",
     "modes",
@@ -26,7 +26,7 @@ __all__ = [
     "set_size",
 ]
 
-LONGEST_LINE = 4095
+MAX_LINE = 4095
 """Bytes of a line that a terminal in canonical mode takes; it drops the rest without a word."""
 
 # Not all of these are in Python's termios; the numbers are those of every machine of gate.py,
@@ -37,7 +37,7 @@ _GROUP = termios.TIOCGPGRP
 _IUTF8 = 0o40000
 _INT = struct.Struct("i")
 _SIZE = struct.Struct("HHHH")
-_MOST = 65_535
+_MAX_SIZE = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ def open_terminal(rows: int, cols: int) -> tuple[int, str]:
 
 def set_size(master: int, rows: int, cols: int) -> None:
     """Set the size; the foreground group gets WINCH if it changed. Raises ValueError, OSError."""
-    if not (1 <= rows <= _MOST and 1 <= cols <= _MOST):
-        raise ValueError(f"a terminal has 1 to {_MOST} rows and columns, not {rows}x{cols}")
+    if not (1 <= rows <= _MAX_SIZE and 1 <= cols <= _MAX_SIZE):
+        raise ValueError(f"a terminal has 1 to {_MAX_SIZE} rows and columns, not {rows}x{cols}")
     fcntl.ioctl(master, termios.TIOCSWINSZ, _SIZE.pack(rows, cols, 0, 0))
 
 
