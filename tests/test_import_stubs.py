@@ -1,4 +1,4 @@
-"""What is left out at a start is there for whoever asks for it later, and nobody sees a stand-in."""
+"""Stubbed imports: the real module is importable later, and no stub stays visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions without a wire: what goes first, what is bounded, what is left behind."""
+"""Subscriptions without a wire: order, bounds, cleanup."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notice(level: Any, number: int = 0) -> Notice:
     return Notice("tool.failed", level, f"number {number}", 1.0, "a")
 
 
-async def test_what_happens_while_a_reader_is_behind_is_told_as_it_is_then(
+async def test_a_slow_subscriber_gets_the_state_at_sending(
     nursery: trio.Nursery,
 ) -> None:
     peer, one, told = Peer(), handle(), Subscriptions(nursery)
@@ -79,7 +79,7 @@ async def test_what_happens_while_a_reader_is_behind_is_told_as_it_is_then(
     told.remove_connection(peer.caller)
 
 
-async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bounded(
+async def test_a_critical_notice_precedes_queued_ones_which_are_bounded(
     nursery: trio.Nursery,
 ) -> None:
     peer, told = Peer(), Subscriptions(nursery)
@@ -100,7 +100,7 @@ async def test_a_critical_notice_goes_before_what_waits_and_the_others_are_bound
     told.remove_connection(peer.caller)
 
 
-async def test_a_critical_notice_that_finds_no_room_is_the_first_to_get_some(
+async def test_a_critical_notice_without_room_is_sent_first(
     nursery: trio.Nursery,
 ) -> None:
     peer, told = Peer(), Subscriptions(nursery)
@@ -121,7 +121,7 @@ async def test_a_critical_notice_that_finds_no_room_is_the_first_to_get_some(
     told.remove_connection(peer.caller)
 
 
-async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
+async def test_a_closed_or_finished_subscription_leaves_no_trace(
     nursery: trio.Nursery,
 ) -> None:
     peer, one, told = Peer(), handle(), Subscriptions(nursery)
@@ -148,7 +148,7 @@ async def test_nothing_is_left_of_a_reader_that_has_gone_or_been_told_all(
     told.remove_connection(peer.caller)
 
 
-async def test_one_that_floods_does_not_keep_the_others_silent(nursery: trio.Nursery) -> None:
+async def test_a_flooding_handle_does_not_silence_others(nursery: trio.Nursery) -> None:
     peer, flood, quiet, told = Peer(), handle(), handle("b"), Subscriptions(nursery)
     told.open(peer.link, "s", [flood, quiet], ["output"], only=False)
     await wait_all_tasks_blocked()

@@ -1,4 +1,4 @@
-"""What takes Python long leaves the loop its turns, while it is done and for ever after."""
+"""CPU-bound work in a thread blocks the loop neither while it runs nor by its result."""
 
 from __future__ import annotations
 

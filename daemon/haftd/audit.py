@@ -124,7 +124,7 @@ class Audit:
 
     def _open(self) -> int:
         self.close()
-        # Read as well, for its last byte. A pipe of that name must not make us wait.
+        # O_RDWR, to read the last byte; O_NONBLOCK, as a FIFO of that name must not block.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags, 0o600)

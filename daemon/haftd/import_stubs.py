@@ -22,7 +22,7 @@ def stub_unused_imports() -> None:
     with _replaced("rich", None), _replaced("asyncio", ModuleType("asyncio")):
         importlib.import_module("structlog")
         if "jsonrpcserver" not in sys.modules:
-            # Only modules of it are used; what the package itself does is importing all the others.
+            # Only submodules are used; the package module would import all the others.
             spec = importlib.util.find_spec("jsonrpcserver")
             if spec is not None:
                 sys.modules["jsonrpcserver"] = importlib.util.module_from_spec(spec)

@@ -199,5 +199,5 @@ def _adopt_libraries(log: Log) -> None:
         root.removeHandler(handler)
     root.addHandler(RateLimitedHandler(log))
     root.setLevel(logging.WARNING)
-    # Every exception of a verb is logged by the dispatcher, once and under its incident.
+    # The dispatcher logs every exception of a method once, under its incident.
     logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)

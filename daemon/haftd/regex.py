@@ -70,7 +70,7 @@ def _compile(text: str, within_lines: bool) -> Pattern:
     options.max_mem = _MAX_MEMORY
     options.never_nl = within_lines
     pattern = cast(Pattern, re2.compile("(?m)" + text, options))
-    # re2 keeps every expression in a cache of its own, several times the size of ours.
+    # re2 caches every expression itself, in a cache several times the size of this one.
     re2.purge()
     if pattern.programsize > _MAX_INSTRUCTIONS:
         raise InvalidExpression("it is too large, use smaller repetition counts")

@@ -1,4 +1,4 @@
-"""A batch: every clash is named, with a live handle or within the batch, before anything runs."""
+"""A batch: every clash is reported, with a live handle or within the batch, before anything runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = st.tuples(st.sampled_from("st"), st.sampled_from("abcd"))
 
 @settings(deadline=None)
 @given(st.lists(NAMES, max_size=6), st.sets(NAMES, max_size=4), st.sets(NAMES, max_size=4))
-def test_exactly_those_that_clash_are_told_and_nothing_is_taken(
+def test_exactly_the_clashing_spawns_fail_and_no_id_is_taken(
     spawns: list[tuple[str, str]], live: set[tuple[str, str]], stopped: set[tuple[str, str]]
 ) -> None:
     registry = Registry()
@@ -45,7 +45,7 @@ def test_a_repeated_call_is_no_clash() -> None:
     assert admit_batch([fresh, fresh], registry) == [None, None]
 
 
-def test_an_id_that_is_kept_for_a_batch_is_nobody_elses() -> None:
+def test_an_id_reserved_for_a_batch_is_taken_by_no_other_spawn() -> None:
     registry = Registry()
     give_up = registry.reserve("s", "a")
     [clash] = admit_batch([SpawnKey("s", "a")], registry)

@@ -1,4 +1,4 @@
-"""What is told to be an echo or a prompt is exactly that; what is not certain stays."""
+"""Echo and prompt: exact matches are measured; uncertain text is output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROMPTS = st.sampled_from(["", "> ", "... ", "   ...> "])
         ("if x:\n... y", "if x:\ny", ""),
     ],
 )
-def test_an_echo_is_told(output: str, typed: str, left: str) -> None:
+def test_an_echo_is_measured(output: str, typed: str, left: str) -> None:
     assert output[echo_size(output, typed) :] == left
 
 
@@ -57,12 +57,12 @@ def test_an_echo_is_told(output: str, typed: str, left: str) -> None:
         ("a\n... b", "a\nb\n", "... b"),
     ],
 )
-def test_what_is_not_certain_is_not_told(output: str, typed: str, left: str) -> None:
+def test_an_uncertain_echo_is_output(output: str, typed: str, left: str) -> None:
     assert output[echo_size(output, typed) :] == left
 
 
 @given(st.text("ab5}> \n", max_size=30), LINES)
-def test_whatever_was_printed_only_what_was_typed_is_told(output: str, lines: list[str]) -> None:
+def test_only_typed_text_counts_as_echo(output: str, lines: list[str]) -> None:
     """Each line of it ends in what was typed, in order, with the same short prompt before it."""
     size = echo_size(output, "".join(f"{line}\n" for line in lines))
     told = output[:size]
@@ -77,7 +77,7 @@ def test_whatever_was_printed_only_what_was_typed_is_told(output: str, lines: li
 
 
 @given(LINES, PROMPTS, st.text("abc\n", max_size=10))
-def test_whoever_edits_lines_shows_them_behind_prompts(
+def test_a_line_editor_echoes_lines_behind_prompts(
     lines: list[str], prompt: str, answer: str
 ) -> None:
     """Of what the program says after the echo nothing is told to be echo."""
@@ -88,20 +88,20 @@ def test_whoever_edits_lines_shows_them_behind_prompts(
 
 @settings(max_examples=25)
 @given(st.text(max_size=40), st.text(max_size=10))
-def test_without_an_echo_nothing_is_lost(output: str, typed: str) -> None:
+def test_without_an_echo_all_output_stays(output: str, typed: str) -> None:
     first = typed.replace("\r", "\n").partition("\n")[0]
     if not output.startswith(first) or not first:
         assert echo_size(output, typed) == 0 or (not first and output.startswith("\n"))
 
 
 @given(st.text("ab>\n ", max_size=20), st.text("ab> ", max_size=4))
-def test_a_prompt_is_the_whole_of_the_last_line(output: str, prompt: str) -> None:
+def test_a_prompt_is_the_whole_last_line(output: str, prompt: str) -> None:
     last = output.split("\n")[-1]
     is_it = prompt != "" and last.rstrip(" ") == prompt.rstrip(" ")
     assert prompt_size(output, prompt) == (len(last) if is_it else 0)
 
 
 @pytest.mark.parametrize("prompt", ["In [2]:", "In [2]: "])
-def test_blanks_behind_a_prompt_count_for_nothing(prompt: str) -> None:
+def test_blanks_after_a_prompt_are_ignored(prompt: str) -> None:
     """ipython moves the cursor over the blank, of which its screen says nothing."""
     assert prompt_size("Out[1]: 2\n\nIn [2]: ", prompt) == len("In [2]: ")

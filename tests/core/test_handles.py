@@ -160,7 +160,7 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
     assert handle_state(handle, 107.0) == last[0]
 
 
-def test_a_cut_delta_moves_the_mark_over_what_it_left_out() -> None:
+def test_a_cut_delta_moves_the_read_offset_over_omitted_output() -> None:
     handle = running()
     handle.append_output(b"0123456789" * 10, 101.0)
     state = handle_state(handle, 101.0, max_bytes=10)
@@ -170,7 +170,7 @@ def test_a_cut_delta_moves_the_mark_over_what_it_left_out() -> None:
     assert text_of(handle_state(handle, 101.0, cursor=0)) == "0123456789" * 10
 
 
-def test_what_was_unread_at_the_stop_stays_the_delta_for_every_reader() -> None:
+def test_output_unread_at_the_stop_is_the_delta_of_every_reader() -> None:
     handle = running()
     handle.append_output(b"read\n", 101.0)
     handle_state(handle, 101.0)
@@ -216,7 +216,7 @@ def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message:
 
 
 @pytest.mark.parametrize("by", ["abort", "turn_end", "disconnect", "shutdown", "limit", "lost"])
-def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
+def test_the_cause_of_an_end_is_named_and_the_output_is_kept(by: By) -> None:
     handle = running()
     handle.append_output(b"line 1\n", 101.0)
     ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
@@ -227,7 +227,7 @@ def test_who_ended_it_is_said_and_the_output_is_kept(by: By) -> None:
     assert end.ended_by == ended_by and end.unconfirmed == (9,) and end.result is UNSET
 
 
-def test_a_structured_tool_speaks_for_itself() -> None:
+def test_a_structured_tool_determines_its_result() -> None:
     good, bad = running(), running()
     for handle in (good, bad):
         handle.append_output(b'{"type": "success"}', 101.0)
@@ -241,7 +241,7 @@ def test_a_structured_tool_speaks_for_itself() -> None:
     assert end.cursor == bad.spool.end
 
 
-def test_a_long_result_says_what_was_cut() -> None:
+def test_a_long_result_reports_its_cut() -> None:
     handle = running()
     handle.end(102.0, by=EXIT, complete=True, result="x" * 1000)
     end = stopped(handle_state(handle, 103.0, max_bytes=100))
@@ -249,7 +249,7 @@ def test_a_long_result_says_what_was_cut() -> None:
     assert (end.truncated.bytes, end.truncated.kept, end.truncated.path) == (1000, 100, None)
 
 
-def test_a_cut_raw_result_says_what_was_cut() -> None:
+def test_a_cut_raw_result_reports_its_cut() -> None:
     handle = running()
     handle.append_output(b"x" * 50_000, 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
@@ -258,7 +258,7 @@ def test_a_cut_raw_result_says_what_was_cut() -> None:
     assert (end.truncated.bytes, end.truncated.kept) == (50_000, 100)
 
 
-def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
+def test_an_incomplete_end_is_reported_and_left_behind_is_asked_each_time() -> None:
     handle = running()
     left = [LeftBehind(pid=9, command="sleep")]
     handle.set_left_behind(lambda: tuple(left))
@@ -271,7 +271,7 @@ def test_an_incomplete_end_is_said_and_left_behind_is_asked_each_time() -> None:
     assert end.output_complete is True and end.left_behind is UNSET
 
 
-def test_a_character_that_comes_after_the_end_is_waited_for_and_shown_once() -> None:
+def test_a_character_completed_after_the_end_is_shown_once() -> None:
     handle = running()
     handle.append_output(b"a\xe2", 101.0)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
@@ -294,7 +294,7 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
     assert text_of(handle_state(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 
-def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
+def test_a_screen_view_moves_no_read_offset() -> None:
     handle = running()
     handle.append_output(b"hello", 101.0)
     screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
@@ -304,7 +304,7 @@ def test_a_screen_takes_no_text_and_moves_no_mark() -> None:
     assert text_of(handle_state(handle, 101.0)) == "hello"
 
 
-def test_a_peek_is_no_reading() -> None:
+def test_a_peek_does_not_count_as_read() -> None:
     handle = running()
     handle.append_output(b"hello", 101.0)
     handle_state(handle, 101.0, peek=True)
@@ -328,7 +328,7 @@ def test_times_of_output_and_activity() -> None:
     assert handle.last_output_at == 5002.0
 
 
-def test_a_character_that_has_not_arrived_whole_cannot_be_read_yet() -> None:
+def test_an_incomplete_character_cannot_be_read_yet() -> None:
     handle = running()
     handle.append_output(b"a\xe2\x89", 101.0)
     assert handle.readable_end() == 1

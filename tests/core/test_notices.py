@@ -1,4 +1,4 @@
-"""Notices: each once, none for what was seen, bounded, and what was dropped is said."""
+"""Notices: each once, none for seen news, bounded, with losses counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def noted(*handles: Handle) -> NoticeQueues:
     return notices
 
 
-def test_an_end_is_told_once_and_says_how_it_went() -> None:
+def test_an_end_is_delivered_once_with_its_outcome() -> None:
     good, bad = handle("good"), handle("bad")
     notices = noted(good, bad)
     stop(good)
@@ -44,7 +44,7 @@ def test_an_end_is_told_once_and_says_how_it_went() -> None:
     assert notices.drain("s", 9.0) == ()
 
 
-def test_what_was_read_before_is_not_told() -> None:
+def test_news_that_was_read_is_not_delivered() -> None:
     one, other = handle("one"), handle("other")
     notices = noted(one, other)
     stop(one)
@@ -54,7 +54,7 @@ def test_what_was_read_before_is_not_told() -> None:
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
-def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() -> None:
+def test_an_awaited_end_is_delivered_only_if_the_call_did_not_report_it() -> None:
     one, other = handle("one"), handle("other")
     notices = noted(one, other)
     one.await_count = other.await_count = 1
@@ -67,7 +67,7 @@ def test_an_end_that_a_call_waits_for_is_told_by_that_call_or_else_afterwards() 
     assert notices.drain("s", 5.0) == ()
 
 
-def test_a_question_is_told_although_a_call_waits_for_the_end() -> None:
+def test_a_question_is_delivered_although_a_call_awaits_the_end() -> None:
     one = handle("one")
     notices = noted(one)
     one.await_count = 1
@@ -75,7 +75,7 @@ def test_a_question_is_told_although_a_call_waits_for_the_end() -> None:
     assert [notice.kind for notice in notices.drain("s", 2.0)] == ["tool.waiting"]
 
 
-def test_a_question_is_told_unless_it_was_shown_or_answered() -> None:
+def test_a_question_is_delivered_unless_shown_or_answered() -> None:
     question = Question(id="q", text="Sure?", answer_type=Text())
     told, shown, answered, again = (handle(name) for name in ("told", "shown", "answered", "again"))
     notices = noted(told, shown, answered, again)
@@ -89,7 +89,7 @@ def test_a_question_is_told_unless_it_was_shown_or_answered() -> None:
     assert sorted(str(n.id) for n in notices.drain("s", 5.0)) == ["again", "told"]
 
 
-def test_a_queue_is_bounded_and_says_what_it_lost() -> None:
+def test_a_queue_is_bounded_and_counts_its_losses() -> None:
     many = [handle(f"h{n}") for n in range(300)]
     notices = noted(*many)
     for one in many:
@@ -100,7 +100,7 @@ def test_a_queue_is_bounded_and_says_what_it_lost() -> None:
     assert notices.drain("s", 3.0) == ()
 
 
-def test_what_was_seen_makes_room_before_anything_is_lost() -> None:
+def test_seen_notices_are_dropped_before_unseen_ones() -> None:
     many = [handle(f"h{n}") for n in range(300)]
     notices = noted(*many)
     for one in many[:200]:
@@ -111,7 +111,7 @@ def test_what_was_seen_makes_room_before_anything_is_lost() -> None:
     assert [one.id for one in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
 
 
-def test_sessions_are_told_their_own_and_a_closed_one_nothing() -> None:
+def test_a_session_gets_its_own_notices_and_a_closed_one_none() -> None:
     one, other = handle("one", "a"), handle("other", "b")
     notices = noted(one, other)
     stop(one)
@@ -121,7 +121,7 @@ def test_sessions_are_told_their_own_and_a_closed_one_nothing() -> None:
     assert [notice.id for notice in notices.drain("b", 2.0)] == ["other"]
 
 
-def test_who_looks_on_by_a_cursor_takes_no_news() -> None:
+def test_a_read_by_cursor_consumes_no_notice() -> None:
     question = Question(id="q", text="Sure?", answer_type=Text())
     ended, asks = handle("ended"), handle("asks")
     notices = noted(ended, asks)
@@ -153,7 +153,7 @@ def lines(one: Handle, watched: NotifyPattern, *texts: str) -> PatternMatches:
     return PatternMatches(watched, found)
 
 
-def test_lines_that_were_read_are_not_counted_and_more_stays_more() -> None:
+def test_read_lines_are_not_counted_and_at_least_stays() -> None:
     one = handle("h")
     told = lines(one, ERROR, "ERROR 1", "ERROR 2", "ERROR 3")
     first_end = one.spool.end // 3
@@ -164,7 +164,7 @@ def test_lines_that_were_read_are_not_counted_and_more_stays_more() -> None:
     assert "at least 2 lines" in told.notice(one, 0, 1.0).message
 
 
-def test_what_is_switched_off_is_not_told() -> None:
+def test_a_disabled_notice_is_not_delivered() -> None:
     names = ("success", "failure", "waiting")
     handles = {name: handle(name) for name in names}
     for name, one in handles.items():
@@ -184,7 +184,7 @@ def test_what_is_switched_off_is_not_told() -> None:
     assert [one.id for one in notices.drain("s", 2.0)] == list(names)
 
 
-def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> None:
+def test_matching_lines_are_one_notice_with_pattern_and_first_line() -> None:
     one, notices = handle("h"), NoticeQueues()
     told = notices.add_matches(one, lines(one, ERROR, "ERROR 0"), 2.0)
     assert told is not None and told.count == 1
@@ -199,7 +199,7 @@ def test_lines_that_match_are_one_notice_that_names_pattern_and_first_line() -> 
     assert notices.drain("s", 5.0) == ()
 
 
-def test_a_line_that_was_read_is_not_told_and_those_behind_it_are() -> None:
+def test_only_lines_after_the_read_offset_are_delivered() -> None:
     one, notices = handle("h"), NoticeQueues()
     notices.add_matches(one, lines(one, ERROR, "ERROR 1"), 2.0)
     handle_state(one, 2.0)
@@ -215,7 +215,7 @@ def test_a_line_that_was_read_is_not_told_and_those_behind_it_are() -> None:
     assert notices.add_matches(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
 
 
-def test_who_was_shown_the_end_has_read_all() -> None:
+def test_a_session_that_saw_the_end_has_read_all() -> None:
     one, notices = handle("h"), NoticeQueues()
     notices.add_matches(one, lines(one, ERROR, "ERROR"), 2.0)
     stop(one)
@@ -223,7 +223,7 @@ def test_who_was_shown_the_end_has_read_all() -> None:
     assert notices.drain("s", 4.0) == ()
 
 
-def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken() -> None:
+def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> None:
     one, notices = handle("h"), NoticeQueues()
     one.notify = NotifySettings(on_content=True)
     assert notices.add_output(one, 1.0) is None
@@ -243,7 +243,7 @@ def test_new_output_is_one_notice_that_tells_of_what_there_is_when_it_is_taken()
     assert notices.drain("s", 7.0) == ()
 
 
-def test_of_a_handle_that_has_stopped_the_end_is_told_and_its_output_where_that_is_not() -> None:
+def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> None:
     told, quiet = handle("told"), handle("quiet")
     told.notify, quiet.notify = (
         NotifySettings(on_content=True),
@@ -258,7 +258,7 @@ def test_of_a_handle_that_has_stopped_the_end_is_told_and_its_output_where_that_
     assert kinds == [("told", "tool.stopped"), ("quiet", "tool.content")]
 
 
-def test_what_is_critical_is_dropped_last() -> None:
+def test_critical_notices_are_dropped_last() -> None:
     notices = NoticeQueues()
     many = [handle(f"h{n}") for n in range(300)]
     for n, one in enumerate(many):

@@ -1,4 +1,4 @@
-"""Every end has one sentence, and it says who ended the handle and how its process went."""
+"""Ends: one sentence each, with the cause of the end and the exit status."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TERM = Exit(signal="TERM")
         ),
     ],
 )
-def test_an_end_says_who_and_how(
+def test_an_end_names_its_cause_and_exit(
     by: EndedBy, exit: Exit | None, limit: str | None, sentence: str
 ) -> None:
     failure = failure_of(by, exit, None, raw=True, limit=limit)
@@ -46,14 +46,14 @@ def test_an_end_says_who_and_how(
 
 
 @pytest.mark.parametrize("by", get_args(By))
-def test_only_what_ended_by_itself_and_well_has_succeeded(by: By) -> None:
+def test_only_an_own_exit_with_status_zero_is_a_success(by: By) -> None:
     for raw in (True, False):
         failure = failure_of(EndedBy(by), Exit(code=0), None, raw=raw)
         assert (failure is None) == (by == "exit")
         assert failure is None or failure.transient == (by == "lost")
 
 
-def test_the_words_of_a_tool_are_passed_on() -> None:
+def test_a_failure_of_a_tool_is_passed_on_unchanged() -> None:
     own = ToolError("no such branch", ("a", "b"), True)
     for by in get_args(By):
         assert failure_of(EndedBy(by), Exit(code=0), own, raw=False) is own
@@ -63,6 +63,6 @@ def test_a_structured_success_does_not_ask_for_the_exit() -> None:
     assert failure_of(EndedBy("exit"), Exit(code=3), None, raw=False) is None
 
 
-def test_a_fault_of_ours_says_where_more_is_said() -> None:
+def test_an_internal_failure_names_the_log_and_the_incident() -> None:
     assert internal_failure("ab12").endswith("its log says more under ab12.")
     assert internal_failure().endswith("its log says more.")

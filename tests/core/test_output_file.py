@@ -1,4 +1,4 @@
-"""All of a result that was cut can be read from a file, and nothing is written for any other."""
+"""Output files: the whole of a cut result is saved, and no file is written for another."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def cut(handle: Handle, **asked: int) -> Truncated:
 
 
 @pytest.mark.parametrize("count", [100, 20_000], ids=["in memory", "on disk"])
-def test_what_was_cut_is_in_the_file_byte_for_byte(folder: SpoolFolder, count: int) -> None:
+def test_the_saved_file_holds_the_output_byte_for_byte(folder: SpoolFolder, count: int) -> None:
     data = lines(count)
     truncated = cut(ended(spool_in(folder), data), max_bytes=50)
     assert truncated.path is not None and truncated.omitted == 0
     assert Path(truncated.path).read_bytes() == data and truncated.bytes == len(data)
 
 
-def test_a_long_output_is_given_a_name_and_not_written_again(
+def test_a_spool_file_is_linked_and_not_written_again(
     folder: SpoolFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle = ended(spool_in(folder), lines(20_000))
@@ -69,16 +69,14 @@ def test_a_long_output_is_given_a_name_and_not_written_again(
     assert not opened and handle.spool.budget.used == used
 
 
-def test_nothing_is_written_for_what_is_not_cut(folder: SpoolFolder, tmp_path: Path) -> None:
+def test_no_file_is_written_for_an_uncut_result(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = ended(spool_in(folder), lines(100))
     handle_state(handle, 2.0)
     handle_state(handle, 2.0, max_bytes=10, peek=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_is_its_owners_and_one_for_all_readers(
-    folder: SpoolFolder, tmp_path: Path
-) -> None:
+def test_the_file_is_private_and_shared_by_all_readers(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = ended(spool_in(folder), lines(100))
     first, second = cut(handle, max_bytes=50), cut(handle, max_bytes=70)
     assert first.path == second.path and len(list(tmp_path.iterdir())) == 1
@@ -86,7 +84,7 @@ def test_the_file_is_its_owners_and_one_for_all_readers(
 
 
 @pytest.mark.parametrize("count", [100, 20_000])
-def test_it_goes_with_the_spool_and_so_does_its_disk(
+def test_the_file_and_its_disk_go_with_the_spool(
     folder: SpoolFolder, tmp_path: Path, count: int
 ) -> None:
     handle = ended(spool_in(folder), lines(count))
@@ -96,7 +94,7 @@ def test_it_goes_with_the_spool_and_so_does_its_disk(
     assert list(tmp_path.iterdir()) == [] and handle.spool.budget.used == 0
 
 
-def test_a_file_that_has_a_name_stays_when_its_descriptor_is_needed(folder: SpoolFolder) -> None:
+def test_a_named_file_survives_the_closing_of_its_descriptor(folder: SpoolFolder) -> None:
     data = lines(20_000)
     handle = ended(spool_in(folder), data)
     truncated = cut(handle, max_bytes=50)
@@ -107,7 +105,7 @@ def test_a_file_that_has_a_name_stays_when_its_descriptor_is_needed(folder: Spoo
     assert handle.spool.budget.used == 0
 
 
-def test_what_the_spool_has_dropped_is_counted_beside_the_file(folder: SpoolFolder) -> None:
+def test_output_dropped_by_the_spool_is_counted_beside_the_file(folder: SpoolFolder) -> None:
     data = lines(40_000)
     handle = ended(spool_in(folder, memory=1 << 14, disk=1 << 16), data)
     truncated = cut(handle, max_bytes=50)
@@ -131,7 +129,7 @@ def test_first_32_kib_of_an_output_over_the_size_limit_are_saved(folder: SpoolFo
     assert Path(truncated.path).read_bytes() == data[: 1 << 15] + line + data[-(1 << 24) :]
 
 
-def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:
+def test_a_failure_names_the_file_of_its_output(folder: SpoolFolder) -> None:
     data = lines(1_000)
     state = handle_state(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
     assert isinstance(state, Stopped) and isinstance(state.error, ToolError)
@@ -139,13 +137,13 @@ def test_a_failure_says_where_all_of_its_output_is(folder: SpoolFolder) -> None:
     assert Path(state.truncated.path).read_bytes() == data
 
 
-def test_a_result_that_a_tool_made_is_saved_as_it_made_it(folder: SpoolFolder) -> None:
+def test_a_structured_result_is_saved_unchanged(folder: SpoolFolder) -> None:
     truncated = cut(ended(spool_in(folder), b"{}", result="é" * 500), max_bytes=50)
     assert truncated.path is not None and truncated.bytes == 1_000
     assert Path(truncated.path).read_text("utf-8") == "é" * 500
 
 
-def test_no_name_while_more_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
+def test_no_file_is_named_while_output_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = held(spool_in(folder))
     handle.append_output(lines(100), 0.0)
     handle.end(1.0, by=EndedBy("exit"), complete=False, raw=True, exit=Exit(code=0))

@@ -1,4 +1,4 @@
-"""Following an output: what is given in a row is the output, and what is not is named."""
+"""Following an output: the chunks in a row are the output, and omissions are counted."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stop(one: Handle) -> None:
     times=st.integers(1, 600),
     seed=st.integers(0, 99),
 )
-def test_what_is_given_in_a_row_is_the_output(
+def test_chunks_in_a_row_are_the_output(
     chunks: list[bytes], size: int, times: int, seed: int
 ) -> None:
     """Whenever it is looked at, in whatever pieces it comes, also where they are longer than one."""
@@ -77,7 +77,7 @@ def test_what_is_given_in_a_row_is_the_output(
 
 
 @pytest.mark.parametrize("memory", [8 << 20, 65_536])
-def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memory: int) -> None:
+def test_a_reader_far_behind_resumes_near_the_end_with_a_count(memory: int) -> None:
     """What it was given and what it was told to re-read are the output, where the spool has it."""
     one = handle(memory=memory)
     reader = OutputTail(one, 0)
@@ -95,7 +95,7 @@ def test_who_is_far_behind_goes_on_near_the_end_and_is_told_what_it_missed(memor
     assert reader.offset == one.spool.end
 
 
-def test_a_reader_moves_no_mark_and_another_does_not_notice() -> None:
+def test_a_tail_moves_no_read_offset() -> None:
     one = handle()
     first, second = OutputTail(one, 0), OutputTail(one, 0)
     one.append_output(b"here\n", 0.5)
@@ -104,7 +104,7 @@ def test_a_reader_moves_no_mark_and_another_does_not_notice() -> None:
     assert first.read_chunk() is None
 
 
-def test_a_character_that_is_not_whole_waits_and_is_shown_at_the_end() -> None:
+def test_an_incomplete_character_waits_until_the_end() -> None:
     one = handle()
     reader = OutputTail(one, 0)
     one.append_output("é".encode()[:1], 0.5)

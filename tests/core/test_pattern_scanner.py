@@ -39,7 +39,7 @@ PIECES = st.lists(
 
 
 @given(pieces=PIECES, finished=st.booleans())
-def test_each_line_that_matches_is_found_once_however_it_is_cut(
+def test_each_matching_line_is_found_once_however_chunks_split_it(
     pieces: list[str], finished: bool
 ) -> None:
     one = handle("error")
@@ -56,7 +56,7 @@ def test_each_line_that_matches_is_found_once_however_it_is_cut(
     assert len(found) == sum("error" in line for line in text.split("\n"))
 
 
-def test_the_end_of_what_was_printed_is_looked_at_as_a_prompt_has_no_line_end() -> None:
+def test_an_unfinished_line_is_scanned_as_a_prompt_has_no_line_end() -> None:
     one = handle("assword: $")
     scan = PatternScanner(one)
     one.append_output(b"login\nPassword: ", 0.0)
@@ -65,19 +65,19 @@ def test_the_end_of_what_was_printed_is_looked_at_as_a_prompt_has_no_line_end() 
     assert looked(scan) == []
 
 
-def test_a_line_is_found_by_each_pattern_in_the_order_of_the_output() -> None:
+def test_each_pattern_matches_a_line_in_output_order() -> None:
     one = handle("b", "a")
     one.append_output(b"a\nab\nb\n", 0.0)
     assert looked(PatternScanner(one)) == [("a", "a"), ("a", "ab"), ("b", "ab"), ("b", "b")]
 
 
-def test_nothing_matches_across_lines_nor_the_emptiness_behind_the_last() -> None:
+def test_no_match_crosses_lines_or_is_empty_after_the_last() -> None:
     one = handle(r"a\s*b", "^$")
     one.append_output(b"a\nb\n\n", 0.0)
     assert looked(PatternScanner(one)) == [("^$", "")]
 
 
-def test_a_long_line_is_shown_around_what_matches_and_what_is_not_seen_is_shown() -> None:
+def test_a_long_line_is_cut_around_its_match_and_escaped() -> None:
     one = handle("needle")
     one.append_output(b"x" * 5_000 + b"\x07 needle \xff\x00" + b"y" * 5_000 + b"\n", 0.0)
     (found,) = looked(PatternScanner(one))
@@ -87,7 +87,7 @@ def test_a_long_line_is_shown_around_what_matches_and_what_is_not_seen_is_shown(
     assert looked(PatternScanner(one)) == [("50%", " 50%")]
 
 
-def test_a_flood_of_matches_is_counted_so_far_and_said() -> None:
+def test_a_flood_of_matches_is_counted_up_to_a_limit_and_marked() -> None:
     one = handle("y")
     scan = PatternScanner(one)
     one.append_output(b"y\n" * 30_000, 0.0)
@@ -105,7 +105,7 @@ def test_a_slice_is_small_where_an_expression_is_costly() -> None:
 
 
 @pytest.mark.parametrize("line", ["er\x1b[31mror", "er\x1b]0;title\x07ror", "\x1b[1merr\x1b[mor é"])
-def test_what_a_slice_cuts_is_whole_in_the_next(line: str) -> None:
+def test_a_line_split_by_slices_is_matched_whole(line: str) -> None:
     """A sequence that the end of a slice cuts in two is no part of the line, as no other is."""
     data = line.encode()
     for cut in range(len(data) + 1):
@@ -115,7 +115,7 @@ def test_what_a_slice_cuts_is_whole_in_the_next(line: str) -> None:
         assert len(looked(scan)) == 1, cut
 
 
-def test_what_the_spool_has_dropped_is_skipped() -> None:
+def test_output_dropped_by_the_spool_is_skipped() -> None:
     one = handle("error", memory=4_096)
     scan = PatternScanner(one)
     one.append_output(b"error " * 10_000 + b"\nlast error\n", 0.0)

@@ -43,7 +43,7 @@ def test_pieces_give_the_same_match_as_the_whole(text: str, cuts: list[int], nam
         assert end <= whole.end() and re.fullmatch(f"(?m){name}", data[begin:end].decode())
 
 
-def test_a_prompt_matches_at_the_end_of_what_was_printed_so_far() -> None:
+def test_a_prompt_matches_at_the_end_of_the_output_so_far() -> None:
     watch = OutputMatcher(compile_pattern(r"^\$ $"))
     assert not watch.feed(b"out $ \n$")
     assert watch.feed(b" ")
@@ -51,7 +51,7 @@ def test_a_prompt_matches_at_the_end_of_what_was_printed_so_far() -> None:
     assert watch.feed(b"more") and watch.found == (7, 9)
 
 
-def test_what_stood_before_is_looked_back_at() -> None:
+def test_the_byte_before_the_start_counts_for_look_behind() -> None:
     assert not OutputMatcher(compile_pattern("^b"), 5, b"a").feed(b"b")
     watch = OutputMatcher(compile_pattern("^b"), 5, b"a\n")
     assert watch.feed(b"b") and watch.found == (5, 6)
@@ -82,7 +82,7 @@ class Counting:
         return None
 
 
-def test_a_line_that_is_over_is_not_looked_at_again() -> None:
+def test_a_finished_line_is_not_searched_again() -> None:
     pattern = Counting()
     watch = OutputMatcher(pattern)
     for _ in range(100):
@@ -93,13 +93,13 @@ def test_a_line_that_is_over_is_not_looked_at_again() -> None:
     assert max(pattern.seen) <= 65_536 + 1000
 
 
-def test_no_more_expressions_are_kept_than_ours() -> None:
+def test_re2_caches_no_expression_besides_ours() -> None:
     for n in range(50):
         compile_pattern(f"kept{n}")
     assert re2._Regexp._make.cache_info().currsize <= 1
 
 
-def test_a_watch_on_a_spool_reads_on_slice_by_slice_and_skips_what_was_dropped() -> None:
+def test_a_matcher_reads_a_spool_in_slices_and_skips_dropped_output() -> None:
     spool = make(memory=1 << 21)
     spool.append(b"x" * 1_000_000)
     watch = OutputMatcher(compile_pattern("need+le"))
@@ -134,7 +134,7 @@ def test_a_long_unfinished_line_is_carried_within_bounds() -> None:
 @pytest.mark.parametrize(
     "text", ["(", "a(?=b)", r"(a)\1", "a{2000}", "(?:a{999}){999}", r"(?:\pL{9}){99}", "\udc80"]
 )
-def test_a_pattern_that_cannot_be_used_is_refused_with_a_sentence(text: str) -> None:
+def test_an_invalid_pattern_raises_invalid_params_with_the_reason(text: str) -> None:
     for within_lines in (False, True):
         with pytest.raises(
             RpcError, match=r"^The params do not fit: `pattern` .* cannot"
@@ -148,7 +148,7 @@ HOSTILE = ["[ab]*a[ab]{900}c", "(?:[ab]{0,99}a[ab]{0,99}){4}c", "(?:a?){500}a{50
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
+def test_no_pattern_blocks_the_loop(text: str) -> None:
     spool = make(memory=1 << 20)
     for n in range(100_000):
         spool.append(b"ab" if n * n % 7 < 3 else b"ba")
@@ -174,14 +174,14 @@ def test_no_pattern_holds_anybody_up_for_long(text: str) -> None:
         ([b"echo READ", b"INESS, no READY\r\n"], True),
     ],
 )
-def test_the_echo_of_what_was_typed_is_no_match(printed: list[bytes], found: bool) -> None:
+def test_the_echo_of_typed_input_is_no_match(printed: list[bytes], found: bool) -> None:
     watch = OutputMatcher(compile_pattern("READY"), echo=b"echo READY")
     for data in printed:
         watch.feed(data)
     assert watch.finish() == found
 
 
-def test_what_only_began_like_an_echo_is_looked_at_in_the_end() -> None:
+def test_a_broken_off_echo_is_matched_at_the_end() -> None:
     watch = OutputMatcher(compile_pattern("echo"), echo=b"echo READY")
     assert not watch.feed(b"echo ")
     assert watch.finish()

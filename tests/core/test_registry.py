@@ -1,4 +1,4 @@
-"""The registry: ids taken and free again, limits, results that stay and go."""
+"""The registry: admission of ids, limits, retention of results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Args(dict[str, Any]):
     """Arguments of which can be said whether anybody has them still."""
 
 
-def test_what_a_handle_was_called_with_is_not_kept_with_it() -> None:
+def test_a_handle_does_not_keep_its_arguments() -> None:
     registry, args = Registry(), Args(text="x" * 1000)
     gone = weakref.ref(args)
     handle = admit(registry, call_id="c", args=args).handle
@@ -85,7 +85,7 @@ def test_a_live_id_is_taken_and_a_stopped_one_is_free_with_the_next_generation()
     assert second.generation == 2 and registry.find("s", "a", 2.0) is second
 
 
-def test_what_was_replaced_leaves_once_the_new_one_runs() -> None:
+def test_a_replaced_handle_is_evicted_once_the_new_one_runs() -> None:
     registry = Registry()
     first = end(admit(registry).handle)
     second = admit(registry).handle
@@ -147,7 +147,7 @@ def test_a_repeated_call_gets_the_first_one_s_handle() -> None:
     assert not admit(registry, "d", call_id="c", args={"n": 1}).is_repeated
 
 
-def test_a_start_that_failed_never_was() -> None:
+def test_a_failed_start_leaves_no_trace() -> None:
     registry = Registry(max_handles=1)
     registry.withdraw(admit(registry, call_id="c").handle)
     assert "expired" not in refused(registry.find, "s", "a", 0.0)
@@ -156,7 +156,7 @@ def test_a_start_that_failed_never_was() -> None:
     assert not again.is_repeated and again.handle.generation == 1
 
 
-def test_a_failed_start_brings_back_what_it_replaced() -> None:
+def test_a_failed_start_restores_the_replaced_handle() -> None:
     registry = Registry()
     first = end(admit(registry, call_id="c").handle)
     second = admit(registry, call_id="d").handle
@@ -170,7 +170,7 @@ def test_a_failed_start_brings_back_what_it_replaced() -> None:
     assert registry.find("s", "a", 1.0).generation == 2
 
 
-def test_a_handle_aborted_and_then_withdrawn_leaves_the_books_balanced() -> None:
+def test_a_handle_aborted_and_then_withdrawn_keeps_the_counts_right() -> None:
     registry = Registry(max_handles=1)
     registry.withdraw(end(admit(registry).handle))
     assert registry.list() == [] and registry.sweep(1.0) == []
@@ -197,7 +197,7 @@ def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     assert refused(registry.find, "s", "e", 1.0)["expired"] is True
 
 
-def test_who_names_a_handle_that_is_not_there_is_told_which_are() -> None:
+def test_the_error_for_an_unknown_handle_names_the_known_ones() -> None:
     """A model has no other way to learn it. Those that run come first, the latest before others."""
     registry = Registry()
     with pytest.raises(RpcError, match=r"no handle 'x' in session 's', nor any other; `spawn`"):
@@ -213,7 +213,7 @@ def test_who_names_a_handle_that_is_not_there_is_told_which_are() -> None:
         registry.find("s", "x", 1.0)
 
 
-def test_too_many_results_go_oldest_first_those_that_were_read_before_others() -> None:
+def test_surplus_results_are_evicted_oldest_first_and_read_ones_before() -> None:
     registry = Registry(retain_max=3)
     alive = admit(registry, "alive").handle
     handles = [end(admit(registry, str(n)).handle, float(n)) for n in range(6)]
@@ -272,7 +272,7 @@ def test_a_live_or_held_handle_keeps_its_file() -> None:
     assert is_open([live, held]) == [True, False]
 
 
-def test_room_is_made_a_little_at_a_time_and_only_where_there_is_some() -> None:
+def test_files_are_closed_a_few_at_a_time() -> None:
     registry = Registry()
     assert not registry.close_files()
     handles = [spooled(registry, str(n), float(n)) for n in range(40)]
@@ -292,7 +292,7 @@ def test_a_forgotten_handle_is_expired_and_a_live_one_cannot_be_forgotten() -> N
     assert refused(registry.find, "s", "o", 1.0)["expired"] is True
 
 
-def test_what_a_lost_daemon_ran_is_stopped_and_keeps_its_generation() -> None:
+def test_a_lost_execution_is_stopped_and_keeps_its_generation() -> None:
     registry = Registry()
     lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
     assert lost is not None
@@ -403,7 +403,7 @@ TestBooks = Books.TestCase
 TestBooks.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-def test_a_stopped_handle_of_which_something_runs_is_kept_whatever_the_limits() -> None:
+def test_a_stopped_handle_with_running_processes_is_never_evicted() -> None:
     registry = Registry(max_handles=100, max_per_session=100, retain_s=1.0, retain_max=2)
     handles = []
     for at in range(5):

@@ -119,7 +119,7 @@ def test_all_lines_together_fit_into_a_reply() -> None:
     assert more and sum(len(line) for _, line in found) < 5_000_000
 
 
-def test_output_that_comes_meanwhile_is_not_chased() -> None:
+def test_output_that_comes_during_a_search_is_not_searched() -> None:
     spool = make()
     spool.append(b"a\n" * 300_000)
     task = Search(spool, "b", 10)
@@ -129,7 +129,7 @@ def test_output_that_comes_meanwhile_is_not_chased() -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_pattern_holds_a_search_up(text: str) -> None:
+def test_no_pattern_blocks_a_search(text: str) -> None:
     spool = make(memory=1 << 22)
     for n in range(200_000):
         spool.append(b"ab" if n * n % 7 < 3 else b"ba")
@@ -153,7 +153,7 @@ def test_a_pattern_is_taken_compiled_or_as_text_and_refused_when_it_is_none() ->
 
 
 @pytest.mark.parametrize("line", [b"", b"b", b"\x1b[31mb\x1b[0m", b"caf\xc3\xa9 b\r"])
-def test_a_step_finds_so_many_lines_and_the_next_goes_on_behind_them(line: bytes) -> None:
+def test_a_step_is_bounded_and_the_next_resumes_after_it(line: bytes) -> None:
     spool = Spool(1 << 20, 0, None, Budget(0))
     spool.append((line + b"\n") * 3_000 + b"b")
     search, steps, seen = Search(spool, "b|^$", 10_000), 1, 0

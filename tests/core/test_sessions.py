@@ -1,4 +1,4 @@
-"""Sessions: which connections are in which, and that no name outstays them."""
+"""Sessions: membership of connections, and no name without one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_names_do_not_grow_with_the_connections_that_have_gone() -> None:
     assert sessions.names() == []
 
 
-def test_one_connection_cannot_make_names_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sessions_of_one_connection_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "_MAX_JOINED", 5)
     sessions = Sessions()
     sessions.join("s0", "other")

@@ -1,4 +1,4 @@
-"""The spool: every byte that it says it keeps is there, where it was, and once."""
+"""The spool: every kept byte is read at its offset, once."""
 
 from __future__ import annotations
 

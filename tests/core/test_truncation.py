@@ -1,4 +1,4 @@
-"""All the replies of a batch together say so much at most; the long ones give way, evenly."""
+"""Truncation of a batch: the total is bounded, and the longest texts are cut to one length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def truncate_batch(
 
 
 @given(Sizes, st.integers(0, 60_000))
-def test_what_is_cut_is_cut_to_one_length_and_what_is_shorter_is_whole(
+def test_long_texts_are_cut_to_one_length_and_shorter_ones_are_whole(
     sizes: list[int], budget: int
 ) -> None:
     most = size_limit(sizes, budget)
@@ -48,7 +48,7 @@ def test_what_is_cut_is_cut_to_one_length_and_what_is_shorter_is_whole(
         assert sum(kept) <= budget < sum(kept) + len(sizes), "as much as there is room for"
 
 
-class Shelf:
+class FakeRegistry:
     """Handles that have stopped, and a folder for what is saved of them."""
 
     def __init__(self, folder: Path) -> None:
@@ -75,8 +75,8 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path)
+def registry(tmp_path: Path) -> FakeRegistry:
+    return FakeRegistry(tmp_path)
 
 
 def lines(count: int) -> str:
@@ -87,14 +87,14 @@ def seen(handle: Handle, max_bytes: int = 1 << 20) -> object:
     return handle_state(handle, 2.0, max_bytes=max_bytes)
 
 
-def test_what_fits_is_the_very_same(shelf: Shelf) -> None:
-    results: list[object] = [seen(shelf.add(lines(100))), {"x": 1}, "text", None]
-    assert truncate_batch(results, shelf.find) == results
+def test_a_batch_that_fits_is_unchanged(registry: FakeRegistry) -> None:
+    results: list[object] = [seen(registry.add(lines(100))), {"x": 1}, "text", None]
+    assert truncate_batch(results, registry.find) == results
 
 
-def test_the_longest_gives_way_and_says_where_all_of_it_is(shelf: Shelf) -> None:
+def test_the_longest_text_is_cut_and_names_the_file_of_the_whole(registry: FakeRegistry) -> None:
     long, short = lines(2_000), lines(10)
-    first, second = shelf.told([seen(shelf.add(long)), seen(shelf.add(short))], 4_000)
+    first, second = registry.told([seen(registry.add(long)), seen(registry.add(short))], 4_000)
     assert second["result"] == short and "truncated" not in second
     assert len(first["result"]) + len(short) <= 4_000
     cut = first["truncated"]
@@ -103,83 +103,83 @@ def test_the_longest_gives_way_and_says_where_all_of_it_is(shelf: Shelf) -> None
     assert Path(cut["path"]).read_text() == long
 
 
-def test_what_was_cut_before_has_one_line_for_all_that_is_missing(shelf: Shelf) -> None:
+def test_a_text_cut_twice_has_one_line_for_all_missing_bytes(registry: FakeRegistry) -> None:
     long = lines(2_000)
-    (state,) = shelf.told([seen(shelf.add(long), 10_000)], 1_000)
+    (state,) = registry.told([seen(registry.add(long), 10_000)], 1_000)
     assert state["result"].count("left out") == 1 and len(state["result"].encode()) <= 1_000
     assert f"… {state['omitted']} bytes left out …\n" in state["result"]
     kept = len(state["result"].replace(f"… {state['omitted']} bytes left out …\n", ""))
     assert kept + state["omitted"] == len(long) and state["truncated"]["kept"] == kept
 
 
-def test_what_a_failure_printed_and_what_an_await_brings_count_as_well(shelf: Shelf) -> None:
-    failed = seen(shelf.add(lines(500), code=1))
-    stopped: Any = seen(shelf.add(lines(500)))
+def test_output_of_failures_and_of_awaits_counts(registry: FakeRegistry) -> None:
+    failed = seen(registry.add(lines(500), code=1))
+    stopped: Any = seen(registry.add(lines(500)))
     done = AwaitResult(completed=(stopped,), pending=())
-    first, second = shelf.told([failed, done], 2_000)
+    first, second = registry.told([failed, done], 2_000)
     assert first["error"] and first["truncated"]["path"] and len(first["content"]) <= 1_000
     (inner,) = second["completed"]
     assert inner["truncated"]["path"] and len(inner["result"]) <= 1_000
 
 
-def test_a_result_that_a_tool_made_loses_no_output(shelf: Shelf) -> None:
-    (state,) = shelf.told([seen(shelf.add("{}", result="é" * 2_000))], 1_000)
+def test_a_cut_structured_result_omits_no_output(registry: FakeRegistry) -> None:
+    (state,) = registry.told([seen(registry.add("{}", result="é" * 2_000))], 1_000)
     assert "omitted" not in state and state["truncated"]["bytes"] == 4_000
     assert Path(state["truncated"]["path"]).read_text("utf-8") == "é" * 2_000
 
 
-def test_what_runs_says_by_its_count_that_it_was_cut(shelf: Shelf) -> None:
+def test_a_running_handle_reports_its_cut_in_omitted(registry: FakeRegistry) -> None:
     spool = Spool(1 << 20, 0, None, Budget(0))
     handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     handle.append_output(lines(500).encode(), 0.0)
-    (state,) = shelf.told([handle_state(handle, 1.0)], 1_000)
+    (state,) = registry.told([handle_state(handle, 1.0)], 1_000)
     assert state["state"] == "running" and "truncated" not in state
     assert state["omitted"] > 0 and len(state["content"]) <= 1_000
     assert state["cursor"] == len(lines(500))
 
 
-def test_half_of_bytes_in_base64_is_nothing(shelf: Shelf) -> None:
-    raw = handle_state(shelf.add(lines(500), code=1), 2.0, view="raw")
-    (told,) = shelf.told([raw, seen(shelf.add(lines(500)))], 2_000)[:1]
+def test_base64_is_never_cut(registry: FakeRegistry) -> None:
+    raw = handle_state(registry.add(lines(500), code=1), 2.0, view="raw")
+    (told,) = registry.told([raw, seen(registry.add(lines(500)))], 2_000)[:1]
     assert told["content"] == msgspec.to_builtins(raw, enc_hook=as_text)["content"]
 
 
-def test_a_handle_that_is_gone_costs_the_path_alone(shelf: Shelf) -> None:
-    state = seen(shelf.add(lines(500)))
-    shelf.handles.clear()
-    (told,) = shelf.told([state], 1_000)
+def test_an_evicted_handle_costs_only_the_path(registry: FakeRegistry) -> None:
+    state = seen(registry.add(lines(500)))
+    registry.handles.clear()
+    (told,) = registry.told([state], 1_000)
     assert told["truncated"]["path"] is None and told["truncated"]["kept"] < 1_000
 
 
-def test_what_has_no_state_is_the_very_same_beside_what_is_cut(shelf: Shelf) -> None:
+def test_results_without_a_state_are_unchanged_beside_a_cut_one(registry: FakeRegistry) -> None:
     class Row(msgspec.Struct):
         said: str
 
     row = Row("x" * 5_000)
-    results = [row, [row], {"said": row}, seen(shelf.add(lines(500)))]
-    made = truncate_batch(results, shelf.find, 1_000)
+    results = [row, [row], {"said": row}, seen(registry.add(lines(500)))]
+    made = truncate_batch(results, registry.find, 1_000)
     assert all(one is other for one, other in zip(made[:3], results[:3], strict=True))
     assert made[3] is not results[3]
 
 
-def test_what_is_left_out_where_it_is_empty_is_left_out_when_it_is_cut(shelf: Shelf) -> None:
+def test_empty_fields_stay_left_out_of_a_cut_state(registry: FakeRegistry) -> None:
     class Told(msgspec.Struct, omit_defaults=True):
         completed: list[object]
         pending: list[object] = []
 
-    told = Told([seen(shelf.add(lines(500)))])
-    (made,) = truncate_batch([told], shelf.find, 1_000)
+    told = Told([seen(registry.add(lines(500)))])
+    (made,) = truncate_batch([told], registry.find, 1_000)
     assert isinstance(made, dict) and set(made) == {"completed"}
 
 
-def test_what_is_just_as_long_as_may_be_is_whole(shelf: Shelf) -> None:
-    told = shelf.told([seen(shelf.add("x" * size)) for size in (100, 100, 500)], 300)
+def test_a_text_at_the_limit_is_whole(registry: FakeRegistry) -> None:
+    told = registry.told([seen(registry.add("x" * size)) for size in (100, 100, 500)], 300)
     assert [one["result"] == "x" * 100 for one in told] == [True, True, False]
 
 
-def test_what_a_tool_made_and_was_cut_before_has_one_line_as_well(shelf: Shelf) -> None:
-    (state,) = shelf.told([seen(shelf.add("{}", result=lines(2_000)), 10_000)], 1_000)
+def test_a_structured_result_cut_twice_has_one_line(registry: FakeRegistry) -> None:
+    (state,) = registry.told([seen(registry.add("{}", result=lines(2_000)), 10_000)], 1_000)
     cut = state["truncated"]
     missing = cut["bytes"] - cut["kept"]
     assert "omitted" not in state and cut["bytes"] == len(lines(2_000))
@@ -187,22 +187,22 @@ def test_what_a_tool_made_and_was_cut_before_has_one_line_as_well(shelf: Shelf) 
     assert f"… {missing} bytes left out …\n" in state["result"]
 
 
-def test_what_is_lost_is_not_in_the_file_and_that_is_said(shelf: Shelf) -> None:
-    spool = Spool(1_000, 8_000, shelf._folder, Budget(1 << 30))
+def test_dropped_output_is_counted_as_missing_from_the_file(registry: FakeRegistry) -> None:
+    spool = Spool(1_000, 8_000, registry._folder, Budget(1 << 30))
     handle = Handle(id="h0", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     for line in lines(5_000).splitlines(keepends=True):
         handle.append_output(line.encode(), 0.0)
     handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=0))
-    shelf.handles.append(handle)
-    (state,) = shelf.told([seen(handle)], 1_000)
+    registry.handles.append(handle)
+    (state,) = registry.told([seen(handle)], 1_000)
     cut = state["truncated"]
     assert cut["omitted"] > 0
     assert len(Path(cut["path"]).read_bytes()) + cut["omitted"] >= len(lines(5_000))
 
 
-def test_it_is_done_in_steps(shelf: Shelf) -> None:
+def test_truncation_runs_in_steps(registry: FakeRegistry) -> None:
     """One a result to see how long it is, and one a text that is cut."""
-    results = [seen(shelf.add(lines(500))) for _ in range(3)]
-    assert sum(1 for _ in portion_in_steps([*results, None], shelf.find)) == 4
-    assert sum(1 for _ in portion_in_steps([*results, None], shelf.find, 1_000)) == 4 + 3
+    results = [seen(registry.add(lines(500))) for _ in range(3)]
+    assert sum(1 for _ in portion_in_steps([*results, None], registry.find)) == 4
+    assert sum(1 for _ in portion_in_steps([*results, None], registry.find, 1_000)) == 4 + 3

@@ -28,7 +28,7 @@ def test_turns_are_counted(steps: str, numbers: list[int]) -> None:
     assert told == numbers
 
 
-def test_names_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_counted_sessions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns_module, "_MAX_SESSIONS", 5)
     turns = Turns()
     for n in range(20):
@@ -39,7 +39,7 @@ def test_names_do_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert turns.begin("s0") == 1
 
 
-def test_only_a_turn_that_was_begun_is_expected_to_end() -> None:
+def test_only_a_begun_turn_is_expected_to_end() -> None:
     turns = Turns()
     assert not turns.is_begun("s")
     turns.end("s")

@@ -251,7 +251,7 @@ def _values(
 
 def _fallback(section: str, key: str) -> str:
     """Return the consequence of a wrong value, for its message."""
-    if section == "websocket":  # it never listens where it was not meant to, nor for whom
+    if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:
         return "the section is not used"

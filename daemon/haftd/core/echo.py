@@ -51,7 +51,7 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
         shown.append(output[at:end])
         at = end + 1
     if rest:
-        # A line that is not ended yet, and so the last that there is.
+        # An unfinished line is the last one.
         shown.append(output[at:])
         at = len(output)
     lines = [*lines, rest] if rest else lines
@@ -59,13 +59,13 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
     if not echoed or not echoed[0][1].endswith(echoed[0][0]):
         return 0
     prompt = echoed[0][1].removesuffix(echoed[0][0])
-    # One with words in it may be the beginning of an answer, "got 5".
+    # A prompt with words may be the beginning of an answer, "got 5".
     if any(char.isalnum() for char in prompt):
         return 0
     for line, text in zip(lines, shown, strict=True):
         if text != prompt + line and (line or text != prompt.rstrip()):
             return 0
-    # Had the program printed these lines itself, the echo of them would still be to come.
+    # Had the program printed these lines itself, their echo would still be to come.
     typed = tuple(line for line, _ in echoed)
     return 0 if any(text.endswith(typed) for text in output[at:].split("\n")) else at
 

@@ -153,7 +153,7 @@ class Handle:
         self.read_at: float | None = None
         """Time at which the end was first read."""
         self.is_end_shown = False
-        """Whether the session was shown the end; a read by cursor does not count."""
+        """True if the session was shown the end; a read by cursor does not count."""
         self.question_count = 0
         """Questions asked so far."""
         self.await_count = 0
@@ -184,12 +184,12 @@ class Handle:
 
     @property
     def stopped(self) -> bool:
-        """Whether the execution has ended."""
+        """True if the execution has ended."""
         return self._state is State.STOPPED
 
     @property
     def is_output(self) -> bool:
-        """Whether the text of the end is the printed output, not a result that the tool built."""
+        """True if the text of the end is the printed output, not a result that the tool built."""
         return self.raw or (self.ended_by is not None and self.ended_by.by != "exit")
 
     @property
@@ -206,7 +206,7 @@ class Handle:
 
     @property
     def is_left_running(self) -> bool:
-        """Whether processes of a stopped handle may still run; the registry keeps such a handle."""
+        """True if processes of a stopped handle may still run: the registry keeps the handle."""
         return self._left_behind is not None
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
@@ -353,7 +353,7 @@ class Handle:
             return None
         return save_output(self.spool, None if self.is_output else self.result)
 
-    # --- who waits --------------------------------------------------------------------------
+    # --- listeners -------------------------------------------------------------------------
 
     def listen(self, callback: Listener) -> None:
         """Register `callback` for every change; registered twice, it is called twice."""

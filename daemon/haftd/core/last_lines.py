@@ -15,7 +15,7 @@ __all__ = ["last_lines", "printable"]
 def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
     """Return the last non-blank lines, at most `most`, each of at most `longest` characters."""
     spool = handle.spool
-    # A character has up to four bytes; a line whose beginning is cut off here would be cut anyway.
+    # A character has up to four bytes; a line that loses its beginning here would be cut anyway.
     piece = cut(
         spool, 0, spool.end, 4 * most * longest, final=True, tail=True, rendering=handle.rendering
     )

@@ -44,7 +44,7 @@ class PatternMatches:
         self.end = 0
         """The offset after the last match."""
         self.has_more = False
-        """Whether there are more matches than were counted."""
+        """True if there are more matches than were counted."""
         self._lines: list[MatchedLine] = []
         for match in matches:
             self.add(match)

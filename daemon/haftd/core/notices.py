@@ -36,7 +36,7 @@ class _QueuedNotice(Protocol):
 
     @property
     def is_unseen(self) -> bool:
-        """Whether the session has not seen this news yet."""
+        """True if the session has not seen this news yet."""
 
     @property
     def level(self) -> str:

@@ -33,7 +33,7 @@ class NotifySettings(msgspec.Struct, frozen=True):
 
     @property
     def needs_output(self) -> bool:
-        """Whether notices depend on the output."""
+        """True if notices depend on the output."""
         return self.on_content or bool(self.patterns)
 
 

@@ -55,11 +55,11 @@ class OutputTail:
         stop = min(spool.strings.forward(start, MAX_CHUNK), spool.end)
         final = stop == spool.end and handle.stopped and handle.output_complete
         if stop < spool.end:
-            # At a line end if there is one: what is rewritten within a line is then read as one.
+            # Stop at a line end if there is one, so that a rewritten line is rendered whole.
             line = spool.read_shown(start, stop).rfind(b"\n") + 1
             stop = spool.strings.offset_of(start, line) if line else stop
         if start < spool.start:
-            return self.read_chunk()  # The file failed while it was read; that happens once.
+            return self.read_chunk()  # The file failed during the read, which happens once.
         piece = cut(spool, start, stop, MAX_CHUNK, final=final, rendering=handle.rendering)
         if piece.cursor <= begun:
             return None

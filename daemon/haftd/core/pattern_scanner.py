@@ -56,7 +56,7 @@ class PatternScanner:
 
     @property
     def has_unread(self) -> bool:
-        """Whether there is output that was not scanned."""
+        """True if there is output that was not scanned."""
         spool = self._handle.spool
         return self.offset < spool.end and (
             self._is_complete or self.offset < shown_end(spool, self._handle.rendering)
@@ -76,7 +76,7 @@ class PatternScanner:
         stop = min(spool.end, strings.forward(start, self._size))
         data = spool.read_shown(start, stop)
         if not data:
-            # The output was let go, or is one long control string.
+            # The spool was closed, or the slice is one long control string.
             self.offset = stop
             return []
         if not (stop >= spool.end and self._is_complete):
@@ -104,7 +104,7 @@ class PatternScanner:
         matches: list[MatchedLine] = []
         base = self.offset - len(text)
         last = text.rfind(b"\n") + 1
-        # What was said of the unfinished line is not said again when it goes on.
+        # A reported match of the unfinished line is not reported again when the line continues.
         pos = 0
         if watched.name in self._reported:
             first = text.find(b"\n")

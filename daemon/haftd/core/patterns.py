@@ -93,7 +93,7 @@ class OutputMatcher:
         self._size = slice_size(pattern)
         self._lines = _MAY_CROSS_LINES.search(pattern.pattern[4:]) is None
         self._limit = min(65_536 if self._lines else 16_384, self._size)
-        # One byte before what is carried, if there is one, tells `^` and `\b` what they follow.
+        # The byte before the carried text, if any, gives `^` and `\b` their context.
         self._carried = before[-1:]
         self._context = len(self._carried)
 

@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def _digest(args: dict[str, Any]) -> bytes:
-    # Of what was on the wire: 1 == True in Python only.
+    # Digest of the wire form: 1 == True in Python only.
     return sha256(_encode(args)).digest()
 
 
@@ -265,7 +265,7 @@ class Registry:
         for (session, id), generation in self._used.items():
             yield session, id, generation
 
-    # --- looking up -------------------------------------------------------------------------
+    # --- lookup -----------------------------------------------------------------------------
 
     def find(self, session: str, id: str, now: float) -> Handle:
         """Return the newest handle of an id; raises `handle_not_found`."""
@@ -302,7 +302,7 @@ class Registry:
         """Return the handles that are not stopped."""
         return [handle for handle in self.list(session) if not handle.stopped]
 
-    # --- leaving ----------------------------------------------------------------------------
+    # --- eviction ---------------------------------------------------------------------------
 
     def forget(self, handle: Handle) -> None:
         """Evict a stopped handle early, as a closed session does."""
@@ -387,7 +387,7 @@ class Registry:
     def _has_evictable(self, *, is_open: bool = False) -> bool:
         return any(handles.has_evictable(is_open=is_open) for handles in self._by_session.values())
 
-    # --- the books --------------------------------------------------------------------------
+    # --- bookkeeping --------------------------------------------------------------------------
 
     def _on_stop(self, handle: Handle) -> None:
         handle.on_stop = None
@@ -419,5 +419,5 @@ class Registry:
             generation = self._used.pop(oldest)
             handles = self._by_session.get(oldest[0])
             if handles is not None and oldest[1] in handles.by_id:
-                # Still there: it is not the longest unused.
+                # The handle still exists, so its id is in use.
                 self._used[oldest] = generation

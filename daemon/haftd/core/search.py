@@ -54,7 +54,7 @@ class Search:
         self.matches: list[tuple[int, str]] = []
         """Offsets and texts of the matching lines."""
         self.more = False
-        """Whether the search stopped early: there may be further matches."""
+        """True if the search stopped early: there may be further matches."""
         self._spool = spool
         self._rendering = rendering
         text = pattern if isinstance(pattern, str) else pattern.pattern.removeprefix("(?m)")
@@ -75,7 +75,7 @@ class Search:
         if at < spool.start:
             data, end = read_head(spool, at, min(spool.start, at + self._size))
             if end == at:
-                # The stretch begins anew somewhere in the middle of the output.
+                # The kept stretch resumes in the middle of the output.
                 self._at = self._line = spool.start
                 return self._at >= stop
         else:
@@ -100,7 +100,7 @@ class Search:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.start())
             pos = end + 1 if end >= 0 else len(data) + 1
-            # Where the line begins in what was printed: behind as many line ends as in the text.
+            # Find the line in the raw output: after as many line ends as in the rendered text.
             for _ in range(data.count(b"\n", counted, begin)):
                 start = raw.find(b"\n", start) + 1
             counted = begin

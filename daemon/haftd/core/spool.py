@@ -103,7 +103,7 @@ class Spool:
         self._granted = 0
         self._fd = -1
         # Bytes [_disk_start, _memory_start) are in the file; [_memory_start, end) are in memory,
-        # first _blocks, then _tail, both made when they are needed.
+        # first _blocks, then _tail, both created on first use.
         self._disk_start = 0
         self._memory_start = 0
         self._blocks: deque[bytes] | None = None
@@ -210,12 +210,12 @@ class Spool:
 
     @property
     def is_open(self) -> bool:
-        """Whether the spool holds a descriptor."""
+        """True if the spool holds a descriptor."""
         return self._fd >= 0
 
     @property
     def is_whole(self) -> bool:
-        """Whether the file holds all output from the first byte on."""
+        """True if the file holds all output from the first byte on."""
         return self._fd >= 0 and self._disk_start == 0 and self._memory_start == self.end
 
     def link_file(self, link: Callable[[int], str]) -> str:
@@ -235,7 +235,7 @@ class Spool:
         size = self.end - self._disk_start
         newest = self.read(self.end - (size if size <= _MAX_IDLE_MEMORY else _MAX_HEAD), self.end)
         if self._fd < 0:
-            return  # It has failed just now, and is given up.
+            return  # The read failed, and the file is abandoned.
         start = self.end - len(newest)
         if start > self._disk_start:
             self._drop_before(start)
@@ -329,7 +329,7 @@ class Spool:
             if wrapped or at == 0:
                 self._abandon_file()
                 return
-            # The file cannot grow, but what it has can be a ring of that size.
+            # The file cannot grow, but can be a ring of its present size.
             self.budget.give(self._granted - at)
             self._capacity = self._granted = at
             self._to_disk(data)

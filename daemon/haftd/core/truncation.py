@@ -127,7 +127,7 @@ def _shorten(state: dict[str, Any], field: str, text: str, size: int, find: Find
     lost = whole - kept
     line = left_out(missing)
     if missing and line in text and line not in shorter:
-        # Both stretches are one now, and the line between them is no part of what was printed.
+        # The two gaps are one now, and the line between them is no output.
         lost -= len(line.encode())
         shorter = shorter.replace(left_out(whole - kept), left_out(lost + missing), 1)
         whole -= len(line.encode())

@@ -142,7 +142,7 @@ def _text_slice(
     elif view == "delta" or (view == "screen" and handle.stopped):
         start = handle.read_offset
     elif view == "screen":
-        # The screen is the answer; it says no more than what was printed so far.
+        # The reply is the screen, as of the output so far.
         return Slice("", spool.end)
     else:
         start = 0
@@ -190,7 +190,7 @@ def _stopped_state(
         if kept < total:
             truncated = _truncation(handle, total, kept, peek=peek)
     if encoded is not None:
-        # Beside the result: a reader of bytes takes both.
+        # `raw` and `paint` come beside the result.
         if error is not None:
             truncated = UNSET
         content, position, omitted = encoded.text, encoded.cursor, encoded.omitted

@@ -36,7 +36,7 @@ class Ending:
 
     @property
     def is_output(self) -> bool:
-        """Whether the text of the end is the printed output."""
+        """True if the text of the end is the printed output."""
         return self.raw or self.by.by != "exit"
 
 

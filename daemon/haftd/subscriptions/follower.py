@@ -100,7 +100,7 @@ class Follower:
             return self._send_state()
         if self._tail is not None and (chunk := self._tail.read_chunk()) is not None:
             if not chunk.text and not chunk.omitted:
-                return True  # only what speaks to a terminal
+                return True  # only escape sequences
             message = PushedOutput(
                 self._subscription,
                 handle.id,
@@ -139,7 +139,7 @@ class Follower:
         state = handle_state(handle, trio.current_time(), max_bytes=max_bytes, peek=True)
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
-            # Output is the matter of another event; what the session has not read is nothing left out.
+            # Output has an event of its own; unread output is not omitted output.
             params["content"] = ""
             params.pop("omitted", None)
         self._queue.send(STATE, {"subscription": self._subscription, **params})

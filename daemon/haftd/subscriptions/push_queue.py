@@ -20,7 +20,7 @@ class PushSource(Protocol):
     """A source of messages for one connection."""
 
     is_due: bool
-    """Whether the source is queued; set by the queue."""
+    """True if the source is queued; set by the queue."""
 
     def send_next(self) -> bool:
         """Send the next message, if any; return whether another may be due."""
@@ -65,7 +65,7 @@ class PushQueue:
                 while self._due:
                     if not await self._client.idle():
                         return
-                    if self._due:  # what was due may have been forgotten meanwhile
+                    if self._due:  # the due source may have been discarded meanwhile
                         self._send_next()
                     await trio.lowlevel.checkpoint()
                 with trio.move_on_at(min(self._later.values(), default=float("inf"))):
