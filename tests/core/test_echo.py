@@ -26,7 +26,7 @@ PROMPTS = st.sampled_from(["", "> ", "... ", "   ...> "])
         ("1 + 1\n2\n>>> ", "1 + 1\n", "2\n>>> "),
         ("y\n", "y\n", ""),
         ("y", "y\n", ""),
-        ("\nPort: ", "\n", "RuntimeContext: "),
+        ("\nPort: ", "\n", "Port: "),
         ("half a line", "half a line", ""),
         (f"{PYTHON}>>> ", "def total(path):\n    found = 0\n    return found\n\n", ">>> "),
         ("select 1,\n   ...> 2;\n1|2\n", "select 1,\n2;\n", "1|2\n"),

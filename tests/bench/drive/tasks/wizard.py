@@ -20,7 +20,7 @@ import getpass, json
 
 regions = json.load(open("regions.json"))
 name = input("Name of the project: ")
-port = input("RuntimeContext [8080]: ") or "8080"
+port = input("Port [8080]: ") or "8080"
 password = getpass.getpass("Password of the administrator: ")
 for number, region in enumerate(regions, 1):
     print(f"  {number}) {region}")
@@ -62,7 +62,7 @@ def _tmux(tmux: Tmux) -> str:
     tmux.spawn(*_ARGV)
     tmux.until("project:$")
     tmux.send("haft", "Enter")
-    tmux.until(r"RuntimeContext.*:$")
+    tmux.until(r"Port.*:$")
     tmux.send("Enter")
     tmux.until("administrator:$")
     tmux.send(_PASSWORD, "Enter")
@@ -77,7 +77,7 @@ def _pexpect(child: Expect) -> str:
     child.spawn(*_ARGV)
     child.expect("project: ")
     child.sendline("haft")
-    child.expect("RuntimeContext.*: ")
+    child.expect("Port.*: ")
     child.sendline("")
     child.expect("administrator: ")
     child.sendline(_PASSWORD)
