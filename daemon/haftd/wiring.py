@@ -322,7 +322,7 @@ def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
                 file=parts.paths.config,
                 key="inquiry.llm",
                 message="no model answers questions: the HTTP client is not installed",
-                advice="install haftd with the extra `llm`: pip install 'haftd[llm]'",
+                advice="install the extra `llm`; in haft's source tree: pip install '.[llm]'",
             )
         ]
     try:
