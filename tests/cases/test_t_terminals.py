@@ -178,6 +178,63 @@ def test_RB_085_cursor_keys_are_plain_where_the_terminal_edits_the_line(desk: De
     assert text(state).count("^[[A^[[H") >= 1 and "^[O" not in text(state)
 
 
+LEAVES = "python3 -S -c \"import os; os.write(1, b'{}'); input('ready?'); os.kill(os.getpid(), 9)\""
+PROTOCOLS = ["kitty", "kitty, all", "modifyOtherKeys"]
+SHELLS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f")}
+SHOWS_KEYS = """
+import os, signal, sys, tty
+tty.setraw(0)
+signal.signal(signal.SIGCONT, lambda *_: tty.setraw(0))
+os.write(1, sys.argv[1].encode().decode("unicode_escape").encode())
+while True:
+    os.write(1, b"key? ")
+    key = os.read(0, 64)
+    os.write(1, b"<%s>\\r\\n" % key.hex().encode())
+    if key == b"s":
+        os.kill(0, signal.SIGSTOP)
+"""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_RB_085_keys_at_a_prompt_are_plain_after_a_program_with_a_protocol_was_killed(
+    desk: Desk, shell: str, protocol: str
+) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    handle = desk.spawn(*SHELLS[shell], pty=True, wait="input", timeout_ms=20_000)
+    line = LEAVES.format(MODES[protocol])
+    state = desk.apply(handle, {"line": line}, wait="pattern", pattern="ready[?]$")
+    assert state["waited"] == "matched"
+    desk.apply(handle, {"line": ""}, wait="pattern", pattern="(?i)killed")
+    desk.fetch(handle, wait="input", timeout_ms=20_000)
+    desk.apply(handle, {"text": "false wrong"}, wait="none")
+    desk.apply(handle, {"keys": ["C-u"]}, wait="none")
+    state = desk.apply(handle, {"line": "echo cl''ean"}, wait="pattern", pattern="^clean")
+    assert state["waited"] == "matched"
+    desk.abort(handle, grace_ms=0)
+
+
+def test_RB_085_a_suspended_program_has_its_protocol_again_once_it_is_continued(
+    desk: Desk, tmp_path: Path
+) -> None:
+    (tmp_path / "keys.py").write_text(SHOWS_KEYS)
+    handle = desk.spawn(*SHELLS["bash"], pty=True, wait="input", cwd=str(tmp_path))
+    line = f"{sys.executable} -S keys.py '\\33[>1u'"
+    desk.apply(handle, {"line": line}, wait="pattern", pattern="key[?] $")
+    state = desk.apply(handle, {"keys": ["C-u"]}, wait="pattern", pattern="<1b5b3131373b3575>")
+    assert state["waited"] == "matched"
+    desk.apply(handle, {"keys": ["s"]}, wait="pattern", pattern="Stopped")
+    desk.fetch(handle, wait="input", timeout_ms=20_000)
+    desk.apply(handle, {"text": "false wrong"}, wait="none")
+    desk.apply(handle, {"keys": ["C-u"]}, wait="none")
+    state = desk.apply(handle, {"line": "fg"}, wait="pattern", pattern="key[?] $")
+    assert state["waited"] == "matched"
+    state = desk.apply(handle, {"keys": ["C-u"]}, wait="pattern", pattern="<1b5b3131373b3575>")
+    assert state["waited"] == "matched"
+    desk.abort(handle, grace_ms=0)
+
+
 CUT_OFF = {"title": "\\33]0;half", "device control": "\\33P+qhalf", "application": "\\33_Ghalf"}
 
 

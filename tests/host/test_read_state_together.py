@@ -13,6 +13,7 @@ from haftd.host.input_state import read_state
 from haftd.host.input_state.thread_wait import ThreadState
 from haftd.host.input_state.wait_snapshot import Wait, WaitSnapshot, related
 from haftd.host.process.identity import Stat
+from haftd.host.tty import pseudo_terminal
 
 
 def told(*seen: ThreadState, look: WaitSnapshot | None = None) -> read_state.ReadState:
@@ -91,4 +92,4 @@ def test_a_group_of_another_user_s_is_not_empty(
             raise error(errno.ESRCH if error is ProcessLookupError else errno.EPERM, "")
 
     monkeypatch.setattr(os, "killpg", signal)
-    assert read_state._is_empty(7) == is_empty
+    assert pseudo_terminal.is_empty_group(7) == is_empty

@@ -71,9 +71,9 @@ class KeyEncoder:
         self._event = _owned(core, "GhosttyKeyEvent", "key_event")
         self._out, self._size = core.ffi.new("char[128]"), core.ffi.new("size_t*")
 
-    def encode(self, terminal: Any | None, press: KeyPress) -> bytes:
-        """Encode one key, as the modes of a terminal want it if one is given. Raises
-        `InputRefused`."""
+    def encode(self, terminal: Any | None, press: KeyPress, *, protocol: bool = True) -> bytes:
+        """Encode one key, as the modes of a terminal want it if one is given, without its keyboard
+        `protocol` unless that is wanted. Raises `InputRefused`."""
         lib, ffi, event = self._core.lib, self._core.ffi, self._event
         yes, no = ffi.new("bool*", True), ffi.new("bool*", False)
         if terminal is not None:
@@ -81,6 +81,11 @@ class KeyEncoder:
         else:
             option = lib.GHOSTTY_KEY_ENCODER_OPT_ALT_ESC_PREFIX
             lib.ghostty_key_encoder_setopt(self._encoder, option, yes)
+        if not protocol:
+            option = lib.GHOSTTY_KEY_ENCODER_OPT_KITTY_FLAGS
+            lib.ghostty_key_encoder_setopt(self._encoder, option, ffi.new("uint8_t*", 0))
+            option = lib.GHOSTTY_KEY_ENCODER_OPT_MODIFY_OTHER_KEYS_STATE_2
+            lib.ghostty_key_encoder_setopt(self._encoder, option, no)
         option = lib.GHOSTTY_KEY_ENCODER_OPT_IGNORE_KEYPAD_WITH_NUMLOCK
         lib.ghostty_key_encoder_setopt(self._encoder, option, no)
         text = press.char or _TEXT_OF.get(press.name, "")

@@ -444,6 +444,14 @@ class Screen:
             self._keys = KeyEncoder(load())
         return self._keys.encode(self._terminal._t[0], press)
 
+    def encode_common_key(self, press: KeyPress) -> bytes:
+        """Encode one key as the program's modes want it, but for a keyboard protocol; empty when a terminal
+        sends nothing. Raises `InputRefused`."""
+        self.catch_up()
+        if self._keys is None:
+            self._keys = KeyEncoder(load())
+        return self._keys.encode(self._terminal._t[0], press, protocol=False)
+
     def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
         """Encode a use of the mouse, one part for each report. Raises `InputRefused` where the
         program takes no such reports."""

@@ -183,6 +183,7 @@ class TerminalControl(ChildGrip):
 
     def show(self, data: bytes) -> None:
         """Take what the program printed."""
+        self._typist.note_output(data)
         self.child.emit(data)
         if self.child.ended:
             self._screen.hold(data)  # There is nobody to answer; it is drawn in `finish`.

@@ -13,7 +13,7 @@ Rules:
   the modes are looked at again and again, every `_LAST_LOOK_S` in the end.
 - The modes of the terminal itself, as of now, go before what a program has asked the terminal's screen
   for, which stays when that program was killed: where the kernel edits the line no key has
-  a protocol and no paste has codes.
+  a protocol and no paste has codes. A keyboard protocol is for the program that asked; see `keyboard_owner`.
 - A text is the program's as it was given: CR LF is one line end. A line with a tab or of several rows is
   pasted to a program that edits its line and takes pastes, and then ended by the key.
 - A terminal in canonical mode cuts a long line without a word: such an input is refused.
@@ -38,6 +38,7 @@ from haftd.host.tty import pseudo_terminal
 
 from . import keys, screen
 from .base import Input, InputRefused
+from .keyboard_owner import KeyboardOwner
 from .read_watch import Reads, unread_bytes
 
 __all__ = ["TerminalInput"]
@@ -93,6 +94,7 @@ class TerminalInput:
         self._screen = shown
         self._on_written = on_written
         # What waits is bounded by `type`; the writer itself refuses nothing.
+        self._keyboard_owner = KeyboardOwner(self._foreground)
         self._writer = pump.Writer(master, self._wrote, limit=sys.maxsize)
         self._marks: deque[tuple[int, int]] = deque()
         self._queue: deque[_Typed] = deque()
@@ -154,6 +156,10 @@ class TerminalInput:
             return
         with contextlib.suppress(pump.InputFull, pump.Closed):
             self._writer.put(data)
+
+    def note_output(self, data: bytes) -> None:
+        """Take note of what the program has printed: it may have asked for a keyboard protocol."""
+        self._keyboard_owner.note_output(data)
 
     def stirred(self) -> None:
         """The program has printed something: it may have turned the echo off."""
@@ -290,6 +296,8 @@ class TerminalInput:
                     plain = keys.encode(item.keys, False, False, shown.encode_plain_key)
                     return (b"".join(plain),)
                 swapped, protocol = shown.swaps_backspace, shown.keyboard_protocol
+                if protocol and self._keyboard_owner.is_left_over():
+                    return keys.encode(item.keys, False, swapped, shown.encode_common_key)
                 return keys.encode(item.keys, protocol, swapped, shown.encode_key)
             case "mouse":
                 if item.mouse is None:

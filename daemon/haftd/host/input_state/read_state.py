@@ -19,7 +19,6 @@ Rules:
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import select
@@ -197,7 +196,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         told = within
     elif found:
         told = _reads(look, found, kind, patience_ms)
-    elif look.unsure or (not look.members and not _is_empty(group)):
+    elif look.unsure or (not look.members and not pseudo_terminal.is_empty_group(group)):
         told = ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
     else:
         doubtful = kind == "key" and (look.timed or bool(look.outward))
@@ -321,15 +320,6 @@ def _kind(fd: int) -> tuple[Kind, int | None]:
     if lflag & termios.ICANON:
         return ("line" if lflag & termios.ECHO else "secret"), None
     return "key", None if chars[termios.VMIN] else chars[termios.VTIME] * 100
-
-
-def _is_empty(group: int) -> bool:
-    """Say whether nobody is in the foreground: a shell is about to take it back."""
-    try:
-        os.killpg(group, 0)
-    except OSError as error:
-        return error.errno == errno.ESRCH
-    return False
 
 
 @cache

@@ -21,6 +21,7 @@ __all__ = [
     "MAX_LINE",
     "Modes",
     "foreground",
+    "is_empty_group",
     "modes",
     "open_terminal",
     "set_size",
@@ -113,3 +114,12 @@ def foreground(master: int) -> int | None:
             return None
         raise
     return answer if answer > 0 else None
+
+
+def is_empty_group(group: int) -> bool:
+    """Return whether a process group has no process any more."""
+    try:
+        os.killpg(group, 0)
+    except OSError as error:
+        return error.errno == errno.ESRCH
+    return False

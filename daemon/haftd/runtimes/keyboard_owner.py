@@ -1,0 +1,68 @@
+"""Which process group has asked the terminal for a keyboard protocol: kitty's, or modifyOtherKeys.
+
+Rules:
+
+- A protocol is a matter between the terminal and the group that was in the foreground when the request was
+  printed. A program that is killed leaves the protocol on, and no shell that edits its line turns it off.
+- The protocol is left over once another group is in the foreground and the owner is gone, or suspended. A program
+  that is continued is in the foreground again, and has its protocol; so has a child in the owner's group.
+- kitty's requests are a stack: each has its owner, and the last one counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from haftd.host.process.ancestry import is_suspended
+from haftd.host.tty import pseudo_terminal
+
+__all__ = ["KeyboardOwner"]
+
+_REQUEST = re.compile(
+    rb"\x1b\[(?:(?P<kitty>[<=>])(?P<count>\d{0,4})[\d;:]{0,16}u|>4[\d;]{0,8}[mn])"
+)
+_UNFINISHED = re.compile(rb"\x1b(?:\[(?:[<=>][\d;:]{0,20}+)?)?\Z")
+_MAX_UNFINISHED = 24
+_MAX_DEPTH = 16
+
+
+class KeyboardOwner:
+    """The owners of one terminal's keyboard protocol, by its output."""
+
+    __slots__ = ("_foreground", "_kitty", "_modify_other_keys", "_unfinished")
+
+    def __init__(self, foreground: Callable[[], int | None]) -> None:
+        self._foreground = foreground
+        self._kitty: list[int | None] = []
+        self._modify_other_keys: int | None = None
+        self._unfinished = b""
+
+    def note_output(self, data: bytes) -> None:
+        """Take note of the requests in `data`, which the group in the foreground has just printed."""
+        if self._unfinished:
+            data = self._unfinished + data
+        elif b"\x1b" not in data:
+            return
+        begun = _UNFINISHED.search(data, max(0, len(data) - _MAX_UNFINISHED))
+        self._unfinished = data[begun.start() :] if begun is not None else b""
+        if not any(introducer in data for introducer in (b"\x1b[>", b"\x1b[<", b"\x1b[=")):
+            return
+        for request in _REQUEST.finditer(data):
+            match request["kitty"]:
+                case b">":
+                    self._kitty = [*self._kitty, self._foreground()][-_MAX_DEPTH:]
+                case b"=":
+                    self._kitty[-1:] = [self._foreground()]
+                case b"<":
+                    del self._kitty[-max(1, int(request["count"] or b"1")) :]
+                case _:
+                    self._modify_other_keys = self._foreground()
+
+    def is_left_over(self) -> bool:
+        """Return whether the protocol that is on was asked for by a group that no longer takes the keys."""
+        owner = self._kitty[-1] if self._kitty else self._modify_other_keys
+        foreground = self._foreground()
+        if owner is None or foreground is None or owner == foreground:
+            return False
+        return pseudo_terminal.is_empty_group(owner) or is_suspended(owner, owner)
