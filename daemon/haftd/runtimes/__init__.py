@@ -4,7 +4,8 @@ The seam is `base`; behind it `process`, on `pipes`; `terminal`; `builtin`, for 
 A process: `child`, what can be done to it (`control`), its `resource_limits`, whether it waits for input (`wanting`).
 What it says is heard by an `interpreter`: once, at its end (`oneshot`), or as it goes (`events`).
 A terminal: what is shown (`screen`, on the terminal `library`, `paint`, a `transcript` drawn on a
-`scratch` terminal; whole `frames`, U+FE0F by `variation`) and what is typed (`terminal_input`, `keys`, `encoders`, `read_watch`). All that is drawn waits
+`scratch` terminal; whole `frames`, U+FE0F by `variation`) and what is typed (`terminal_input`, `keys`, `encoders`, `read_watch`,
+`keyboard_owner`). All that is drawn waits
 its turn (`draw_scheduler`), in pieces by their `render_cost`.
 A `helper` command is run for its output.
 """
