@@ -1,12 +1,12 @@
-"""Containment: one child cgroup a handle, where the kernel lets us have one.
+"""One child cgroup per handle, where the kernel permits it.
 
 Rules:
 
 - The hierarchy is found through /proc/self/mountinfo, never by a fixed path; only version 2.
-- `auto` takes the daemon's own cgroup, and only when it was delegated to us: a cgroup that
-  somebody else manages is left alone, and the root cgroup is never taken.
-- A process joins before its gate opens. `cgroup.kill` is written until nothing is populated: a
-  child that joined after one write would survive it.
+- `auto` takes the daemon's own cgroup, and only when it was delegated to the daemon: a cgroup with
+  another manager is left alone, and the root cgroup is never taken.
+- A process joins before its gate opens. `cgroup.kill` is written until the cgroup is empty: a child that
+  joined after one write would survive it.
 - A cgroup that holds this process is never killed.
 """
 
@@ -32,7 +32,7 @@ def _unescape(field: str) -> str:
 
 
 def _mounts() -> Iterator[tuple[str, str]]:
-    """The (root, mount point) of every cgroup2 hierarchy that is mounted here."""
+    """Yield the (root, mount point) of every cgroup2 hierarchy that is mounted here."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields = line.split()
@@ -52,7 +52,7 @@ def _own_path() -> str | None:
 
 
 def find_own() -> Path | None:
-    """The folder of this process's own cgroup, or None where it cannot be seen."""
+    """Return the folder of this process's own cgroup; None where it cannot be seen."""
     own = _own_path()
     if own is None or own.startswith("/.."):
         return None
@@ -79,11 +79,11 @@ def _delegated(folder: Path) -> bool:
 
 
 def find_base(setting: str, *, told: bool = False) -> Path | None:
-    """The cgroup below which handles get theirs: `auto`, `off`, or the path of one.
+    """Return the cgroup below which handles get theirs. `setting`: `auto`, `off`, or a path.
 
-    `told`: whoever started us says that our cgroup was delegated, where its manager does not
-    write that down (systemd did not, for a user's units, for years).
-    Raises OSError when a path is set and is no cgroup (version 2) that we may write to.
+    `told`: the service manager declares that our cgroup is delegated, for managers that do not record it
+    in an attribute (systemd did not, for a user's units, for years). Raises OSError when a path is set
+    that is no writable cgroup of version 2.
     """
     if setting == "off":
         return None
@@ -103,29 +103,29 @@ def find_base(setting: str, *, told: bool = False) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Cgroup:
-    """One cgroup of ours, with all below it."""
+    """A cgroup of a handle, with those below it."""
 
     path: Path
 
     @classmethod
     def create(cls, base: Path, name: str) -> Cgroup:
-        """Make the cgroup `haft-<name>` below `base`. Raises OSError."""
+        """Create the cgroup `haft-<name>` below `base`. Raises OSError."""
         path = base / (_PREFIX + name)
         path.mkdir(mode=0o755)
         return cls(path)
 
     @property
     def name(self) -> str:
-        """What it was made for: the name given to `create`."""
+        """Return the name given to `create`."""
         return self.path.name.removeprefix(_PREFIX)
 
     def add(self, pid: int) -> None:
-        """Move a process here. Raises OSError, ProcessLookupError when it is gone."""
+        """Move a process into the cgroup. Raises OSError, ProcessLookupError when the process is gone."""
         with open(self.path / "cgroup.procs", "wb", buffering=0) as file:
             file.write(b"%d" % pid)
 
     def procs(self) -> list[int]:
-        """The processes in here and below, by number; those of other namespaces left out."""
+        """Return the pids in this cgroup and below; processes of other namespaces are left out."""
         found: list[int] = []
         for folder in self._tree():
             with contextlib.suppress(OSError):
@@ -134,11 +134,11 @@ class Cgroup:
         return found
 
     def populated(self) -> bool:
-        """Say whether anything lives in here or below. A cgroup that is gone is empty."""
+        """Return whether a process lives in this cgroup or below. A cgroup that is gone is empty."""
         return b"populated 1" in self._events()
 
     def stands(self) -> bool:
-        """Say whether all in here has come to a halt since it was frozen."""
+        """Return whether every process has halted since the cgroup was frozen."""
         return b"frozen 1" in self._events()
 
     def _events(self) -> bytes:
@@ -148,12 +148,12 @@ class Cgroup:
             return b""
 
     def holds_self(self) -> bool:
-        """Say whether this process is in here: then it must not be killed as a whole."""
+        """Return whether this process is in the cgroup, which must then not be killed as a whole."""
         own = find_own()
         return own is not None and own.is_relative_to(self.path)
 
     def kill(self) -> None:
-        """Kill all that is in here now, once. Nothing is waited for."""
+        """Kill every process in the cgroup once, without waiting."""
         if self.holds_self():
             raise AssertionError("the cgroup of this very process is never killed")
         try:
@@ -165,7 +165,9 @@ class Cgroup:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let nothing in here run meanwhile, where the kernel can (5.2); signals are kept for it."""
+        """Freeze the cgroup for the duration of the context, where the kernel can (5.2); signals stay
+        pending.
+        """
         self._freeze(b"1")
         try:
             yield
@@ -177,7 +179,7 @@ class Cgroup:
             (self.path / "cgroup.freeze").write_bytes(wanted)
 
     def empty(self, timeout_s: float) -> bool:
-        """Kill until nothing is left, for at most that long; blocks. Say whether it is empty."""
+        """Kill until no process is left, for at most that long; blocks. Return whether the cgroup is empty."""
         deadline = time.monotonic() + timeout_s
         while True:
             events = self._open_events()
@@ -199,7 +201,7 @@ class Cgroup:
                 os.close(events)
 
     def remove(self) -> bool:
-        """Remove this cgroup and those below it, which must be empty; say whether it is gone."""
+        """Remove this cgroup and those below it, which must be empty; return whether it is gone."""
         for folder in reversed(list(self._tree())):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -214,7 +216,7 @@ class Cgroup:
         return fd
 
     def _tree(self) -> Iterator[Path]:
-        """This folder and all below, parents first."""
+        """Yield this folder and all below, parents first."""
         for folder, below, _files in os.walk(self.path):
             below.sort()
             yield Path(folder)
@@ -235,7 +237,7 @@ class Cgroup:
 
 
 def is_ours(path: Path, home: str) -> bool:
-    """Say whether this is a cgroup that an instance of `home` made, and still there."""
+    """Return whether an instance of `home` made this cgroup, and it still exists."""
     named = path.is_absolute() and path.name.startswith(f"{_PREFIX}{home}.")
     if not named or ".." in path.parts or not (path / "cgroup.events").exists():
         return False
@@ -243,7 +245,7 @@ def is_ours(path: Path, home: str) -> bool:
 
 
 def leftovers(base: Path, home: str) -> list[Cgroup]:
-    """The cgroups below `base` that instances of `home` made, whatever became of them."""
+    """Return the cgroups below `base` that instances of `home` made."""
     prefix = f"{_PREFIX}{home}."
     try:
         return [Cgroup(path) for path in sorted(base.iterdir()) if path.name.startswith(prefix)]

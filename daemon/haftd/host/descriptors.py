@@ -1,10 +1,11 @@
-"""How many descriptors this process may still open, and for what.
+"""Reserve file descriptors by purpose.
 
 Rules:
 
-- The kernel gives the lowest number that is free: one as high as the bound says that all below are taken.
-- Who connects can be served as long as handles are held: the last descriptors are no handle's. What waits
-  for the ends of processes stops first, then starts are refused, then files for output, and connections last.
+- The kernel assigns the lowest free number: a descriptor as high as the bound means that all below are
+  taken.
+- Clients are served while handles hold descriptors: the last ones are never given to handles. Waiting for
+  the ends of processes stops first, then starts are refused, then output files, and connections last.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ __all__ = ["SPARE", "has_room", "shortage"]
 Use = Literal["wait", "start", "output", "client"]
 
 SPARE = 32
-"""Kept from connections: for what the daemon opens for a moment, logs and files."""
+"""Reserved from connections: for short-lived descriptors, logs and files."""
 _MAX_FOR_CLIENTS = 32
 _SHARE_FOR_CLIENTS = 8
-"""One of so many, where there are few, is for those who connect."""
+"""Where descriptors are few, one in so many is for clients."""
 
 
 def has_room(fd: int, use: Use) -> bool:
-    """Say whether a descriptor that was just opened leaves enough to those who come before this use."""
+    """Return whether a descriptor that was just opened leaves enough for the uses with a higher priority."""
     return fd < _bound(use)
 
 
 def shortage() -> str:
-    """What is wrong where a start would leave too little, as a sentence."""
+    """Return the error sentence for a start that would leave too few descriptors."""
     most = _most()
     return (
         f"haftd may have {most} open files, and keeps the last {most - _bound('start')} for those who "

@@ -1,16 +1,16 @@
-"""Moving bytes: from a tool to whoever keeps its output, and from its inputs to the tool.
+"""Move bytes from a tool to the consumer of its output, and from its inputs to the tool.
 
 Rules:
 
-- Read first, and wait only when nothing is there. A stream that never ends lets others run every
-  few reads, or after `_TURN_S` where what is made of them takes long.
-- An input is written whole, in order of arrival; what fits at once is written at once, by the
-  caller, and the rest by the writer's task.
-- How descriptors are watched is the secret of this room and of `hangup`.
-- The end of a pipe is final. A terminal's, EIO, is of one moment: it means that no process has it
-  open, and one may open it again.
-- Descriptors do not block, and are closed by whoever owns them, through `close` where a task may
-  be waiting on them; that task then gets `trio.ClosedResourceError`.
+- Read first, and wait only when nothing is there. An endless stream yields to other tasks every few
+  reads, or after `_TURN_S` where processing the data takes long.
+- An input is written whole, in order of arrival; data that fits is written at once, by the caller, and
+  the rest by the writer's task.
+- Only this module and `tty/hangup` know how descriptors are watched.
+- The end of a pipe is final. A terminal's, EIO, is temporary: no process has the terminal open, and one
+  may open it again.
+- Descriptors do not block. The owner closes them, through `close` where a task may be waiting on them;
+  that task then gets `trio.ClosedResourceError`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CLOSED = (errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.EBADF)
 
 
 class InputFull(Exception):
-    """More input waits than is held for a program that does not read it. Nothing was queued."""
+    """The queue of input for a program that does not read is full. Nothing was queued."""
 
     def __init__(self, waiting: int, limit: int) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class InputFull(Exception):
 
 
 class Closed(Exception):
-    """The program, or the caller before, has closed this input. Nothing was queued."""
+    """The program, or an earlier call, has closed this input. Nothing was queued."""
 
 
 def close(fd: int) -> None:
@@ -72,7 +72,7 @@ def close(fd: int) -> None:
 
 
 def _read(fd: int) -> bytes | None:
-    """What is there now: empty at the end, None when nothing is there yet."""
+    """Return the available data: empty at the end, None when there is none yet."""
     while True:
         try:
             return os.read(fd, CHUNK)
@@ -92,12 +92,12 @@ async def pump(
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None,
     is_final: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Hand everything that comes from `fd` to `emit`, until its end. Closes nothing.
+    """Pass all data from `fd` to `emit`, until the end. Closes nothing.
 
-    What `keep_up` returns after a piece is awaited before more is read: a stream waits for what is
-    made of it. `is_final` decides about each end of a terminal; after one that is not, the pump
-    goes on when the terminal is opened again. Cancellation loses nothing: what was read was
-    emitted, the rest is still in the pipe.
+    An awaitable returned by `keep_up` after a chunk is awaited before more is read: backpressure.
+    `is_final` decides about each end of a terminal; after one that is not final, the pump goes on when
+    the terminal is opened again. Cancellation loses nothing: read data was emitted, the rest is still in
+    the pipe.
     """
     reads, began = 0, trio.current_time()
     while True:
@@ -124,21 +124,20 @@ async def pump(
 
 
 def is_readable(fd: int) -> bool:
-    """Say whether something is there to be read now. Of a terminal, what is on its way is handed
-    over by the asking."""
+    """Return whether data can be read now. On a terminal, the poll hands over data that is on its way."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))
 
 
 def unread(fd: int) -> int:
-    """How many bytes are in a pipe, asked at either end. Raises OSError."""
+    """Return the number of bytes in a pipe, from either end. Raises OSError."""
     (count,) = _INT.unpack(fcntl.ioctl(fd, termios.FIONREAD, bytes(_INT.size)))
     return int(count)
 
 
 def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
-    """Hand over what is there now, some `most` bytes; say whether the end was reached."""
+    """Emit the available data, some `most` bytes; return whether the end was reached."""
     taken = 0
     while taken < most:
         data = _read(fd)
@@ -152,11 +151,11 @@ def drain(fd: int, emit: Callable[[bytes], None], most: int = 1 << 20) -> bool:
 
 
 class Writer:
-    """The inputs of one program, in order. `fd` stays the caller's to close.
+    """The input queue of one program. `fd` stays the caller's to close.
 
-    `on_written(number)` is called when all of that item is with the program, or was dropped
-    because nobody reads any more; numbers only grow. It may be called from within `put`, before
-    that returns. `on_end` is called once, where `end` is reached: it closes the descriptor.
+    `on_written(number)` is called when all of that item is with the program, or was dropped because the
+    program reads no more; numbers only grow. It may be called from within `put`, before that returns.
+    `on_end` is called once, where `end` is reached: it closes the descriptor.
     """
 
     __slots__ = (
@@ -192,21 +191,21 @@ class Writer:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be written any more: the program closed its end, or `end`."""
+        """Return whether nothing can be written any more: the program closed its end, or `end` was called."""
         return self._closed or self._ending
 
     @property
     def last(self) -> int:
-        """The number of the last item that was put."""
+        """Return the number of the last item that was put."""
         return self._last
 
     @property
     def waiting(self) -> int:
-        """The bytes that are not with the program yet."""
+        """Return the number of bytes that are not with the program yet."""
         return self._held
 
     def put(self, data: bytes) -> int:
-        """Queue `data` behind what is queued; returns its number. Raises InputFull, Closed.
+        """Queue `data`; return its number. Raises InputFull, Closed.
 
         One item may be larger than the limit when nothing else waits.
         """
@@ -224,7 +223,7 @@ class Writer:
         return self._last
 
     def end(self) -> None:
-        """End the input behind what is queued: `on_end` is called when all of that is written."""
+        """End the input after the queued items: `on_end` is called when all of them are written."""
         if self.closed:
             return
         self._ending = True
@@ -233,7 +232,7 @@ class Writer:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write what does not fit at once; returns when the input is closed."""
+        """Write queued data that did not fit at once; return when the input is closed."""
         while not self._closed:
             if self._queue:
                 try:
@@ -252,7 +251,7 @@ class Writer:
                 await self._wake.wait()
 
     async def _room(self) -> None:
-        """Wait until more can be written, or that has to be found out."""
+        """Wait until the descriptor is writable, or its error is due."""
         if not is_hung_up(self._fd, select.POLLOUT):
             await trio.lowlevel.wait_writable(self._fd)
             return
@@ -285,7 +284,7 @@ class Writer:
             self._finish()
 
     def _drop(self) -> None:
-        """Nobody reads any more: say of everything that it is dealt with."""
+        """Report every item as dealt with, because the program reads no more."""
         self._queue.clear()
         self._held = 0
         self._closed = True

@@ -1,6 +1,6 @@
-"""What the kernel says of one socket, by sock_diag(7).
+"""Query the kernel about one socket, by sock_diag(7).
 
-Rules: nothing waits, for the kernel has answered before the request returns.
+Rules: nothing waits, because the kernel has answered before the request returns.
 """
 
 from __future__ import annotations

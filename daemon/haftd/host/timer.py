@@ -1,8 +1,7 @@
-"""Waking up in less than a millisecond: the loop's own timers are as coarse as its epoll.
+"""High-resolution timer: trio's own timers are as coarse as epoll's milliseconds.
 
-Rules: one timer of the kernel for a loop, made when it is first wanted and closed with the loop. It
-stands while somebody waits for it and no longer. Where there is none to be had nobody is woken:
-whoever asks has a timer of the loop beside it.
+Rules: one timerfd per loop, made on first use and closed with the loop, and armed only while a callback
+waits. Where none can be had no callback is called: callers also set a timer of the loop.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import trio
 __all__ = ["LOOP_RESOLUTION_S", "call_in"]
 
 LOOP_RESOLUTION_S = 0.001
-"""What is further off is in good hands with the loop: it rounds up to whole ones of these."""
+"""The loop's own timers serve longer delays: they round up to a multiple of this."""
 
 _CLOCK_MONOTONIC = 1
 _NEVER = float("inf")
@@ -28,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Timer:
-    """The timer of one loop, and whom it wakes."""
+    """The timerfd of one loop, and its callbacks."""
 
     def __init__(self) -> None:
         self.fd: int = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -72,8 +71,9 @@ _alarm: trio.lowlevel.RunVar[_Timer] = trio.lowlevel.RunVar("alarm")
 
 
 def call_in(seconds: float, ring: Callable[[], object]) -> None:
-    """Call `ring` in so long, once, whatever was asked for it before. It may come although nobody
-    waits any more, and must not raise."""
+    """Call `ring` once in so many seconds, replacing its earlier time. The call may come after its waiter
+    has gone, and must not raise.
+    """
     try:
         one = _alarm.get()
     except LookupError:

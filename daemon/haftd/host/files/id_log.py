@@ -1,11 +1,11 @@
-"""The ids that were used, in the state folder, for the daemon that comes after this one.
+"""Log of used handle ids, in the state folder, for the next daemon.
 
 Rules:
 
-- One line of JSON a use, `["session","id",generation]`, appended by one write without fsync, before
-  the tool starts. The last line of an id counts; generation 0 takes it back.
-- A line that cannot be written is dropped and no spawn fails for it: after a restart that id is
-  reported as never used, instead of expired.
+- One line of JSON per use, `["session","id",generation]`, appended by one write without fsync, before the
+  tool starts. The last line of an id counts; generation 0 takes the use back.
+- A line that cannot be written is dropped, and no spawn fails for it: after a restart that id is reported
+  as never used, instead of expired.
 - Past `MAX_LINES` the file is rewritten by temp and rename with the ids that are still known.
 - Whatever the file holds, the daemon starts.
 """
@@ -28,7 +28,7 @@ Use = tuple[str, str, int]
 
 
 class IdLog:
-    """The file at `path`; `known` returns the ids that a rewritten file has, the longest unused first."""
+    """The log at `path`; `known` returns the ids for a rewritten file, the longest unused first."""
 
     def __init__(self, path: Path, known: Callable[[], Iterable[Use]]) -> None:
         self._path = path
@@ -67,7 +67,7 @@ class IdLog:
             self._fd = None
 
     def _read(self) -> bytes:
-        """The end of the file, from the first whole line on; nothing where there is no right file."""
+        """Return the end of the file, from the first whole line on; empty where there is no valid file."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

@@ -1,12 +1,13 @@
-"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's of a state folder.
+"""Locks that only one daemon holds: `daemon.lock` of a runtime folder, and the machine's lock of a state
+folder.
 
 Rules:
 
-- It is a flock: a POSIX lock would vanish with any close of the file.
-- Its descriptor is close-on-exec: a child that kept it would be the daemon after the daemon.
-- The file is never unlinked: a lock on a file that nobody else opens locks nothing.
-- A holder may be stopped; that is alive, and whoever finds it so leaves and touches nothing.
-- Its first line is a JSON object: the holder's identity and, once it serves, its socket.
+- The lock is a flock: a POSIX lock would vanish with any close of the file.
+- Its descriptor is close-on-exec: a child that kept it would hold the lock after the daemon.
+- The file is never unlinked: a lock on a file that no other daemon opens excludes none.
+- A stopped holder is alive: a second daemon exits and touches nothing.
+- The first line of the file is a JSON object: the holder's identity and, once it serves, its socket.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class DaemonLock:
 
     @classmethod
     def acquire(cls, path: Path, *, patience_s: float = 1.0) -> DaemonLock:
-        """Take the lock, or raise Held. Other OSErrors are those of opening the file.
+        """Take the lock. Raises LockHeld, or OSError of opening the file.
 
-        Blocks for `patience_s` at most, and only while the holder that the file names is dead: a
-        child that is between fork and exec holds a dead daemon's descriptors for that moment.
+        Blocks for `patience_s` at most, and only while the holder that the file names is dead: a child
+        between fork and exec holds a dead daemon's descriptors for that moment.
         """
         deadline = time.monotonic() + patience_s
         while True:
@@ -107,7 +108,7 @@ class DaemonLock:
             self.announce(self._socket)
 
     def is_in_place(self) -> bool:
-        """Say whether the path still leads to the file that is locked."""
+        """Return whether the path still leads to the locked file."""
         try:
             there = os.stat(self.path, follow_symlinks=False)  # noqa: PTH116
         except OSError:
@@ -116,7 +117,7 @@ class DaemonLock:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Let go of the lock. The file stays."""
+        """Release the lock. The file stays."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -163,9 +164,9 @@ def _read_holder(fd: int) -> _Holder:
 
 
 def holds_daemon_lock(pid: int) -> bool:
-    """Say whether the process has a `daemon.lock` open, as no child of a daemon has.
+    """Return whether the process has a `daemon.lock` open, as no child of a daemon has.
 
-    One that we may not look into counts as having it: then it is left alone.
+    A process that may not be examined counts as having one, and is left alone.
     """
     folder = f"/proc/{pid}/fd"
     try:

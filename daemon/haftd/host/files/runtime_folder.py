@@ -1,16 +1,16 @@
-"""The runtime folder: who may stand in it, and the socket that is bound there.
+"""The runtime folder, the checks of its owner and mode, and the socket that is bound in it.
 
 Rules:
 
-- The folder is ours, 0700, and no symbolic link. One that others can write to is refused, with a
-  sentence that says why: what is in it could be anybody's. So must the state
-  folder be ours, though it may be a link, and be put right where it is not closed.
-- A socket has its mode before it is bound, so that it is never open to others, not even between bind
-  and chmod. A stale one is asked first, then unlinked; the caller holds `daemon.lock`.
+- The folder belongs to this user, has mode 0700, and is no symbolic link. A folder that others can write
+  to is refused, with the reason, because its content may be anyone's. The state folder must belong to the
+  user, too, but may be a link, and its mode is corrected.
+- A socket has its mode before it is bound, so that it is never open to others, not even between bind and
+  chmod. A stale socket is probed first, then unlinked; the caller holds `daemon.lock`.
 - A path is unlinked only while it leads to the inode that was seen there: a service manager binds a
   socket of its own in the place of ours, whatever locks are held.
-- An age cleaner (systemd-tmpfiles, see tmpfiles.d(5)) skips a folder that is locked, and files with the
-  sticky bit. It may be another one, so what must be there is watched as well.
+- An age cleaner (systemd-tmpfiles, see tmpfiles.d(5)) skips a locked folder, and files with the sticky
+  bit. Other cleaners may not, so the required files are watched as well.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ Inode = tuple[int, int]
 
 
 class FolderRefused(Exception):
-    """The folder, or a path in it, cannot be used; the message says why and what to do."""
+    """The folder, or a path in it, cannot be used; the message gives the reason and the remedy."""
 
 
 class SocketInUse(Exception):
-    """Somebody answers at the socket's path."""
+    """A server answers at the socket's path."""
 
 
 def prepare(folder: Path, *, ours: bool = True) -> None:
-    """Make the runtime folder, or check the one that is there. Raises FolderRefused, OSError.
+    """Create the runtime folder, or check the existing one. Raises FolderRefused, OSError.
 
-    `ours`: it is for nothing else, so a mode that lets others look in is mended. A folder that
-    somebody chose for the socket stays as it is: it may be a home.
+    `ours`: the folder has no other use, so a mode that is open to others is corrected. A folder that the
+    user chose for the socket stays as it is: it may be a home.
     """
     if not folder.is_absolute():
         raise FolderRefused(f"the runtime folder {folder} must be an absolute path")
@@ -84,11 +84,11 @@ def prepare(folder: Path, *, ours: bool = True) -> None:
 
 
 def prepare_state(folder: Path, inner: Sequence[str]) -> None:
-    """Make the state folder with these folders in it, or check those that are there.
+    """Create the state folder with these folders in it, or check the existing ones.
 
-    Each may be a link to a place with more room, whose mode is left as it is; the mode of a folder is
-    mended, as whatever is in it is looked at itself. Homes may be open to a group that has one
-    member. Raises FolderRefused, OSError.
+    Each may be a link to a place with more room, whose mode stays; the mode of a folder is corrected,
+    because its content is checked itself. Homes may be open to a group that has one member. Raises
+    FolderRefused, OSError.
     """
     for one in (folder, *(folder / name for name in inner)):
         _make(one)
@@ -111,7 +111,9 @@ def _make(folder: Path) -> None:
 
 
 def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
-    """It is ours, and none of those who these bits stand for can have put anything into it."""
+    """Check that the folder belongs to this user, and is not writable by those that the bits `closed_to`
+    stand for.
+    """
     if not st.S_ISDIR(facts.st_mode):
         raise FolderRefused(f"{folder} is not a folder; remove it, or name another one")
     if facts.st_uid != os.geteuid():
@@ -130,7 +132,7 @@ def _check(folder: Path, facts: os.stat_result, closed_to: int) -> None:
 
 
 def _check_parent(parent: Path, closed_to: int) -> None:
-    """Whoever can write to the parent can put another folder in the place of ours."""
+    """Check the parent: a user who can write to it can replace the folder."""
     facts = parent.stat()
     if facts.st_mode & closed_to and not facts.st_mode & st.S_ISVTX:
         raise FolderRefused(
@@ -142,7 +144,7 @@ def _check_parent(parent: Path, closed_to: int) -> None:
 
 
 def _check_way(path: Path) -> None:
-    """Nobody can lead the path elsewhere, by a folder further up or by a link."""
+    """Check that no other user can redirect the path, by a folder further up or by a link."""
     if why := why_replaceable(str(path)):
         raise FolderRefused(f"{why}; name another folder")
 
@@ -150,7 +152,7 @@ def _check_way(path: Path) -> None:
 def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
     """Bind and listen at `path`, non-blocking; the caller holds `daemon.lock` and owns the socket.
 
-    Raises FolderRefused for a path that cannot be one, SocketInUse when somebody answers there.
+    Raises FolderRefused for an impossible path, SocketInUse when a server answers there.
     """
     name = os.fsencode(path)
     if len(name) > MAX_SOCKET_PATH:
@@ -172,7 +174,7 @@ def bind(path: Path, *, backlog: int = _BACKLOG) -> socket.socket:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket that nobody serves."""
+    """Remove a socket without a server."""
     try:
         facts = path.lstat()
     except FileNotFoundError:
@@ -230,10 +232,10 @@ def keep_from_cleaners(folder: Path) -> int:
 
 
 async def watch(paths: Sequence[Path], is_done: Callable[[], bool]) -> None:
-    """Wait until `is_done`, which is asked at once and whenever one of the paths may have changed.
+    """Wait until `is_done`, which is called at once and whenever one of the paths may have changed.
 
-    Woken by inotify and by changes of the mount table; where the kernel gives us neither, a look every
-    few seconds takes their place.
+    Woken by inotify and by changes of the mount table; where the kernel gives neither, the paths are
+    checked every few seconds.
     """
     if is_done():
         return
@@ -263,10 +265,10 @@ _OF_ANCESTOR = _IN_DELETE_SELF | _IN_MOVE_SELF
 
 
 class _ChangeWatcher:
-    """Rings when something near the paths has changed; what, the caller looks up itself.
+    """Becomes readable when something near the paths has changed; the caller finds out the change itself.
 
-    One epoll for trio to wait on, with inotify and the mount table below it: the mount table
-    tells of changes by POLLPRI, which trio does not wait for.
+    One epoll for trio to wait on, with inotify and the mount table below it: the mount table reports
+    changes by POLLPRI, which trio does not wait for.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -301,7 +303,7 @@ class _ChangeWatcher:
         return self._epoll.fileno()
 
     def clear(self) -> None:
-        """Take what has rung, so that the next ring is a new one."""
+        """Consume the pending events, so that the next one wakes the caller again."""
         if self._inotify >= 0:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._inotify, 65536):

@@ -1,8 +1,8 @@
-"""The folder of spools: files without a name, and names for those that somebody is to read.
+"""The folder of spools: unnamed files, and named ones for output that a user is to read.
 
-Rules: a file is 0600 in a folder that is 0700. Without a name it is gone with its descriptor, also
-after a crash. One that was given a name carries the home of its daemon in it: several daemons may
-share the folder, and each sweeps up after itself alone.
+Rules: a file has mode 0600 in a folder with 0700. An unnamed file vanishes with its descriptor, also
+after a crash. The name of a named file begins with the home of its daemon: several daemons may share the
+folder, and each removes only its own files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["SpoolFolder", "sweep"]
 
 
 class SpoolFolder:
-    """Opens files in `path`. `make_room` closes some descriptors when there are no more; it returns
-    whether it did."""
+    """Opens files in `path`. `make_room` closes some descriptors when none is left; it returns whether it
+    did.
+    """
 
     def __init__(self, path: Path, home: str, make_room: Callable[[], bool]) -> None:
         self._path = path
@@ -29,7 +30,7 @@ class SpoolFolder:
         self._make_room = make_room
 
     def open(self) -> int:
-        """Open a file without a name; raises OSError."""
+        """Open an unnamed file; raises OSError."""
         try:
             return self._open()
         except OSError as error:
@@ -45,7 +46,7 @@ class SpoolFolder:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self._path))
 
     def link(self, fd: int) -> str:
-        """Give a file without a name one, and return its path; raises OSError."""
+        """Name an unnamed file, and return its path; raises OSError."""
         path = self._path / f"{self._home}.{secrets.token_hex(8)}"
         # With a folder beside it, Python has the kernel follow the link; without, it links the link.
         folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -56,7 +57,7 @@ class SpoolFolder:
         return str(path)
 
     def unlink(self, path: str) -> None:
-        """Remove a file that was given a name; one that is gone already is no matter."""
+        """Remove a named file, if it exists."""
         with contextlib.suppress(OSError):
             Path(path).unlink()
 

@@ -32,7 +32,7 @@ _INT = struct.Struct("=I")
 
 
 def has_both_ends(pid: int, inode: int) -> bool:
-    """Say whether a process holds the other end of its Unix socket, too."""
+    """Return whether a process holds the other end of its Unix socket, too."""
     peer = peer_of(inode)
     return peer is not None and _holds(
         pid, lambda what, _: what.st_ino == peer and stat.S_ISSOCK(what.st_mode)
@@ -40,7 +40,7 @@ def has_both_ends(pid: int, inode: int) -> bool:
 
 
 def writes_to(pid: int, pipes: frozenset[int]) -> bool:
-    """Say whether a process can write to one of these pipes, given by their inodes."""
+    """Return whether a process can write to one of these pipes, given by their inodes."""
     return _holds(
         pid,
         lambda what, fd: (
@@ -54,13 +54,14 @@ def writes_to(pid: int, pipes: frozenset[int]) -> bool:
 
 
 def terminal_of(pid: int, master: int) -> int:
-    """The number of the terminal of a master that a process holds; -1 for not known."""
+    """Return the number of the terminal of a master that a process holds; -1 where unknown."""
     return _fdinfo_number(pid, str(master), rb"^tty-index:\s*(\d+)", 10)
 
 
 def is_readable(pid: int, fd: int) -> bool | None:
-    """Say whether a process could read from a descriptor; None where that may not be known. What is
-    on its way to the master of a terminal is handed over by the asking."""
+    """Return whether a process could read from a descriptor; None where unknown. The poll hands over input
+    that is on its way to the master of a terminal.
+    """
     copy = _copy(pid, fd)
     if copy is None:
         return None
@@ -73,7 +74,7 @@ def is_readable(pid: int, fd: int) -> bool | None:
 
 
 def is_listening(pid: int, fd: int) -> bool:
-    """Say whether a process waits at a socket for others to connect; nothing else comes there."""
+    """Return whether a process's descriptor is a listening socket, at which only connections arrive."""
     copy = _copy(pid, fd)
     if copy is None:
         return False
@@ -88,7 +89,7 @@ def is_listening(pid: int, fd: int) -> bool:
 
 
 def _copy(pid: int, fd: int) -> int | None:
-    """A descriptor of a process as one of ours; None where that may not be had."""
+    """Duplicate a descriptor of another process into this one; None where that is refused."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
@@ -116,7 +117,7 @@ def _holds(pid: int, wanted: Callable[[os.stat_result, str], bool]) -> bool:
 
 
 def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
-    """A number that fdinfo has; -1 where there is none."""
+    """Return a number in fdinfo; -1 where there is none."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
             found = re.search(pattern, file.read(), re.MULTILINE)
@@ -126,7 +127,7 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
 
 
 def peer_of(inode: int) -> int | None:
-    """The inode of the socket to which a Unix socket is connected."""
+    """Return the inode of the socket to which a Unix socket is connected."""
     request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
         told = sock_diag.ask(request)

@@ -1,20 +1,18 @@
-"""Whether somebody waits for input right now: on a terminal, or at the end of a pipe.
+"""Determine whether a program waits for input right now: on a terminal, or at the end of a pipe.
 
 Rules:
 
-- Nothing is guessed. What a program prints, how long it is silent and what it is called say
-  nothing. A read or a poll of the terminal that a thread of the foreground group sleeps in does,
-  while nothing that was typed is unread.
-- `reads` is certain, always. `busy` is, unless the program has taken the keyboard over (the
-  terminal is not canonical) and sleeps by the clock, for it may look at the keyboard in between;
-  or waits for somebody beyond, to whom it may have handed the terminal (tmux).
-  Where something may not be looked at (another user's program, such as sudo) and nothing else
-  reads, it is `unknown`.
-- A terminal within the terminal (script, expect) is looked into: who reads is who reads there.
-- An answer is of one moment. What is seen to wait is looked at again at the end, and has to be
-  in the very same wait; in between the modes and the foreground are read.
-- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment,
-  never as a controlling one, and only while a program holds it too.
+- Nothing is guessed. Output, silence and the program's name prove nothing. A read or a poll of the
+  terminal in which a thread of the foreground group sleeps does, while no typed input is unread.
+- `reads` is always certain. `busy` is, unless the program has taken the keyboard over (the terminal is
+  not canonical) and sleeps with a timeout, because it may check the keyboard in between; or waits for an
+  outside peer, which may hold the terminal (tmux). Where a process may not be examined (another user's
+  program, such as sudo) and no other reads, the state is `unknown`.
+- A terminal within the terminal (script, expect) is looked into: its reader is the reader.
+- An answer describes one moment. Waits are confirmed at the end; in between the modes and the foreground
+  are read.
+- Nothing is changed, and nothing waits. The other end of the terminal is opened for the moment, never as
+  a controlling one, and only while a program holds it, too.
 """
 
 from __future__ import annotations
@@ -57,37 +55,42 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """Whether input is awaited, as of one moment."""
+    """The state of a program with regard to input, as of one moment."""
 
     state: Literal["reads", "busy", "unknown"]
     kind: Kind | None = None
-    """What is awaited, by the modes of the terminal: a line; a line that is not shown; keys. Of
-    an `unknown`, what it would be. None when busy. On a pipe always a line."""
+    """The awaited input, by the modes of the terminal: a line; a line without echo; keys. Of an `unknown`
+    state, the possible input. None when busy. Always a line on a pipe.
+    """
     certain: bool = False
     pids: tuple[int, ...] = ()
-    """Who waits; of an `unknown`, who cannot be told; of a `busy`, who is in the foreground."""
+    """The processes that wait; of `unknown`, those that cannot be examined; of `busy`, those in the
+    foreground.
+    """
     within_ms: int | None = None
-    """Every wait ends by itself as well, after so long at most: the program does something else
-    now and then. None when one lasts for ever."""
+    """Every wait has a timeout, of this length at most: the program does something else now and then. None
+    when a wait has no timeout.
+    """
     relays: bool = False
-    """Every program that waits has something else to wait for, too: a socket, or a pipe from
-    another program of the foreground. What is typed may be for somebody beyond (ssh, tmux), and
-    what is awaited may be somebody's work, of whom this says nothing."""
+    """Every waiting program has another source, too: a socket, or a pipe from another program of the
+    foreground. Typed input may be for a remote peer (ssh, tmux), whose own state is not known here.
+    """
     loops: bool = False
-    """Every program that waits does so in an event loop, for other things as well."""
+    """Every waiting program waits in an event loop, for other events as well."""
     at_work: bool = False
-    """A program that waits does something else at the same time, in another thread or in a
-    program that it has started in the foreground."""
+    """A waiting program works at the same time, in another thread or in a program that it has started in the
+    foreground.
+    """
     processes: frozenset[tuple[int, int, int]] = field(default=frozenset(), compare=False)
-    """Of what is not certain: the foreground group, and the pid, start time and reaped faults of each
-    process that has to do with it. Between two looks with the same ones nothing of it was started and
-    nothing has ended."""
+    """Where the state is not certain: the foreground group, and the pid, start time and reaped faults of
+    each related process. Between two equal sets no process was started and none has ended.
+    """
     is_settled: bool = field(default=False, compare=False)
-    """And whether somebody is in the foreground, of whom nothing has begun within `_SETTLED_S`."""
+    """A program is in the foreground, and none of its processes began within `_SETTLED_S`."""
 
 
 class _Terminal(NamedTuple):
-    """How to ask a terminal."""
+    """Accessors of a terminal."""
 
     foreground: Callable[[], int | None]
     open: Callable[[], int]
@@ -96,12 +99,11 @@ class _Terminal(NamedTuple):
 
 
 def of_terminal(master: int, slave: str, pids: Iterable[int]) -> ReadState:
-    """Tell whether a program in the foreground of the terminal waits for what is typed.
+    """Return whether a program in the foreground of the terminal waits for typed input.
 
-    `pids`: where to look, together with all that descends from them; the leader of the session
-    is enough but for what has lost its parent. Blocks for some 0.1 ms. Call it when the output
-    was read up to here: a program that prints and then waits has done both by then. Raises
-    OSError when `master` is no terminal.
+    `pids`: the processes to examine, with all their descendants; the leader of the session is enough
+    except for orphans. Blocks for some 0.1 ms. Call it when the output was read so far: a program that
+    prints and then waits has done both by then. Raises OSError when `master` is no terminal.
     """
     return _reading(
         _Terminal(lambda: pseudo_terminal.foreground(master), lambda: _peer(master, slave), master),
@@ -124,9 +126,10 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
 
 
 def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
-    """Tell whether one of these, or of what descends from them, waits at the end of that pipe.
+    """Return whether one of these processes, or of their descendants, waits at the end of that pipe.
 
-    Who waits there has read all that was written. Anything still queued is the caller's to know.
+    A process that waits there has read all that was written. Input that is still queued is for the caller
+    to check.
     """
 
     def sought(what: os.stat_result) -> bool:
@@ -148,7 +151,7 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
 
 
 def _with_processes(told: ReadState, look: WaitSnapshot, group: int | None) -> ReadState:
-    """Add what speaks for its silence, where that may have to decide."""
+    """Add the evidence of idleness, where that may have to decide."""
     if told.certain and not (told.relays or told.loops):
         return told
     who = related(look, group)
@@ -176,7 +179,7 @@ def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: 
 
 
 def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
-    """Tell it of the terminal that `fd` is open to."""
+    """Return the state of the terminal that `fd` is open to."""
     ours = os.fstat(fd)
 
     def itself(what: os.stat_result) -> bool:
@@ -207,8 +210,9 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
 
 
 def _carried_terminal(look: WaitSnapshot) -> int | None:
-    """The number of the one terminal for which all that waits here waits, too: what is typed goes
-    there, and all of it has gone, and all that was printed there has been passed on."""
+    """Return the number of the one inner terminal that every waiting process relays, where all input and
+    output was passed on.
+    """
     waits = look.waits
     carried = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(carried) != 1 or any(
@@ -220,7 +224,7 @@ def _carried_terminal(look: WaitSnapshot) -> int | None:
 
 
 def _inside(number: int, look: WaitSnapshot, depth: int) -> ReadState | None:
-    """Tell it of the terminal that is carried; None where that cannot be told."""
+    """Return the state of the inner terminal; None where it cannot be found out."""
     below = [child for pid in look.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
@@ -240,7 +244,7 @@ def _inside(number: int, look: WaitSnapshot, depth: int) -> ReadState | None:
 
 
 def _foreground_of(pids: Iterable[int], number: int) -> int | None:
-    """The foreground of a terminal, as one of these processes has it that are on it."""
+    """Return the foreground group of a terminal, read from the processes on it."""
     terminal = os.makedev(_PTS_MAJOR, number)
     for pid in pids:
         try:
@@ -255,7 +259,7 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
 
 
 def _stat_device(device: int) -> int:
-    """A device's number as /proc/<pid>/stat writes it."""
+    """Return a device number in the form of /proc/<pid>/stat."""
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 
@@ -263,7 +267,7 @@ def _stat_device(device: int) -> int:
 def _reads(
     look: WaitSnapshot, found: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
-    """Put together what several waits come to. `patience_ms` is that of a read."""
+    """Combine several waits into a state. `patience_ms` is the timeout of a read."""
     who = {wait.pid for wait in found}
     fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
     bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in found]
@@ -277,7 +281,7 @@ def _reads(
 
 
 def _has_started(who: set[int], look: WaitSnapshot) -> bool:
-    """Say whether another member descends from one of these."""
+    """Return whether another member descends from one of these."""
     for member in look.members:
         if member not in who:
             ancestor = look.processes.get(member)
@@ -289,7 +293,7 @@ def _has_started(who: set[int], look: WaitSnapshot) -> bool:
 
 
 def _is_fed(wait: Wait, members: Iterable[int]) -> bool:
-    """Say whether another of them can write to a pipe that the wait is for, too."""
+    """Return whether another member can write to a pipe that is waited for, too."""
     pipes = wait.seen.pipes
     return bool(pipes) and any(writes_to(pid, pipes) for pid in members if pid != wait.pid)
 
@@ -303,7 +307,7 @@ def _peer(master: int, slave: str) -> int:
 
 
 def _has_unread(fd: int) -> bool:
-    """Say whether something typed is unread."""
+    """Return whether typed input is unread."""
     # What is on its way to the reader is handed over by the poll. It knows a line that has no end
     # yet from one that could be read, which FIONREAD does only in canonical mode.
     poll = select.poll()
@@ -312,7 +316,7 @@ def _has_unread(fd: int) -> bool:
 
 
 def _kind(fd: int) -> tuple[Kind, int | None]:
-    """What a read of the terminal gets, and after how many milliseconds it gives up."""
+    """Return the kind of input that a read of the terminal gets, and its timeout in milliseconds."""
     try:
         _, _, _, lflag, _, _, chars = termios.tcgetattr(fd)
     except termios.error as error:
@@ -324,7 +328,7 @@ def _kind(fd: int) -> tuple[Kind, int | None]:
 
 @cache
 def _pipe_device() -> int:
-    """The file system of all pipes without a name."""
+    """Return the device number of anonymous pipes."""
     ours, theirs = os.pipe()
     try:
         return os.fstat(ours).st_dev

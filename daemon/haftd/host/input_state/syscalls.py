@@ -1,7 +1,7 @@
-"""The system calls in which a program waits: the only place that knows their numbers.
+"""The system calls in which a program waits, by machine: the only place that knows their numbers.
 
-Rules: by machine, and only those whose arguments say what is waited for, or that nothing is. What is
-not here is work.
+Rules: only calls whose arguments tell the awaited file, or that there is none. Any other call counts as
+work.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["CALLS", "Call"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How to read the arguments of one system call; `first` and `bound` are places of arguments.
+    """The layout of one system call's arguments; `first` and `bound` are positions of arguments.
 
-    `first`: the descriptor, or the set of them. `bound`: how long at most, as a number of
-    milliseconds that is negative for ever, or as the address of a time that is 0 for ever.
+    `first`: the descriptor, or the set of descriptors. `bound`: the timeout, as milliseconds that are
+    negative for ever, or as the address of a time that is 0 for ever.
     """
 
     shape: Literal["read", "poll", "select", "epoll", "nap", "lock", "ring"]
@@ -25,7 +25,7 @@ class Call:
     bound: int = -1
     unit: Literal["ms", "timespec", "timeval"] = "ms"
     resumed: bool = False
-    """It goes on with a call that a signal had interrupted, whose arguments it shows."""
+    """The call resumes one that a signal had interrupted, whose arguments it shows."""
 
 
 _READ = Call("read")

@@ -1,16 +1,17 @@
-"""What one thread is blocked in.
+"""The system call that one thread is blocked in.
 
 Rules:
 
-- Only what the kernel says counts: the call that a thread is in and its arguments
-  (/proc/<pid>/task/<tid>/syscall), the sets that those point to (/proc/<pid>/mem), what an epoll
-  watches (fdinfo), what a descriptor is (fd). No name of a program, no text, no lapse of time.
-- What may not be read, or is not understood (another machine's numbers, a set too large, a ring
-  of io_uring, whose reads no call shows), is `hidden`. It is never taken for anything else.
-- Every answer is of one moment. `still` tells whether a thread never left its wait since: an event
-  loop comes back to the very same call, so that the scheduler's count of its runs is compared, too.
-- What a program has both ends of (the pair of sockets with which an event loop wakes itself) is
-  its own affair.
+- Only the kernel's data counts: the call that a thread is in and its arguments
+  (/proc/<pid>/task/<tid>/syscall), the descriptor sets that those point to (/proc/<pid>/mem), the files
+  that an epoll watches (fdinfo), the type of a descriptor (fd). No name of a program, no text, no elapsed
+  time.
+- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
+  reads no call shows) means `hidden`. It is never taken for anything else.
+- Every answer describes one moment. `is_unchanged` returns whether a thread never left its wait since: an
+  event loop returns to the very same call, so the scheduler's count of its runs is compared, too.
+- A socket pair of which the program holds both ends (an event loop wakes itself with one) is internal to
+  the program.
 """
 
 from __future__ import annotations
@@ -29,36 +30,38 @@ from haftd.host.input_state.syscalls import CALLS, Call
 __all__ = ["FilePredicate", "ThreadState", "is_unchanged", "read_thread_state"]
 
 FilePredicate = Callable[[os.stat_result], bool]
-"""Whether what a descriptor stands for is what input is awaited from."""
+"""Return whether a descriptor's stat is that of the file from which input is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What a thread does, as far as input is concerned."""
+    """The activity of a thread, as far as input is concerned."""
 
     state: Literal["reads", "watches", "away", "hidden"]
-    """`reads`: in a read of what is sought. `watches`: waits until that can be read. `away`:
-    runs, or sleeps in anything else. `hidden`: cannot be told."""
+    """`reads`: in a read of the file. `watches`: waits until the file is readable. `away`: runs, or sleeps
+    in anything else. `hidden`: unknown.
+    """
     within_ms: int | None = None
-    """What it sleeps in ends by itself, after so long in all; None for never."""
+    """The timeout of the wait in milliseconds; None for never."""
     outward: bool = False
-    """It waits for somebody beyond: a socket, or a terminal that cannot be told, perhaps among
-    others."""
+    """The thread waits for an outside peer, perhaps among others: a socket, or an unidentified terminal."""
     terminals: frozenset[tuple[int, int]] = frozenset()
-    """The terminals whose master it waits for beside what is sought: number and descriptor."""
+    """The terminals whose master is waited for beside the file: number and descriptor."""
     loops: bool = False
-    """It waits in an epoll for more than what is sought: an event loop. What such a set has, the
-    program has once put there (libuv takes out what it has stopped to read when it next stirs),
-    unless it is told of it one time only and has to ask again (EPOLLONESHOT)."""
+    """The thread waits in an epoll for more than the file: an event loop. The set keeps entries that the
+    program has stopped reading until the loop next runs (libuv), except one-shot entries, which have to
+    be armed again (EPOLLONESHOT).
+    """
     idle: bool = False
-    """It is away, and waits without an end for a lock or for what others send it, for work; or it
-    keeps a house: an event loop's, or a runtime's (Go), in long naps."""
+    """The thread is away, and waits without a timeout for a lock or for work; or it is housekeeping of an
+    event loop or a runtime (Go), in long sleeps.
+    """
     pipes: frozenset[int] = frozenset()
-    """The inodes of the pipes that it waits for beside what is sought."""
+    """The inodes of the pipes that are waited for beside the file."""
     line: bytes = b""
-    """The kernel's own words."""
+    """The line of /proc/<pid>/task/<tid>/syscall."""
     ran: bytes = b""
-    """How long the thread has run in all, and how often, as of the wait (schedstat)."""
+    """The thread's run time and run count as of the wait (schedstat)."""
 
 
 _AWAY: Final = ThreadState("away")
@@ -77,7 +80,7 @@ _IN = 0x41  # POLLIN, POLLRDNORM; the same in an epoll
 _ONE_SHOT = 1 << 30
 _FUTEX_COMMAND = 0x7F
 _HOUSEKEEPING_MS = 1500
-"""Who works takes no such naps between one thing and the next. Go's last until its next timer."""
+"""A working thread takes no sleeps as long as this. Go's last until its next timer."""
 _MAX_DEPTH = 4  # the kernel nests epolls no deeper
 _MAX_WATCHED = 1024
 _MAX_BYTES = 1 << 18
@@ -89,11 +92,11 @@ _EPOLL_FILE = "anon_inode:[eventpoll]"
 
 
 class _Undecidable(Exception):
-    """What would have to be known cannot be read, or is not understood."""
+    """Data that the answer depends on cannot be read, or is not understood."""
 
 
 def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
-    """Tell what a thread does. One that is gone is `away`. Never raises."""
+    """Return the activity of a thread. A thread that is gone is `away`. Never raises."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except (FileNotFoundError, ProcessLookupError):
@@ -127,7 +130,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
 
 
 def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
-    """Say whether the thread is where it was seen, and neither stopped nor traced to a halt."""
+    """Return whether the thread still is in the same wait, and neither stopped nor halted by a tracer."""
     try:
         line = _read(f"/proc/{pid}/task/{tid}/syscall")
     except OSError:
@@ -136,7 +139,7 @@ def is_unchanged(pid: int, tid: int, seen: ThreadState) -> bool:
 
 
 def _run_count(pid: int, tid: int) -> bytes:
-    """Read how long and how often a thread has run; empty on a kernel without CONFIG_SCHED_INFO."""
+    """Read the run time and run count of a thread; empty on a kernel without CONFIG_SCHED_INFO."""
     try:
         return _read(f"/proc/{pid}/task/{tid}/schedstat")
     except OSError:
@@ -144,7 +147,7 @@ def _run_count(pid: int, tid: int) -> bytes:
 
 
 def _sleeps(pid: int, tid: int) -> bool:
-    """Say whether a thread sleeps until something comes, and is not stopped."""
+    """Return whether a thread is in interruptible sleep, and not stopped."""
     try:
         told = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
@@ -187,7 +190,7 @@ def _judge(
 
 
 def _is_long(pid: int, call: Call, args: list[int]) -> bool:
-    """Say whether a wait for a lock has no end, or one that is too far away for who works."""
+    """Return whether a wait for a lock has no timeout, or one too long for a working thread."""
     if args[call.bound] == 0:
         return True
     # The others (FUTEX_WAIT_BITSET) say when, not for how long.
@@ -196,14 +199,16 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
 
 
 def _kind(pid: int, file: _File) -> str:
-    """What it is; a socket only where somebody beyond may send what comes, and get what is typed."""
+    """Return the kind of a file; a socket counts only where an outside peer may send to the program and
+    receive its input.
+    """
     if file.kind == "socket" and (has_both_ends(pid, file.inode) or is_listening(pid, file.fd)):
         return "other"
     return file.kind
 
 
 def _bound(pid: int, call: Call, args: list[int]) -> int | None:
-    """How long a call lasts at most, in milliseconds."""
+    """Return the timeout of a call in milliseconds."""
     if call.bound < 0:
         return None
     bound = args[call.bound]
@@ -218,14 +223,15 @@ def _bound(pid: int, call: Call, args: list[int]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a descriptor stands for. `terminal`: the master of one, whose number is `inode`. `fd` is
-    kept of what is looked at again."""
+    """The file of a descriptor. `terminal`: the master of the terminal whose number is `inode`. `fd` is kept
+    where the descriptor is examined again.
+    """
 
     kind: Literal["sought", "socket", "terminal", "pipe", "epoll", "unclear", "other"]
     inode: int = 0
     fd: int = -1
     once: bool = False
-    """An epoll tells of it one time only."""
+    """The epoll entry is one-shot."""
 
 
 class _Watched(NamedTuple):
@@ -239,7 +245,7 @@ class _Watched(NamedTuple):
 def _files(
     pid: int, watched: Iterable[_Watched], sought: FilePredicate, depth: int = 0
 ) -> set[_File]:
-    """What these descriptors are, and what the epolls among them watch."""
+    """Return the files of these descriptors, epolls replaced by the files that they watch."""
     found: set[_File] = set()
     for fd, inode, once in watched:
         file = _file(pid, fd, inode, sought)
@@ -284,12 +290,12 @@ _OTHER: Final = _File("other")
 
 
 def _is_master(rdev: int) -> bool:
-    """/dev/ptmx, or the master of an old pair."""
+    """Return whether the device is /dev/ptmx, or the master of an old pair."""
     return (os.major(rdev), os.minor(rdev)) == (5, 2) or os.major(rdev) == 2
 
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
-    """The descriptors of an array of pollfd whose input is awaited."""
+    """Return the descriptors of a pollfd array whose input is awaited."""
     if count > _MAX_WATCHED:
         raise _Undecidable
     table = _memory(pid, address, count * _POLLFD.size)
@@ -297,7 +303,7 @@ def _polled(pid: int, address: int, count: int) -> list[int]:
 
 
 def _selected(pid: int, address: int, count: int) -> list[int]:
-    """The descriptors of an fd_set."""
+    """Return the descriptors of an fd_set."""
     if address == 0:
         return []
     if count > _MAX_WATCHED:
@@ -307,7 +313,7 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
 
 
 def _registered(pid: int, epoll: int) -> list[_Watched]:
-    """The descriptors that an epoll watches for input."""
+    """Return the descriptors that an epoll watches for input."""
     told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
     if len(told) > _MAX_WATCHED:
         raise _Undecidable
@@ -319,9 +325,9 @@ def _registered(pid: int, epoll: int) -> list[_Watched]:
 
 
 def _is_foreign(pid: int, stack: int, place: int) -> bool:
-    """Say whether a program's numbers are not this machine's: a 32-bit program's.
+    """Return whether the program uses another system call table: a 32-bit program.
 
-    Only such a one has all of itself below 4 GiB, but a 64-bit program may, too.
+    Only a 32-bit program always lies below 4 GiB, but a 64-bit program may, too.
     """
     if stack >= _4_GIB or place >= _4_GIB:
         return False
@@ -331,7 +337,7 @@ def _is_foreign(pid: int, stack: int, place: int) -> bool:
 
 
 def _waits_in(pid: int, tid: int) -> str:
-    """The function of the kernel in which a thread sleeps."""
+    """Return the kernel function in which a thread sleeps."""
     name = _read(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace")
     if name in ("", "0"):
         raise _Undecidable

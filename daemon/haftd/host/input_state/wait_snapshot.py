@@ -1,11 +1,12 @@
-"""A look at some processes: which of their threads wait for what is sought, and what the others do.
+"""Snapshot of a set of processes: the threads that wait for a file, and the activity of the others.
 
 Rules:
 
-- What is sought is said from outside, by what a descriptor leads to. What the waits come to, and in
-  which modes a terminal is, is not known here.
-- A look has a bound. Who cannot be told, or is beyond it, is unsure; nobody is taken to be away for that.
-- Each thread is seen at a moment of its own: `confirm` says who is in the very same wait still.
+- The caller gives the file that is waited for as a predicate. The meaning of the waits, and the modes of
+  a terminal, are not known here.
+- A snapshot is bounded. A process that cannot be examined, or is beyond the bound, is `unsure`, never
+  idle.
+- Each thread is seen at its own moment: `confirm` returns the waits that still last.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MAX_THREADS = 512
 
 
 class Wait(NamedTuple):
-    """A thread that was seen to wait for what is sought."""
+    """A thread that was seen to wait for the file."""
 
     pid: int
     tid: int
@@ -40,25 +41,25 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class WaitSnapshot:
-    """What was seen of some processes. `unsure` are those that cannot be told."""
+    """The state of some processes. `unsure` are those that cannot be examined."""
 
     members: list[int] = field(default_factory=list)
     processes: dict[int, Stat] = field(default_factory=dict)
-    """All that were come by, also those that are no members."""
+    """All processes that were examined, also those that are not members."""
     session: int = 0
     strangers: list[Stat] = field(default_factory=list)
-    """Those that are not of the group."""
+    """Processes outside the group."""
     unsure: set[int] = field(default_factory=set)
     waits: list[Wait] = field(default_factory=list)
     outward: set[int] = field(default_factory=set)
-    """Members that wait for somebody beyond."""
+    """Members that wait for a peer outside the program."""
     at_work: set[int] = field(default_factory=set)
     timed: bool = False
-    """Something that does not wait for input sleeps by the clock."""
+    """A thread that does not wait for input sleeps with a timeout."""
 
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
-    """Look at these and their descendants, as far as they are of the group."""
+    """Examine these processes and their descendants, as far as they are in the group."""
     look, below = WaitSnapshot(), child_lister()
     queue, known, threads = list(pids), set[int](), 0
     while queue:
@@ -87,7 +88,7 @@ def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate)
 
 
 def _look_at_one(who: Stat, sought: FilePredicate, look: WaitSnapshot, most: int) -> int:
-    """Look at the threads of a process; returns how many."""
+    """Examine the threads of a process; return how many there are."""
     pid = who.pid
     look.members.append(pid)
     try:
@@ -114,8 +115,9 @@ def _look_at_one(who: Stat, sought: FilePredicate, look: WaitSnapshot, most: int
 
 
 def add_strangers(look: WaitSnapshot, itself: FilePredicate) -> None:
-    """Look at those that left the session and kept the terminal (`su -c`): they may read it, whoever
-    is in the foreground. What else they do is nobody's wait."""
+    """Add the processes that left the session and kept the terminal (`su -c`): they may read it, whichever
+    group is in the foreground. Other waits of theirs are ignored.
+    """
     for pid in (who.pid for who in look.strangers if look.session not in (0, who.session)):
         seen = read_thread_state(pid, pid, itself)
         if seen.state in ("reads", "watches"):
@@ -123,8 +125,9 @@ def add_strangers(look: WaitSnapshot, itself: FilePredicate) -> None:
 
 
 def related(look: WaitSnapshot, group: int | None) -> list[Stat]:
-    """The processes of the group, what they descend from, and what descends from them; those of
-    other jobs are left out. Zombies are among them."""
+    """Return the processes of the group, their ancestors and descendants, zombies included; other jobs are
+    left out.
+    """
     known = look.processes
     of_group = {pid for pid, who in known.items() if group in (None, who.group)}
     found = set(of_group)
@@ -142,7 +145,7 @@ def related(look: WaitSnapshot, group: int | None) -> list[Stat]:
 
 
 def confirm(look: WaitSnapshot) -> list[Wait]:
-    """Who has not left its wait since it was seen."""
+    """Return the waits that have lasted since they were seen."""
     return [wait for wait in look.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 

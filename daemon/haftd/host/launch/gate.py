@@ -1,19 +1,19 @@
-"""The gate: what a child runs until it may run its program.
+"""The gate: the process that a child runs until it may execute its program.
 
 Rules:
 
-- A child starts as the gate, blocks reading descriptor 3, and executes its program only when it
-  gets one byte. End of file means that the daemon is gone: it exits, and nothing has run.
-- The gate is called with `[…, folder, path, argv0, argv1, …]` and its environment is the
-  program's. It closes 3 and everything from 5 on, sets signals to their defaults, enters
-  `folder`, executes `path`.
-- Descriptor 4 is closed by the execution: end of file on it says that the program runs. What
-  failed is written to it as one int: below zero the errno of the execution, above zero that of
-  entering the folder. The gate then exits with 127.
-- The machine gate is a static program of some 300 bytes in a sealed memfd: it costs no loader and
-  no file. Where that is refused, or on another machine, this interpreter plays the same part
-  (tens of milliseconds). A shell could not: it keeps no argv0, alters the environment, cannot
-  tell why an execution failed, and takes a program without a format for a script.
+- A child starts as the gate, blocks reading descriptor 3, and executes its program only after one byte.
+  End of file means that the daemon is gone: the gate exits, and nothing has run.
+- The gate's arguments are `[…, folder, path, argv0, argv1, …]`; its environment is the program's. The
+  gate closes 3 and everything from 5 on, resets signals to their defaults, enters `folder`, and executes
+  `path`.
+- Descriptor 4 is closed by the execution: end of file on it means that the program runs. A failure is
+  written to it as one int: negative, the errno of the execution; positive, that of entering the folder.
+  The gate then exits with 127.
+- The machine gate is a static program of some 300 bytes in a sealed memfd: it needs no loader and no
+  file. Where that is refused, or on another machine, this interpreter does the same (tens of
+  milliseconds). A shell could not: it loses argv0, alters the environment, cannot report why an execution
+  failed, and runs a program without a format as a script.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ os._exit(127)
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One way of waiting at the gate. `program` is what the child runs at first."""
+    """An implementation of the gate. `program` is the executable that the child starts as."""
 
     kind: Literal["machine", "interpreter"]
     program: str
@@ -221,13 +221,13 @@ class Gate:
 
     @property
     def sets_limits(self) -> bool:
-        """Whether the gate must set the limits itself: it is too large to live within them."""
+        """Return whether the gate sets the limits itself, because it is too large to live within them."""
         return self.kind == "interpreter"
 
     def words(
         self, folder: str, path: str, argv: tuple[str, ...], limits: dict[int, tuple[int, int]]
     ) -> list[str]:
-        """The gate's own argv. `limits` are used only where `sets_limits`."""
+        """Return the gate's own argv. `limits` are used only where `sets_limits`."""
         if not self.sets_limits:
             return [*self.prefix, folder, path, *argv]
         text = ",".join(f"{which}:{soft}:{hard}" for which, (soft, hard) in limits.items())
@@ -235,7 +235,7 @@ class Gate:
 
 
 def _image(machine: int, listing: str) -> bytes:
-    """A static ELF program: header, two program headers, code."""
+    """Build a static ELF program: header, two program headers, code."""
     code = b"".join(bytes.fromhex(line.split(";")[0]) for line in listing.splitlines())
     base, headers = 0x400000, 64 + 2 * 56
     size = headers + len(code)
@@ -267,7 +267,7 @@ def _seal(image: bytes) -> int:
 
 @cache
 def machine_gate() -> Gate | None:
-    """The gate in machine code; None where it cannot be run. It is tried once."""
+    """Return the gate in machine code; None where it does not run. Tried once."""
     if sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return None
     known = _MACHINES.get(platform.machine())
@@ -285,7 +285,7 @@ def machine_gate() -> Gate | None:
 
 
 def _works(gate: Gate) -> bool:
-    """Say whether the gate runs at all: at end of file it exits with 127."""
+    """Return whether the gate runs at all: at end of file it exits with 127."""
     null = (os.POSIX_SPAWN_OPEN, GATE_FD, os.devnull, os.O_RDONLY, 0)
     try:
         pid = os.posix_spawn(
@@ -303,12 +303,12 @@ def _works(gate: Gate) -> bool:
 
 @cache
 def interpreter_gate() -> Gate:
-    """The gate that this interpreter plays; nothing of the environment changes what it does."""
+    """Return the gate that this interpreter runs, isolated from the environment."""
     return Gate(
         "interpreter", sys.executable, (sys.executable, "-I", "-S", "-E", "-c", _INTERPRETER)
     )
 
 
 def best_gate() -> Gate:
-    """The machine gate where it runs, else the interpreter's."""
+    """Return the machine gate where it runs, else the interpreter's."""
     return machine_gate() or interpreter_gate()

@@ -1,9 +1,9 @@
-"""The kernel's limits for one child.
+"""Resource limits of a child.
 
 Rules:
 
-- They are set while the child is at its gate, so that its program never runs without them.
-- Hard limits are only ever lowered to what the soft one was asked to be, never raised.
+- They are set while the child waits at its gate, so that its program never runs without them.
+- A hard limit is only ever lowered, to the value asked for the soft one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["limits_of"]
 def limits_of(
     limits: Mapping[str, float], nofile: int | None, mark: str
 ) -> dict[int, tuple[int, int]]:
-    """The limits to set on the child: resource -> (soft, hard)."""
+    """Return the limits to set on the child: resource -> (soft, hard)."""
     bounds: dict[int, tuple[int, int]] = {}
 
     def bound(which: int, soft: int, spare: int = 0) -> None:

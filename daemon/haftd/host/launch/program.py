@@ -1,12 +1,12 @@
-"""Which program a command means, and why it could not be run, in words that say what to do.
+"""Resolve a command to a program, and explain why a program could not be executed.
 
 Rules:
 
-- Before a start only what the daemon itself decides is checked: the search along PATH, the
-  folder, words that no kernel takes. Whether a file can be executed is the kernel's to say;
-  `explain` turns its answer into a sentence afterwards. A check of ours beforehand would refuse
-  what the kernel can run (binfmt_misc), and believe what changes meanwhile.
-- The daemon's own folder never decides what runs: empty, `.` and relative entries of PATH are
+- Before a start only the daemon's own decisions are checked: the search along PATH, the folder, and
+  arguments that no kernel accepts. Whether a file can be executed is the kernel's decision; `explain`
+  turns its error into a sentence. A check beforehand would refuse formats that the kernel runs
+  (binfmt_misc), and race with changes.
+- The daemon's own folder never decides which program runs: empty, `.` and relative entries of PATH are
   skipped.
 - A missing program, a missing folder and a missing interpreter are three different sentences.
 """
@@ -40,7 +40,7 @@ MAX_WORD = 131_071
 
 
 class LaunchFailed(Exception):
-    """Nothing was started. `message` is one sentence; it holds no value of the environment."""
+    """The program was not started. `message` is one sentence without any value of the environment."""
 
     def __init__(self, message: str, reason: Reason, *, no_descriptor: bool = False) -> None:
         super().__init__(message)
@@ -51,11 +51,11 @@ class LaunchFailed(Exception):
 
 
 class Missing(LaunchFailed):
-    """The command cannot mean anything that runs: found out before anything was started."""
+    """The command cannot name a runnable program: detected before the start."""
 
 
 def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Refuse words that no program can be given. Raises `Missing`."""
+    """Check that arguments and environment can be passed to a program. Raises `Missing`."""
     if not argv or not argv[0]:
         raise Missing("The command is empty: name a program to run.", "program")
     for number, word in enumerate(argv):
@@ -80,7 +80,7 @@ def check_words(argv: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def _size(word: str, what: str) -> int:
-    """The bytes of a word as the kernel gets it."""
+    """Return the bytes of an argument as the kernel counts them."""
     if "\0" in word:
         raise Missing(f"{what} holds a NUL character, which no program can be given.", "program")
     if word.isascii():
@@ -92,10 +92,10 @@ def _size(word: str, what: str) -> int:
 
 
 def resolve(argv0: str, env_path: str | None, cwd: str) -> str:
-    """The absolute path of the program that `argv0` names for a child that starts in `cwd`.
+    """Return the absolute path of the program that `argv0` names for a child that starts in `cwd`.
 
-    `env_path` is the child's PATH, None where it has none. Raises `Missing`, with the reason
-    `folder`, `program` or `permission`.
+    `env_path` is the child's PATH, None where it has none. Raises `Missing`, with the reason `folder`,
+    `program` or `permission`.
     """
     check_folder(cwd)
     if "/" in argv0:
@@ -146,7 +146,7 @@ def check_folder(cwd: str) -> None:
 
 
 def _unfit(path: str) -> Missing | None:
-    """Why `path` cannot be the program, None where it can be."""
+    """Return the error of a `path` that cannot be the program, None where it can."""
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116 - half the time of Path.stat
     except PermissionError:
@@ -163,7 +163,7 @@ def _unfit(path: str) -> Missing | None:
 
 
 def explain(code: int, path: str, cwd: str) -> LaunchFailed:
-    """Say why the kernel refused to execute `path`, with the errno `code`."""
+    """Translate the errno `code` of execve into an error for `path`."""
     if code in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG):
         return _explain_path(code, path, cwd)
     if code == errno.ENOEXEC or code == errno.ELIBBAD:
@@ -219,7 +219,7 @@ def _explain_path(code: int, path: str, cwd: str) -> LaunchFailed:
 
 
 def _interpreter(path: str) -> str | None:
-    """What `path` says that it is run by: after #!, or the loader that an ELF file names."""
+    """Return the interpreter that `path` names: after #!, or the loader of an ELF file."""
     try:
         with open(path, "rb") as file:
             head = file.read(4096)
@@ -239,7 +239,7 @@ def _first_word(head: bytes) -> bytes:
 
 
 def _loader(head: bytes) -> str | None:
-    """PT_INTERP of an ELF file, as far as it lies within its first bytes (in practice always)."""
+    """Return PT_INTERP of an ELF file, as far as it lies within its first bytes (in practice always)."""
     wide = head[4] == 2
     order = "<" if head[5] == 1 else ">"
     try:

@@ -1,18 +1,18 @@
-"""Starting a program: recorded first, run second.
+"""Start a program: record it first, run it second.
 
 Rules:
 
-- `launch` decides everything without waiting: descriptors, the child at its gate, its identity,
-  its cgroup and limits, its record; then the gate is opened. Whatever fails before that has run
-  nothing and leaves nothing, neither a process nor a descriptor.
-- `confirm` then waits for the kernel's word that the program runs.
-- A child has descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask;
-  its own session, and on a terminal that as controlling one. Umask and limits are the daemon's,
-  less what the plan says.
-- A leader's exit is taken exactly once, by its `reap`, whoever calls that; every other room asks
-  `leaders` before it touches a child of this process.
-- Nothing is done between fork and execution (`preexec_fn`), and no child hangs on the life of a
-  thread (`PR_SET_PDEATHSIG`).
+- `launch` decides everything without waiting: descriptors, the child at its gate, its identity, cgroup,
+  limits and record; then the gate is opened. A failure before that has run nothing and leaves neither a
+  process nor a descriptor.
+- `confirm` then waits until the kernel reports that the program runs.
+- A child has the descriptors 0, 1 and 2, which block, and no other; default signals, an empty mask; its
+  own session, with the terminal as its controlling one. Umask and limits are the daemon's, except those
+  in the spec.
+- A leader's exit status is taken exactly once, by its `reap`; every other module checks `leaders` before
+  it touches a child of this process.
+- No code runs between fork and exec (`preexec_fn`), and no child depends on the life of a thread
+  (`PR_SET_PDEATHSIG`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 PIPE_SIZE = 262_144
-"""Of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""
+"""Size of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""
 
 _PF_EXITING = 0x4
 _SIGNALS = signal.valid_signals()
@@ -68,12 +68,12 @@ _SIGNALS = signal.valid_signals()
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """One program to be started. `env` is all of its environment and finds it on PATH.
+    """A program to start. `env` is its whole environment, with PATH.
 
-    The mark that it holds as HAFT_HANDLE is branded on the child as well (see `brand`).
-    `nofile` is the soft limit of descriptors to give it, for a daemon that has raised its own.
-    Of `limits`, `memory` (bytes of data a process), `cpu_s` (seconds a process) and `processes`
-    become limits of the kernel; others are not this room's.
+    The tag that `env` holds as HAFT_HANDLE is also set as the child's rlimit tag. `nofile` is the soft
+    limit of descriptors for the child, where the daemon has raised its own. Of `limits`, `memory` (bytes
+    of data per process), `cpu_s` (seconds per process) and `processes` become kernel limits; others are
+    enforced elsewhere.
     """
 
     argv: tuple[str, ...]
@@ -91,9 +91,9 @@ class LaunchSpec:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a process ended: with `code`, or by `signal` (its name without SIG).
+    """The termination of a process: `code`, or the name of the `signal` without SIG.
 
-    Both None: something took the status before us.
+    Both are None where another part of this process took the status first.
     """
 
     code: int | None = None
@@ -101,7 +101,7 @@ class Exit:
 
 
 def signal_name(number: int) -> str:
-    """`TERM` for 15; `RTMIN+n` for those without a name."""
+    """Return `TERM` for 15, `RTMIN+n` for a signal without a name."""
     try:
         return signal.Signals(number).name.removeprefix("SIG")
     except ValueError:
@@ -109,11 +109,10 @@ def signal_name(number: int) -> str:
 
 
 class LaunchedProcess:
-    """A started leader, with the descriptors of ours that reach it.
+    """A started leader, with the daemon's descriptors to it.
 
-    `stdout` takes standard error too when the output is `raw`; `stderr` is None then. On a
-    terminal there is only `master`, and `slave` is the path of the other end. All of them are
-    closed by `close`.
+    `stdout` carries standard error, too, when the output is `raw`; `stderr` is None then. On a terminal
+    there is only `master`, and `slave` is the path of the other end. `close` closes all of them.
     """
 
     __slots__ = (
@@ -153,14 +152,14 @@ class LaunchedProcess:
 
     @property
     def exit(self) -> Exit | None:
-        """How it ended, once that was taken."""
+        """Return the termination of the process, once reaped."""
         return self._exit
 
     async def confirm(self) -> None:
-        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused it.
+        """Wait until the program runs. Raises `LaunchFailed` when the kernel refused to execute it.
 
-        After a refusal the gate is gone and everything is closed. Cancelled, it leaves a started
-        process behind: the caller fds it.
+        After a refusal the gate is gone and every descriptor is closed. Cancellation leaves a started
+        process behind, which the caller ends.
         """
         answer = b""
         try:
@@ -195,7 +194,7 @@ class LaunchedProcess:
         return exit
 
     def reap(self) -> Exit | None:
-        """Take the exit status if there is one; None while it lives. The only place to do so."""
+        """Take the exit status; None while the process lives. No other code may take it."""
         if self._exit is not None:
             return self._exit
         used_s = usage.cpu_s((self.pid,)) if usage.ended else 0.0
@@ -219,7 +218,7 @@ class LaunchedProcess:
         return self._exit
 
     def exiting(self) -> bool:
-        """Say whether it has ended or is on its way out by now, so that no signal changes how."""
+        """Return whether the process has ended or is already exiting, so that no signal changes its status."""
         if self._exit is not None:
             return True
         stat = read_stat(self.pid)
@@ -234,17 +233,17 @@ class LaunchedProcess:
         return all(other is None or _is_exiting(other.state, other.flags) for other in others)
 
     def close_stdin(self) -> None:
-        """Close the standard input; a task that waits to write on it is told."""
+        """Close the standard input; a task that waits to write on it gets `trio.ClosedResourceError`."""
         self._close("stdin")
 
     def close_output(self) -> None:
-        """Close our end of the output, or the terminal: whoever still writes is on its own."""
+        """Close the daemon's end of the output, or the terminal."""
         self._close("stdout")
         self._close("stderr")
         self._close("master")
 
     def close(self) -> None:
-        """Close everything. The status of a leader that still lives stays to be taken."""
+        """Close every descriptor. The status of a leader that still lives remains to be taken."""
         self.close_stdin()
         self.close_output()
         self._close("_report")
@@ -260,8 +259,9 @@ class LaunchedProcess:
 
 
 leaders: Final[dict[int, LaunchedProcess]] = {}
-"""The leaders of this process whose status was not taken yet, by pid: as the kernel's table of
-children is one for a process, so is this one."""
+"""The leaders of this process whose status is not taken yet, by pid. Global, because the kernel's table of
+children is one for a process, too.
+"""
 
 
 def _is_exiting(state: str, flags: int) -> bool:
@@ -271,12 +271,13 @@ def _is_exiting(state: str, flags: int) -> bool:
 def launch(
     plan: LaunchSpec, record: Callable[[Identity], None], gate: Gate | None = None
 ) -> LaunchedProcess:
-    """Start `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for nothing.
+    """Start the program of `plan` up to the opening of its gate. Blocks for some 0.4 ms and waits for
+    nothing.
 
-    `record` is called when the child is at its gate; what it raises fds the start. An OSError
-    becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
-    (the gate was killed) the record stands, and its process is gone.
-    Raises `LaunchFailed`; nothing of the child is left then.
+    `record` is called while the child waits at its gate; an exception from it cancels the start. An
+    OSError becomes a `LaunchFailed` with the reason `record`, anything else passes. After a later failure
+    (the gate was killed) the record stands, and its process is gone. Raises `LaunchFailed`; nothing of
+    the child is left then.
     """
     check_words(plan.argv, plan.env)
     path = resolve(plan.argv[0], plan.env.get("PATH"), plan.cwd)
@@ -325,7 +326,7 @@ def launch(
 
 
 def _connect(plan: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None:
-    """Make the child's standard streams, and ours."""
+    """Open the child's standard streams and the daemon's ends of them."""
     if plan.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
         launched.master = fds.adopt(master)
@@ -359,7 +360,7 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
 
 
 def _undo(pid: int, fds: SpawnFds) -> None:
-    """End the child, which is at its gate or just through it, and close everything."""
+    """Kill the child, which is at its gate or just past it, and close every descriptor."""
     if pid:
         # A child of ours that nobody has reaped: the number is its own.
         os.kill(pid, signal.SIGKILL)
@@ -368,7 +369,7 @@ def _undo(pid: int, fds: SpawnFds) -> None:
 
 
 def _no_room(error: OSError, path: str) -> LaunchFailed:
-    """Why the daemon could not make what a child needs: seldom the program's fault."""
+    """Translate an OSError of the daemon's own setup, which is seldom the program's fault."""
     if error.errno == errno.E2BIG:
         return explain(error.errno, path, "")
     what = f" ({error.filename})" if error.filename else ""

@@ -1,11 +1,11 @@
-"""The two sides of one launch: the child's descriptors, and ours.
+"""The file descriptors of one launch: the child's side and the daemon's side.
 
 Rules:
 
-- Every descriptor is close-on-exec and numbered above those that the child uses, so that putting
-  them in their places in the child cannot overwrite one another, whatever the daemon has closed.
-- Ours do not block, the child's do: they are different ends of a pipe.
-- Until the launch is a success both sides are closed by `close`.
+- Every descriptor is close-on-exec and numbered above those that the child uses, so that the dup2 calls
+  in the child cannot overwrite one another, whatever the daemon has closed.
+- The daemon's ends do not block, the child's do: they are different ends of a pipe.
+- Until the launch has succeeded, `close` closes both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 
 class SpawnFds:
-    """The descriptors of one launch: those of the child, and ours until it is a success."""
+    """The descriptors of one launch, and the file actions that put them in place in the child."""
 
     __slots__ = ("actions", "child_side", "parent_side")
 
@@ -31,7 +31,9 @@ class SpawnFds:
         self.actions: list[Action] = []
 
     def adopt(self, fd: int) -> int:
-        """Take care of a descriptor of ours; it stays clear of the numbers the child uses."""
+        """Take ownership of a descriptor of the daemon; return it, moved above the numbers that the child
+        uses.
+        """
         self.parent_side.append(fd)
         if fd <= REPORT_FD:
             high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, REPORT_FD + 1)
@@ -40,21 +42,21 @@ class SpawnFds:
         return fd
 
     def pipe_from_child(self, *targets: int) -> int:
-        """A pipe that the child writes to as `targets`; returns our end, which does not block."""
+        """Make a pipe that the child writes to as `targets`; return the daemon's end, which does not block."""
         ours, theirs = self._pipe()
         self._give(theirs, targets)
         os.set_blocking(ours, False)
         return ours
 
     def pipe_to_child(self, target: int) -> int:
-        """A pipe that the child reads from as `target`; returns our end, which does not block."""
+        """Make a pipe that the child reads from as `target`; return the daemon's end, which does not block."""
         theirs, ours = self._pipe()
         self._give(theirs, (target,))
         os.set_blocking(ours, False)
         return ours
 
     def open_in_child(self, target: int, path: str, flags: int) -> None:
-        """Let the child itself open `path` as `target`."""
+        """Have the child itself open `path` as `target`."""
         self.actions.append((os.POSIX_SPAWN_OPEN, target, path, flags, 0))
 
     def dup_in_child(self, source: int, target: int) -> None:

@@ -1,9 +1,9 @@
-"""Whose child is whose, as the kernel says it.
+"""Parents and children of processes, from /proc.
 
 Rules:
 
-- The daemon is a sub-reaper: what loses its parent becomes the daemon's child.
-- Every answer is of one moment that is over. Who must not miss anything looks again.
+- The daemon is a sub-reaper: a descendant that loses its parent becomes the daemon's child.
+- Every answer describes a moment that has passed. A caller that must miss nothing looks again.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _MAX_WALKS = 100
 _MAX_STRANGERS = 256
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _MAX_SEARCHED = 256
-"""Processes that are looked at for one that is stopped."""
+"""Processes that are searched for a stopped one."""
 _ENDED = (FileNotFoundError, ProcessLookupError)
 
 
 def become_subreaper() -> None:
     """Adopt every descendant that loses its parent, from now on. Raises OSError.
 
-    A parent that ignored SIGCHLD would have made the kernel throw our children's exits away: it
-    gets its default here.
+    SIGCHLD gets its default action: a parent that ignored the signal would have made the kernel discard
+    the exit statuses of our children.
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -54,14 +54,14 @@ def become_subreaper() -> None:
 
 @cache
 def _kernel_lists() -> bool:
-    """Say whether the kernel lists children (CONFIG_PROC_CHILDREN)."""
+    """Return whether the kernel lists children (CONFIG_PROC_CHILDREN)."""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
 def list_children(pid: int) -> list[int]:
-    """The children of a process as of now; none of one that has ended.
+    """Return the children of a process as of now; empty for a process that has ended.
 
-    Raises OSError when they cannot be read, for want of descriptors say: that is not "none".
+    Raises OSError when they cannot be read, for want of descriptors for example: that is not "none".
     """
     if not _kernel_lists():
         return _by_parent().get(pid, [])
@@ -88,7 +88,7 @@ def list_children(pid: int) -> list[int]:
 
 
 def _by_parent() -> dict[int, list[int]]:
-    """Who is whose child in all of /proc."""
+    """Map every parent in /proc to its children."""
     table: dict[int, list[int]] = {}
     for pid in every_pid():
         stat = read_stat(pid)
@@ -98,7 +98,7 @@ def _by_parent() -> dict[int, list[int]]:
 
 
 def child_lister() -> Callable[[int], list[int]]:
-    """How to list children during one look: the kernel's lists, or one pass over /proc."""
+    """Return a function that lists children during one scan: the kernel's lists, or one pass over /proc."""
     if _kernel_lists():
         return list_children
     table = _by_parent()
@@ -106,8 +106,9 @@ def child_lister() -> Callable[[int], list[int]]:
 
 
 def is_suspended(pid: int, group: int) -> bool:
-    """Say whether a process of the group is stopped by a signal: among this one, the group's leader and
-    what descends from either. One that a debugger has halted is not."""
+    """Return whether a process of the group is stopped by a signal: this process, the group's leader or a
+    descendant of either. A process halted by a debugger does not count.
+    """
     queue, known, below = [pid, group], set[int](), child_lister()
     while queue and len(known) < _MAX_SEARCHED:
         one = queue.pop()
@@ -134,12 +135,12 @@ def is_running(stat: Stat) -> bool:
 
 
 def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
-    """Return a process and its ancestors up to a child of `above`; empty where it does not descend from
-    `above`, None where that cannot be told any more, as of a process that is gone.
+    """Return a process and its ancestors up to a child of `above`; empty where the process does not descend
+    from `above`, None where that cannot be found out, as for a process that is gone.
 
-    The parent that a process names may have ended, and its number may be another's, by the time it is
-    read. That other one began later than the child: a line whose ages do not tell is walked again, and
-    has to be the same.
+    By the time the parent's number is read, the parent may have ended and the number may belong to
+    another process. That process began later than the child: a line whose ages are not in order is walked
+    again, and has to be the same.
     """
     before: tuple[Stat, ...] | None = None
     for _ in range(_MAX_WALKS):
@@ -156,13 +157,15 @@ def lineage(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 _strangers: dict[tuple[int, int, int], None] = {}
-"""Processes that do not descend from another one: its number, theirs, and their start in ticks. They never will,
-since an orphan goes to an ancestor of its own."""
+"""Processes that do not descend from another process, as (its pid, their pid, their start in ticks). They
+never will, since an orphan is adopted by an ancestor of its own.
+"""
 
 
 def _remember(line: Sequence[Stat], above: int) -> None:
-    """Keep that these do not descend from `above`; not of those so young that their number and their tick
-    could be another's yet."""
+    """Cache that these do not descend from `above`, except the ones so young that their pid and start tick
+    could still be reused.
+    """
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_A_SECOND)
     for one in line:
         if one.ticks < now - 1:
@@ -189,7 +192,7 @@ def _walk(pid: int, above: int) -> tuple[Stat, ...] | None:
 
 
 def _is_by_age(line: Sequence[Stat]) -> bool:
-    """Say whether each parent began before its child, by the clock's ticks."""
+    """Return whether each parent began before its child, by the clock's ticks."""
     return all(parent.ticks < child.ticks for child, parent in pairwise(line))
 
 
@@ -202,7 +205,7 @@ def _key(stat: Stat) -> tuple[int, int, int, int]:
 
 
 def is_hidden(pid: int) -> bool:
-    """Say whether a process lives that /proc does not show: another user's, under hidepid."""
+    """Return whether a process lives that /proc does not show: another user's, under hidepid."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -1,12 +1,12 @@
-"""Who a process is: more than a number, because numbers are used again.
+"""Identify a process by more than its number, because the kernel reuses numbers.
 
 Rules:
 
-- A pid is never trusted alone. An `Identity` holds the pid, the start ticks (field 22 of stat),
-  the inode of its pidfd (unique for one boot from Linux 6.9 on; 0 where the kernel does not know
-  it), the boot id and the inode of the pid namespace.
-- `verify` answers with an open pidfd or not at all. What is signalled is signalled through it.
-- Standard library only, and no event loop: the guardian uses this room after the daemon's death.
+- A pid is never trusted alone. An `Identity` holds the pid, the start time in ticks (field 22 of stat),
+  the inode of the pidfd (unique for one boot from Linux 6.9 on; 0 on older kernels), the boot id and the
+  inode of the pid namespace.
+- `open_verified` returns an open pidfd or None. Signals go through that pidfd.
+- Standard library only, and no event loop: the guardian uses this module after the daemon's death.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MAX_ENVIRON = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process, for good: equal identities are the same process."""
+    """A process, unambiguously: equal identities are the same process."""
 
     pid: int
     ticks: int
@@ -56,7 +56,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The fields of /proc/<pid>/stat that say whose child and whose group a process is."""
+    """The fields of /proc/<pid>/stat that tell the parent, the group and the session of a process."""
 
     pid: int
     state: str
@@ -65,13 +65,13 @@ class Stat:
     session: int
     flags: int
     reaped: int
-    """Minor faults of the children that it has waited for: grows with each of them."""
+    """Minor faults of the children that the process has waited for: the count grows with each of them."""
     ticks: int
 
 
 @cache
 def boot_id() -> str:
-    """Name this boot of the kernel; every record of another one is void."""
+    """Return the id of this boot; every record of another boot is void."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
@@ -88,14 +88,14 @@ def machine_id() -> str:
 
 @cache
 def pid_namespace() -> int:
-    """The inode of this process's pid namespace, in which its numbers are valid."""
+    """Return the inode of this process's pid namespace, in which its pids are valid."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def own_proc() -> bool:
-    """Say whether /proc shows the namespace this process lives in.
+    """Return whether /proc shows the pid namespace of this process.
 
-    In a namespace without a /proc of its own, the numbers in /proc are those of other processes.
+    In a namespace without a /proc of its own, the numbers in /proc belong to other processes.
     """
     try:
         return str(Path("/proc/self").readlink()) == str(os.getpid())
@@ -105,7 +105,7 @@ def own_proc() -> bool:
 
 @cache
 def _shared_inode() -> int:
-    """The inode all anonymous files share; older kernels give it to every pidfd."""
+    """Return the inode that all anonymous files share; older kernels give it to every pidfd."""
     epoll = select.epoll()
     try:
         return os.fstat(epoll.fileno()).st_ino
@@ -114,13 +114,13 @@ def _shared_inode() -> int:
 
 
 def pidfd_inode(pidfd: int) -> int:
-    """The inode that tells this process from every other of this boot; 0 where it does not."""
+    """Return the inode of a pidfd, unique for this boot; 0 where the kernel does not make it unique."""
     inode = os.fstat(pidfd).st_ino
     return 0 if inode == _shared_inode() else inode
 
 
 def _is_ours(error: OSError) -> bool:
-    """Say whether the failure is one of this process, which says nothing of the other one."""
+    """Return whether the error is a shortage in this process, which proves nothing about the other process."""
     return error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -134,7 +134,9 @@ def _open(path: str) -> int | None:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """Open a pidfd; None when there is no such process. Raises OSError when we may open no more."""
+    """Open a pidfd; None when there is no such process. Raises OSError when this process may open no more
+    descriptors.
+    """
     try:
         return os.pidfd_open(pid)
     except OverflowError:
@@ -173,7 +175,7 @@ def read_stat(pid: int) -> Stat | None:
 
 
 def read_environ(pid: int) -> bytes | None:
-    """Read the initial environment of a process of this user; None where there is none to read."""
+    """Read the initial environment of a process of this user; None where it cannot be read."""
     fd = _open(f"/proc/{pid}/environ")
     if fd is None:
         return None
@@ -195,14 +197,14 @@ def read_environ(pid: int) -> bytes | None:
 
 
 def every_pid() -> Iterator[int]:
-    """Every process number in /proc, threads not included."""
+    """Yield every pid in /proc, threads not included."""
     for name in os.listdir("/proc"):  # noqa: PTH208 - half the time of Path.iterdir
         if name.isdecimal():
             yield int(name)
 
 
 def ancestors() -> frozenset[int]:
-    """This process and all it descends from, which are never signalled."""
+    """Return this process and its ancestors, which are never signalled."""
     found: set[int] = set()
     pid = os.getpid()
     while pid > 0 and pid not in found:
@@ -215,10 +217,10 @@ def ancestors() -> frozenset[int]:
 
 
 def identify_child(pid: int, pidfd: int) -> Identity:
-    """Take the identity of a child that is not reaped yet: its number cannot be reused meanwhile.
+    """Return the identity of a child that is not reaped yet, so that its pid cannot be reused meanwhile.
 
-    Raises ProcessLookupError when there is no such process, which for an unreaped child means
-    that /proc is not that of this namespace.
+    Raises ProcessLookupError when there is no such process, which for an unreaped child means that /proc
+    belongs to another pid namespace.
     """
     stat = read_stat(pid)
     if stat is None:
@@ -227,9 +229,9 @@ def identify_child(pid: int, pidfd: int) -> Identity:
 
 
 def has_ended(pidfd: int) -> bool:
-    """Say whether the whole process has exited, reaped or not.
+    """Return whether the whole process has exited, reaped or not.
 
-    State Z in stat is not enough: a leader thread may be gone while others of its process live.
+    State Z in stat is not enough: the first thread may have ended while other threads run.
     """
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -237,7 +239,7 @@ def has_ended(pidfd: int) -> bool:
 
 
 def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
-    """Signal through the pidfd; False when the process is gone. PermissionError is raised."""
+    """Send a signal through the pidfd; return False when the process is gone. Raises PermissionError."""
     try:
         signal.pidfd_send_signal(pidfd, signum, None, flags)
     except ProcessLookupError:
@@ -246,10 +248,11 @@ def send_signal(pidfd: int, signum: int, flags: int = 0) -> bool:
 
 
 def open_verified(who: Identity) -> int | None:
-    """Open a pidfd of exactly this process; None when it is gone or was never here.
+    """Open a pidfd of exactly this process; None when the process is gone or never was in this boot and
+    namespace.
 
-    The caller closes the descriptor. A process that has exited but is not reaped is still it.
-    Raises OSError where this process lacks the descriptors to look.
+    The caller closes the descriptor. A zombie still counts as the process. Raises OSError where this
+    process lacks the descriptors to look.
     """
     if who.pid <= 1 or who.boot != boot_id() or who.ns != pid_namespace():
         return None
@@ -266,7 +269,7 @@ def open_verified(who: Identity) -> int | None:
 
 
 def is_alive(who: Identity) -> bool:
-    """Say whether exactly this process is still there. Raises OSError as `verify` does."""
+    """Return whether exactly this process still runs. Raises OSError as `open_verified` does."""
     pidfd = open_verified(who)
     if pidfd is None:
         return False

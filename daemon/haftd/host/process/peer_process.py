@@ -48,7 +48,9 @@ _ANSWER = struct.Struct("=4s48sIIIII")
 @dataclass(frozen=True, slots=True)
 class PeerProcess:
     """The process that connected. `lineage` begins with it and ends with a child of this process: empty
-    where it does not descend from this process, None where nobody can tell, as it is gone."""
+    where the peer does not descend from this process, None where that cannot be found out, as the peer is
+    gone.
+    """
 
     pid: int
     uid: int
@@ -78,7 +80,7 @@ def identify(sock: socket.socket) -> PeerProcess:
 
 
 def _peer_pidfd(sock: socket.socket, pid: int) -> int | None:
-    """A pidfd of the peer; None where it is gone, or this process may open no more descriptors."""
+    """Return a pidfd of the peer; None where the peer is gone, or this process may open no more descriptors."""
     try:
         return sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
     except OSError as error:
@@ -119,7 +121,7 @@ async def identify_tcp(sock: socket.socket) -> PeerProcess:
 
 
 def _other_end(sock: socket.socket) -> tuple[int, int] | None:
-    """The inode and the user of the socket at the other end, by sock_diag(7)."""
+    """Return the inode and the user of the socket at the other end, by sock_diag(7)."""
     ours, theirs = sock.getsockname(), sock.getpeername()
     addresses = [socket.inet_pton(sock.family, one[0].partition("%")[0]) for one in (theirs, ours)]
     named = _SOCKET.pack(theirs[1], ours[1], *addresses) + _ANY_COOKIE
@@ -131,7 +133,7 @@ def _other_end(sock: socket.socket) -> tuple[int, int] | None:
 
 
 def _descendants() -> dict[int, None]:
-    """All that is seen to descend from this process."""
+    """Return all visible descendants of this process."""
     found: dict[int, None] = {}
     queue = [os.getpid()]
     below = child_lister()
@@ -146,7 +148,7 @@ def _descendants() -> dict[int, None]:
 
 
 async def _holder(inode: int, pids: Iterable[int]) -> int | None:
-    """The first of these processes that is seen to have the socket open."""
+    """Return the first of these processes that is seen to have the socket open."""
     wanted = f"socket:[{inode}]"
     for pid in pids:
         folder = f"/proc/{pid}/fd"

@@ -21,14 +21,16 @@ LENGTH = 9
 
 
 def become_private(instance: str) -> None:
-    """Keep other processes of the user out, from now on, and be called by the instance."""
+    """Close this process's memory and environment to other processes of the user, and name the process after
+    its instance.
+    """
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, _NAME + instance[:LENGTH].encode(), 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def named_instance(pid: int) -> str | None:
-    """Return the first digits of the instance by which a process is called; None where it is called otherwise."""
+    """Return the first digits of the instance that a process is named after; None where it has another name."""
     try:
         with open(f"/proc/{pid}/comm", "rb") as file:
             name = file.read().rstrip(b"\n")

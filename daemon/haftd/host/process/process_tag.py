@@ -1,13 +1,14 @@
-"""The mark: what every process of a handle carries in its environment.
+"""The tag that every process of a handle carries in its environment.
 
 Rules:
 
-- `HAFT_HANDLE=<home>.<instance>.<n>`: the home is the runtime folder's, the instance one
-  daemon's, n the handle's number. Number 0 is the daemon itself.
-- The daemon carries its mark in its initial environment: between fork and exec a child shows
-  that of its parent.
-- `HAFT_OUTER=<mark>[:<mark>…]`: a daemon that was started in a handle keeps that handle's mark, and
-  hands it on to all that it starts: it ends with the handle. Its brand stays for the same reason.
+- `HAFT_HANDLE=<home>.<instance>.<n>`: `home` stands for the runtime folder, `instance` for one run of the
+  daemon, n is the handle's number. Number 0 is the daemon itself.
+- The daemon carries its tag in its initial environment: between fork and exec a child shows that of its
+  parent.
+- `HAFT_OUTER=<tag>[:<tag>…]`: a daemon that was started in a handle keeps that handle's tag, and passes
+  it on to every process that it starts, because all of them end with the handle. Its rlimit tag stays for
+  the same reason.
 - Only whole fields match: `<home>.` never matches a longer home.
 """
 
@@ -46,7 +47,7 @@ _OUTER = re.compile(rb"(?:\A|\0)HAFT_OUTER=([^\0]+)(?:\0|\Z)")
 
 @dataclass(frozen=True, slots=True)
 class ProcessTag:
-    """Whose a process is."""
+    """The handle that a process belongs to."""
 
     home: str
     instance: str
@@ -57,17 +58,18 @@ class ProcessTag:
 
     @classmethod
     def read(cls, text: str) -> ProcessTag | None:
-        """Read a mark; None when the text is none."""
+        """Parse a tag; None where the text is not one."""
         match = _FORM.fullmatch(text)
         return None if match is None else cls(match[1], match[2], int(match[3]))
 
 
 def home_of(folder: Path) -> str:
-    """The home of a runtime folder: the same for the same absolute path in the same pid namespace of
-    the same machine.
+    """Return the home of a runtime folder: equal for equal absolute paths in one pid namespace of one
+    machine.
 
-    A container may have a folder of the same name, and its processes are seen from outside; another
-    machine may share the state folder, where files carry the home in their names.
+    The namespace counts because a container may have a folder of the same name while its processes are
+    visible from outside; the machine counts because two machines may share the state folder, whose files
+    carry the home in their names.
     """
     place = os.fsencode(os.path.abspath(folder))  # noqa: PTH100
     words = place + b"\0%d\0" % pid_namespace() + machine_id().encode()
@@ -75,18 +77,18 @@ def home_of(folder: Path) -> str:
 
 
 def new_instance() -> str:
-    """Name one run of the daemon."""
+    """Return a new identifier for one run of the daemon."""
     return secrets.token_hex(6)
 
 
 def find_tag(environ: bytes) -> ProcessTag | None:
-    """The mark in the content of /proc/<pid>/environ."""
+    """Find the tag in the content of /proc/<pid>/environ."""
     match = _IN_ENVIRON.search(environ)
     return None if match is None else ProcessTag.read(match[1].decode("ascii", "replace"))
 
 
 def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
-    """The mark in the content of /proc/<pid>/environ, and those of the handles around its daemon."""
+    """Find the tag in the content of /proc/<pid>/environ, and the tags of the handles around its daemon."""
     outer = _OUTER.search(environ)
     texts = [] if outer is None else outer[1].decode("ascii", "replace").split(":")
     marks = (find_tag(environ), *map(ProcessTag.read, texts))
@@ -94,7 +96,7 @@ def find_tags(environ: bytes) -> tuple[ProcessTag, ...]:
 
 
 def has_tag(environ: bytes, mark: bytes) -> bool:
-    """Say whether the content of /proc/<pid>/environ has this whole mark, or it is one around it."""
+    """Return whether the content of /proc/<pid>/environ has this whole tag, as its own or as an outer one."""
     if b"\0%b=%b\0" % (VARIABLE.encode(), mark) in b"\0" + environ:
         return True
     outer = _OUTER.search(environ)
@@ -102,10 +104,11 @@ def has_tag(environ: bytes, mark: bytes) -> bool:
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Make this process carry the mark of a new instance from its start, and return the instance.
+    """Execute this process again with the tag of a new instance in its environment; return the instance once
+    that is done.
 
-    Call it first of all: a process that does not carry it yet is executed again with the same
-    arguments, which closes every descriptor that is not to be inherited. `environ` is os.environ.
+    Call this before anything else: the process executes itself with the same arguments, which closes
+    every descriptor that is not inheritable. `environ` is os.environ.
     """
     mine = ProcessTag.read(environ.get(VARIABLE, ""))
     # The number survives exec and nothing else does: a daemon that was started from within a

@@ -1,17 +1,17 @@
-"""The brand: the mark of a handle in a place that a program does not lose.
+"""Tag the processes of a handle with an inherited resource limit.
 
-The mark in the environment is gone when a program clears it (`env -i`), and what then makes its
-own session and leaves its parent cannot be told from a stranger. Resource limits are inherited
-by every child, through every execution, and a program has to know of one to change it. So the
-soft limit of real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number: with bit 62 set
-it means 146,000 years, which limits nothing. Rules:
+The tag in the environment (`process_tag`) is lost when a program clears its environment (`env -i`), and a
+process that then starts its own session and loses its parent looks like any other. Resource limits are
+inherited through every fork and exec, and a program has to know of one to change it. So the soft limit of
+real-time CPU time (RLIMIT_RTTIME, microseconds) carries a number: with bit 62 set the limit is 146,000
+years, which limits nothing. Rules:
 
-- Only the soft limit is set, and only where the hard one is unlimited.
-- A daemon that has a brand itself runs in a handle of another one, and hands that brand on: what the
-  handle is ended with must find all below it. Its own handles are told by their marks.
-- A brand proves kinship only together with what else is known: a child of this daemon, or a
-  verified process of this user. Its absence proves nothing.
-- 24 bits tell the runtime folder, 20 the daemon's instance, 18 the number of the handle.
+- Only the soft limit is set, and only where the hard limit is unlimited.
+- A daemon that is tagged itself runs in a handle of another daemon, and its children inherit that tag:
+  the other daemon must find them all. Such a daemon tells its own handles apart by `process_tag`.
+- An rlimit tag proves membership only together with other evidence: a child of this daemon, or a verified
+  process of this user. A missing tag proves nothing.
+- 24 bits are for the runtime folder, 20 for the daemon's instance, 18 for the number of the handle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")
 
 
 def encode(mark: str) -> int:
-    """The brand for the mark `<home>.<instance>.<n>`, or for any other text."""
+    """Return the rlimit tag for the process tag `<home>.<instance>.<n>`, or a hash for any other text."""
     match = _MARK.fullmatch(mark)
     if match is None:
         digest = hashlib.sha256(mark.encode("utf-8", "surrogateescape")).digest()
@@ -38,17 +38,17 @@ def encode(mark: str) -> int:
 
 
 def home_prefix(brand: int) -> int:
-    """The part that all brands of one runtime folder share."""
+    """Return the bits that all tags of one runtime folder share."""
     return brand >> 38
 
 
 def instance_prefix(brand: int) -> int:
-    """The part that all brands of one daemon share; it includes the folder's."""
+    """Return the bits that all tags of one daemon share; they include the folder's."""
     return brand >> 18
 
 
 def limits_for(mark: str) -> tuple[int, int] | None:
-    """(soft, hard) to be set on a child; None where no brand can be set."""
+    """Return the (soft, hard) limit to set on a child; None where no tag can be set."""
     soft, hard = resource.getrlimit(RESOURCE)
     if hard != resource.RLIM_INFINITY or _is_tag(soft):
         return None
@@ -56,7 +56,7 @@ def limits_for(mark: str) -> tuple[int, int] | None:
 
 
 def read_tag(pid: int) -> int | None:
-    """The brand that a process carries, dead but not reaped ones included; None without."""
+    """Read the tag of a process, also of an unreaped zombie; None where there is none."""
     try:
         soft = resource.prlimit(pid, RESOURCE)[0]
     except PermissionError:

@@ -1,13 +1,13 @@
-"""What some processes use, all together: how many they are, processor time, memory.
+"""Resources that a set of processes uses: processor time and memory.
 
 Rules:
 
-- Only what is read in /proc counts; who has ended, or cannot be read, uses nothing.
-- The time of a process that has ended is known to whoever takes its end. Where this process does, it is kept by
-  the brand of the handle, for handles that count it.
-- Memory is what they have made, for themselves or to share it: pages that several have, as a fork
-  that has not copied them yet, count once. That takes long to read, so it is read only where the quick
-  sum, which counts such pages for each, passes the bound.
+- Only /proc counts; a process that has ended or cannot be read uses nothing.
+- The processor time of an ended process is known only when it is reaped. Where this process reaps it, the
+  time is added up by the rlimit tag of the handle, for handles that are counted.
+- Memory is private and shared data. Pages that several processes share, as after a fork, count once. That
+  takes long to read, so it is read only where the quick sum, which counts such pages for each process,
+  exceeds the bound.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ _EXACT = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
 ended: Final[dict[int, float]] = {}
-"""Processor seconds of the children of this process that have ended, by the brands that are counted. Who counts
-one puts it in and takes it out: as the kernel's table of children is one for a process, so is this one."""
+"""Processor seconds of reaped children, by counted rlimit tag. Whoever counts a tag adds and removes its
+entry; global, because the kernel's table of children is one for a process, too.
+"""
 
 
 def count_end(brand: int | None, seconds: float) -> None:
-    """Add what a child has used whose end was taken."""
+    """Add the processor seconds of a child that was reaped."""
     if brand in ended:
         ended[brand] += seconds
 
 
 def cpu_s(pids: Iterable[int]) -> float:
-    """Processor seconds of the processes, and of their children whose ends they have taken."""
+    """Return the processor seconds of the processes and of the children that they have reaped."""
     ticks = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
@@ -46,7 +47,7 @@ def cpu_s(pids: Iterable[int]) -> float:
 
 
 def memory(pids: Iterable[int], bound: float) -> int:
-    """Bytes of data that the processes have in memory; exact where they pass `bound`."""
+    """Return the bytes of data that the processes have in memory; exact where the sum exceeds `bound`."""
     quick = {pid: _kibibytes(pid, "status", _QUICK) for pid in pids}
     most = sum(one or 0 for one in quick.values()) * 1024
     if most <= bound:
@@ -59,7 +60,7 @@ def memory(pids: Iterable[int], bound: float) -> int:
 
 
 def _kibibytes(pid: int, file: str, fields: tuple[bytes, ...]) -> int | None:
-    """The sum of these fields; None where there is none of them."""
+    """Return the sum of these fields; None where none of them is there."""
     with suppress(OSError, ValueError, IndexError):
         lines = [line for line in _read(pid, file).splitlines() if line.startswith(fields)]
         return sum(int(line.split()[1]) for line in lines) if lines else None

@@ -1,14 +1,14 @@
-"""A tiny process that outlives the daemon by one sweep, where no user manager does it.
+"""A small process that outlives the daemon by one recovery, where no user manager restarts the daemon.
 
 Rules:
 
-- It holds the read end of a pipe whose only write end is the daemon's. End of file is the
-  daemon's death; a daemon that stops cleanly ends its guardian first.
+- It holds the read end of a pipe whose only write end is the daemon's. End of file is the daemon's death;
+  a daemon that stops cleanly ends its guardian first.
 - A stopped daemon is alive: its pipe is open, and nothing is touched.
-- It ends what its own daemon started and never what another one did: by then a new daemon may
-  run. `recover.lock` keeps their recoveries apart. It never writes `handles.lock`.
-- It imports the standard library and these rooms only, carries no mark, holds no descriptor but
-  its pipe, and ignores the signals that a terminal or a session's end sends to everybody.
+- It kills only the processes of its own daemon: by then a new daemon may run. `recover.lock` keeps their
+  recoveries apart. It never writes `handles.lock`.
+- It imports the standard library and `haftd.host` only, carries no tag, holds no descriptor but its pipe,
+  and ignores the signals that a terminal or the end of a session sends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.
 
 
 class Guardian:
-    """The daemon's end of it. Its death is seen on `pidfd`; whoever sees it may start another."""
+    """The daemon's side of its guardian. `pidfd` becomes readable when the guardian dies; the daemon may
+    start another.
+    """
 
     def __init__(self, pid: int, pidfd: int, pipe: int) -> None:
         self.pid = pid
@@ -41,10 +43,10 @@ class Guardian:
     def start(
         cls, *, home: str, instance: str, journal: Path, lock: Path, base: Path | None = None
     ) -> Guardian:
-        """Start it for this daemon. `lock` is the path of `recover.lock`. Raises OSError.
+        """Start the guardian of this daemon. `lock` is the path of `recover.lock`. Raises OSError.
 
-        It watches as soon as the pipe exists, which is before this returns: a daemon that dies
-        while the guardian is still starting is swept after all the same.
+        The guardian watches as soon as the pipe exists, which is before this returns: a daemon that dies
+        while the guardian is starting is recovered, too.
         """
         root = Path(__file__).parents[3]
         reader, writer = os.pipe()  # both close-on-exec
@@ -82,7 +84,7 @@ class Guardian:
         return cls(pid, os.pidfd_open(pid), writer)
 
     def dismiss(self) -> None:
-        """End it without a sweep, also while it still starts, and reap it."""
+        """Kill and reap the guardian without a recovery, also while it is starting."""
         if self._pipe < 0:
             return
         send_signal(self.pidfd, signal.SIGKILL)
@@ -94,7 +96,7 @@ class Guardian:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Watch, and sweep at the daemon's death. `argv`: home, instance, journal, lock, base."""
+    """Wait for the daemon's death, then recover. `argv`: home, instance, journal, lock, base."""
     home, instance, journal, lock, base = argv
     for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)

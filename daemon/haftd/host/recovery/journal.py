@@ -1,14 +1,14 @@
-"""`handles.lock`: what was started and has not ended, for the daemon that comes after this one.
+"""`handles.lock`: the journal of processes that were started and have not ended, for the next daemon.
 
 Rules:
 
-- One writer, the holder of `daemon.lock`. Lines are appended, each by one write, without fsync:
-  a power loss changes the boot id, which voids every record.
-- A line is there whole or not at all: a write that fails is raised and taken back. (A kill can
-  cut one where it crosses a page; then its gate was never opened.)
+- One writer, the holder of `daemon.lock`. Lines are appended, each by one write, without fsync: a power
+  loss changes the boot id, which voids every record.
+- A line is written whole or not at all: a failed write is undone and raised. (A kill can cut a line where
+  it crosses a page; then its gate was never opened.)
 - The file is rewritten by temp and rename only. Rewriting in place tears it.
-- Whatever it holds, the daemon starts, in less than a second: right lines are kept, and a file
-  with anything else in it is put aside as `handles.lock.bad-<n>`.
+- Whatever the file holds, the daemon starts, in less than a second: valid lines are kept, and a file with
+  anything else in it is put aside as `handles.lock.bad-<n>`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLAGS = os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read the live records and change nothing; no records where there is no right file."""
+    """Read the live records without changing the file; empty where there is no valid file."""
     try:
         fd = os.open(path, os.O_RDONLY | _FLAGS)
     except OSError:
@@ -55,7 +55,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 class Journal:
-    """`handles.lock`: what was started and has not ended.
+    """The open journal, `handles.lock`.
 
     One writer only, the holder of `daemon.lock`. Every method blocks for one write at most.
     """
@@ -70,11 +70,11 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
-        """Read the file, in less than a second whatever it holds; never fails for what it holds.
+        """Read the file, in less than a second; never fails because of its content.
 
-        `records` are then the live ones, `problems` what was wrong. Nothing is changed but that
-        a bad file gets a second name: the file itself stays until `compact`, so that a crash in
-        between loses no record. Raises OSError only where not even a look is possible.
+        `records` are then the live ones, `problems` the faults found. Nothing is changed except that a
+        bad file gets a second name: the file itself stays until `compact`, so that a crash in between
+        loses no record. Raises OSError only where the path cannot even be examined.
         """
         journal = cls(path)
         try:
@@ -106,7 +106,7 @@ class Journal:
 
     @property
     def records(self) -> list[Record]:
-        """What was started and has not ended, oldest first."""
+        """Return the processes that were started and have not ended, oldest first."""
         return list(self._live.values())
 
     def start(self, record: Record) -> None:
@@ -115,16 +115,16 @@ class Journal:
         self._live[record.mark] = record
 
     def stopped(self, mark: str) -> None:
-        """Append that this handle has stopped, if something of it is recorded. Raises OSError; after a
-        crash it is then taken for lost.
+        """Append that this handle has stopped, if it is recorded. Raises OSError; after a crash the handle
+        is then reported lost.
         """
         if (record := self._live.get(mark)) is not None:
             self._live[mark] = replace(record, is_stopped=True)
             self._append(stopped_line(mark))
 
     def end(self, mark: str) -> None:
-        """Append that nothing of this handle is left. Raises OSError; the end is then lost, which
-        costs the next start one look at a process that is gone.
+        """Append that nothing of this handle is left. Raises OSError; the end is then lost, which costs the
+        next start one look at a process that is gone.
         """
         if self._live.pop(mark, None) is None:
             return
@@ -138,8 +138,8 @@ class Journal:
     def compact(self, keep: Sequence[Record] | None = None) -> None:
         """Rewrite the file with the live records only, or with `keep` in their place.
 
-        By temp and rename: whoever dies in between leaves the old file whole. Raises OSError,
-        and then the old file is still the one in use.
+        By temp and rename: a crash in between leaves the old file whole. Raises OSError, and then the old
+        file is still in use.
         """
         live = self._live if keep is None else {record.mark: record for record in keep}
         lines = [head_line()]
@@ -170,7 +170,7 @@ class Journal:
         self._prune_aside()
 
     def is_in_place(self) -> bool:
-        """Say whether the path leads to the file that is written to."""
+        """Return whether the path leads to the file that is written to."""
         try:
             there = self.path.lstat()
         except OSError:
@@ -181,7 +181,7 @@ class Journal:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def close(self) -> None:
-        """Close the file. What it says stays true for the next start."""
+        """Close the file. Its content stays valid for the next start."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -210,7 +210,7 @@ class Journal:
         self._torn = False
 
     def _aside(self) -> list[Path]:
-        """The files that were put aside, oldest first."""
+        """Return the files that were put aside, oldest first."""
         prefix = self.path.name + ".bad-"
         with contextlib.suppress(OSError):
             names = [path for path in self.path.parent.iterdir() if path.name.startswith(prefix)]

@@ -1,13 +1,12 @@
-"""Processes that are to end, each behind an open pidfd.
+"""Processes that are to be killed, each held by an open pidfd.
 
 Rules:
 
-- Nothing is signalled by number. A pidfd is opened first, then whatever makes the process a
-  target is read by number; if the process behind the pidfd has not ended after that, the number
-  was its own all along.
-- A target is stopped at once: it forks no more, its children keep their parent, and its number
-  cannot be used again, so that the group and the session it leads are safely its own.
-- What is protected (this process and its ancestors) is never a target.
+- No process is signalled by its pid. A pidfd is opened first, then the evidence is read by pid; if the
+  process of the pidfd has not ended after that, the pid was its own all along.
+- A target is stopped at once: it forks no more, its children keep their parent, and its pid cannot be
+  reused, so that the group and the session that it leads are safely its own.
+- Protected processes (this process and its ancestors) are never targets.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 @dataclass(slots=True)
 class Target:
-    """One process that is to end. `mark` says of which handle it is."""
+    """One process that is to be killed. `mark` is the tag of its handle."""
 
     who: Identity
     pidfd: int
@@ -53,12 +52,12 @@ class Target:
 
     @property
     def pid(self) -> int:
-        """Its number, for reports."""
+        """Return its pid, for reports."""
         return self.who.pid
 
 
 class KillSet:
-    """All that is to end and has not yet. Blocks until `deadline` (monotonic) at most."""
+    """All processes that are to be killed and have not ended. Blocks until `deadline` (monotonic) at most."""
 
     def __init__(self, protected: frozenset[int], deadline: float) -> None:
         self.protected = protected
@@ -73,11 +72,11 @@ class KillSet:
         self._most = 4096 if soft == resource.RLIM_INFINITY else max(8, min(4096, soft // 2 - 32))
 
     def is_late(self) -> bool:
-        """Say whether the time is up."""
+        """Return whether the deadline has passed."""
         return time.monotonic() >= self.deadline
 
     def remaining(self) -> list[Target]:
-        """Those that have not ended."""
+        """Return the targets that have not ended."""
         return list(self._targets.values())
 
     def close(self) -> None:
@@ -87,7 +86,7 @@ class KillSet:
         self._targets.clear()
 
     def add_if(self, pid: int, mark: str, is_target: Callable[[], bool]) -> AddResult:
-        """Make a process a target if `is_target`, asked behind its open pidfd, says so."""
+        """Add a process if `is_target`, called while its pidfd is open, returns True."""
         if pid <= 1 or pid in self.protected:
             return "protected"
         known = self._targets.get(pid)
@@ -105,7 +104,7 @@ class KillSet:
         return "new"
 
     def add(self, who: Identity, mark: str) -> AddResult:
-        """Make exactly this process a target, if it is still there."""
+        """Add exactly this process, if it still runs."""
         if who.pid in self.protected:
             pidfd = open_verified(who)
             if pidfd is None:
@@ -124,7 +123,7 @@ class KillSet:
         return "new"
 
     def add_descendants(self) -> None:
-        """Add the descendants of the targets, and the groups and sessions they lead."""
+        """Add the descendants of the targets, and the groups and sessions that they lead."""
         fresh = bool(self._targets)
         while fresh and not self.is_late():
             fresh = False
@@ -136,15 +135,15 @@ class KillSet:
                 fresh = fresh or found == "new"
 
     def kill(self) -> None:
-        """Kill every target, and with those that lead a group whatever has slipped into it."""
+        """Kill every target, and with a group leader whatever has joined its group."""
         for target in self._targets.values():
             if target.leads_group and target.pid not in self._protected_groups:
                 self._send(target, signal.SIGKILL, _GROUP)
             self._send(target, signal.SIGKILL)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
-        """Wait until every target that may be signalled has ended; until the deadline, or that
-        long, at most. Say whether they have.
+        """Wait until every target that may be signalled has ended, until the deadline or for `timeout_s` at
+        most; return whether they have.
         """
         until = self.deadline
         if timeout_s is not None:
@@ -168,7 +167,7 @@ class KillSet:
         return True
 
     def forget(self, pids: Iterable[int]) -> None:
-        """Let go of targets without ending them."""
+        """Remove targets without killing them."""
         for pid in pids:
             target = self._targets.pop(pid, None)
             if target is not None:
@@ -210,7 +209,7 @@ class KillSet:
             self.wait_ended()
 
     def _owner(self, stat: Stat | None) -> Target | None:
-        """The target whose child, or member of whose group or session, this process is."""
+        """Return the target whose child, or member of whose group or session, this process is."""
         if stat is None or stat.pid in self._targets:
             return None
         parent = self._targets.get(stat.parent)

@@ -1,15 +1,15 @@
-"""Whose a process is: what a recovery may end, told from what it may not.
+"""Ownership check: the processes that recovery may kill.
 
 Rules:
 
-- A mark in the environment decides, or the brand. What a daemon of another home started below one of
-  our handles carries both its own mark and the handle's: it is the handle's as well.
-- The instance of a living daemon is nobody's to end: the caller's own, and one that lives on
-  without its lock, as after its folder was deleted; it ends its handles itself.
-- What carries the mark of a daemon itself (number 0) is no handle's: another daemon that is about to
-  start and to find the lock held, or what a login shell of its started. It is left alone.
-- A daemon's own environment cannot be read (`privacy`): its instance is the one by which it is called.
-- An answer is about the process that has the number now. Ask behind an open pidfd.
+- The tag in the environment decides, or the rlimit tag. A process that a daemon of another home started
+  below one of our handles carries both its own tag and the handle's: it belongs to the handle as well.
+- Processes of a living daemon are never killed: the caller's own, and those of a daemon that runs on
+  without its lock, as after its folder was deleted; that daemon ends its handles itself.
+- A process with the tag of a daemon (number 0) belongs to no handle: another daemon that is about to
+  start and to find the lock held, or a child of its login shell. It is left alone.
+- A daemon's own environment cannot be read (`privacy`): its process name carries its instance.
+- An answer is about the process that has the pid now. Hold an open pidfd while asking.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LIVING_S = 0.2
 
 
 class Ownership:
-    """What is claimed for one recovery: all of `home`, or of one `instance`, less what lives."""
+    """The scope of one recovery: all of `home`, or of one `instance`, without living daemons."""
 
     def __init__(
         self, home: str, protected: frozenset[int], *, instance: str | None, live: str
@@ -44,14 +44,14 @@ class Ownership:
         )
 
     def add_tags(self, marks: Iterable[str]) -> None:
-        """Take note of whole marks: a brand holds a part of one only."""
+        """Register full tags: an rlimit tag holds only a part of one."""
         for text in marks:
             mark = ProcessTag.read(text)
             if mark is not None:
                 self._known[rlimit_tag.encode(text)] = mark
 
     def covers(self, mark: ProcessTag | None) -> bool:
-        """Say whether what carries this mark is ours to end: something of a handle's."""
+        """Return whether a process with this tag is to be killed: one of a handle in scope."""
         return mark is not None and mark.n != 0 and self._is_owned(mark)
 
     def _is_owned(self, mark: ProcessTag) -> bool:
@@ -62,7 +62,9 @@ class Ownership:
         )
 
     def find_tag(self, pid: int) -> ProcessTag | None:
-        """The mark of a process that is ours to end, made up from its brand if it has none."""
+        """Return the tag of a process that is to be killed, reconstructed from its rlimit tag if it has no
+        other; else None.
+        """
         if pid <= 1 or pid in self._protected:
             return None
         environ = read_environ(pid)
@@ -73,9 +75,10 @@ class Ownership:
         return branded if self.covers(branded) else None
 
     def exempt_living_daemons(self) -> list[int]:
-        """Find the daemons that live on without the lock, and claim nothing of theirs.
+        """Find the daemons that run on without the lock, exempt their processes, and return the daemons'
+        pids.
 
-        A child between fork and exec looks the same, for a moment: blocks for 0.2 s at most.
+        A child between fork and exec looks the same for a moment: blocks for 0.2 s at most.
         """
         until = time.monotonic() + _LIVING_S
         while found := self._daemons():
@@ -86,7 +89,7 @@ class Ownership:
         return []
 
     def _daemons(self) -> dict[int, str]:
-        """The daemons that live, each with its instance, or the first digits of it."""
+        """Return the living daemons, each with its instance, or the first digits of it."""
         named: dict[int, str] = {}
         marked: dict[int, ProcessTag] = {}
         for pid in every_pid():

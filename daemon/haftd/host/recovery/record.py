@@ -1,11 +1,11 @@
-"""One line of `handles.lock`: how a handle's process is written down and read again.
+"""The line format of `handles.lock`: one process of a handle.
 
 Rules:
 
-- A line is `<crc32> <json>`. What has the wrong checksum was never said.
-- Reading never fails: what is right is kept, what is not is counted.
-- Lines of older versions are read. A newer version's words are not ours to guess: none is kept.
-- No argument, environment or secret is written beyond the short `command`.
+- A line is `<crc32> <json>`. A line with a wrong checksum is ignored.
+- Reading never fails: valid lines are kept, the others counted.
+- Lines of older versions are read. Of a newer version nothing is kept, since its meaning is unknown.
+- No argument, environment or secret is written except the short `command`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 VERSION = 1
-"""Of the lines. Older ones are read, a newer file is put aside."""
+"""Version of the lines. Older versions are read, a newer file is put aside."""
 
 _MAX_READ = 2 << 20  # at either end; a file that is ours stays below the sum of both
 _LINE = re.compile(rb"([0-9a-f]{8}) (\{[^\n]{2,65536}\})\n")
@@ -42,11 +42,11 @@ _CUT = re.compile(rb"[0-9a-f]{1,8}(?: (?:\{[ -~]*)?)?")
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One handle's process: everything the next daemon needs to end it and to say what it was.
+    """The process of one handle: everything that the next daemon needs to kill and to report it.
 
-    `n` counts within one daemon; `mark` is unique for good. `sid` is the kernel's session id,
-    `session` the name of ours. `at` is wall-clock seconds. `kin` are processes of the handle
-    seen later, which the leader's group does not hold.
+    `n` counts within one daemon; `mark`, the process tag, is globally unique. `sid` is the kernel's
+    session id, `session` the name of a client's session. `at` is wall-clock seconds. `kin` are processes
+    of the handle that were seen later and are not in the leader's group.
     """
 
     n: int
@@ -67,11 +67,11 @@ class Record:
     at: float = 0.0
     kin: tuple[Identity, ...] = ()
     is_stopped: bool = False
-    """Its handle had stopped, and only what that left behind may live."""
+    """The handle had stopped: only processes that it left behind may live."""
 
     @property
     def identity(self) -> Identity:
-        """The leader."""
+        """Return the identity of the leader."""
         return Identity(self.pid, self.ticks, self.inode, self.boot, self.ns)
 
 
@@ -87,12 +87,12 @@ def _encode(form: dict[str, object]) -> bytes:
 
 
 def head_line() -> bytes:
-    """The first line of a file."""
+    """Return the first line of a file."""
     return _encode({"t": "head", "v": VERSION})
 
 
 def end_line(mark: str) -> bytes:
-    """Nothing of the handle with this mark is left."""
+    """Return the line for a handle of which nothing is left."""
     return _encode({"t": "end", "mark": mark})
 
 
@@ -102,7 +102,7 @@ def start_line(record: Record) -> bytes:
 
 
 def stopped_line(mark: str) -> bytes:
-    """The handle with this mark has stopped; something of it may be left."""
+    """Return the line for a handle that has stopped, of which processes may be left."""
     return _encode({"t": "stopped", "mark": mark})
 
 
@@ -112,7 +112,7 @@ def kin_line(mark: str, kin: Iterable[Identity]) -> bytes:
 
 
 def _read_record(form: dict[str, object]) -> Record | None:
-    """A record from its line; None when it is not one. What an older version lacked is filled."""
+    """Parse a record; None when the line is not one. Fields that an older version lacked are filled."""
     kept: dict[str, object] = {}
     for key, value in form.items():
         right = (
@@ -151,16 +151,16 @@ def _read_kin(form: dict[str, object]) -> tuple[str, tuple[Identity, ...]] | Non
 
 @dataclass(slots=True)
 class Records:
-    """What is known after the lines read so far."""
+    """The state after the lines read so far."""
 
     live: dict[str, Record] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     version: int | None = None
     torn: bool = False
-    """The last line has no end."""
+    """The last line is incomplete."""
 
     def take(self, body: bytes) -> bool:
-        """Read one line whose checksum was right; False when it says nothing we know."""
+        """Apply one line whose checksum was right; return False when its kind is unknown."""
         if body.startswith(_END) and b"\\" not in body:
             # Most lines are of this kind, and this is a tenth of the time.
             self.live.pop(body[len(_END) : -2].decode("ascii", "replace"), None)
@@ -191,7 +191,7 @@ class Records:
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    """What is read of a file: all of it, or both ends of one that is too long."""
+    """Yield the whole file, or both ends of a file that is too long."""
     if size <= 2 * _MAX_READ:
         yield os.pread(fd, size, 0)
     else:
@@ -200,7 +200,7 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
 
 
 def read(fd: int) -> Records:
-    """Read an open file, at most `2 * _MOST_READ` bytes of it."""
+    """Read an open file, at most `2 * _MAX_READ` bytes of it."""
     reading = Records()
     size = os.fstat(fd).st_size
     right = 0

@@ -1,20 +1,20 @@
-"""After a daemon's death: end what it left, and hit nothing else.
+"""Kill the processes that a dead daemon left, and no other.
 
 Rules, in this order:
 
 1. One recovery at a time (`recover.lock`); the caller holds `daemon.lock`, or is the guardian.
-2. Records of another boot, pid namespace or user are dropped: their numbers mean nothing here.
+2. Records of another boot, pid namespace or user are dropped: their pids mean nothing here.
 3. The cgroups of the handles are emptied.
-4. Each record's process is opened as a pidfd, verified and stopped, so that its number cannot be
-   used again; then its descendants, group and session are killed with it.
-5. What carries the mark, or without one the brand, is killed until two passes, 50 ms apart, find
-   nothing. One pass is made however late it is.
-6. What was killed has all the time that is left to end. What cannot be ended is named, and stays
-   recorded, as do the records of all where nobody could look.
+4. Each record's process is opened as a pidfd, verified and stopped, so that its pid cannot be reused;
+   then its descendants, group and session are killed with it.
+5. Processes with a tag, or without one an rlimit tag, are killed until two scans, 50 ms apart, find none.
+   One scan is made however late it is.
+6. Killed processes have all the remaining time to end. Those that do not are reported, and stay recorded,
+   as do the records of all where no scan was possible.
 
-Never by name, never a number that was not verified in this process through an open pidfd, never
-an ancestor or this process, never what carries the mark of another home or of a living daemon.
-It may be killed at any point: whoever comes next starts over and finds the same or less.
+Never by name, never a pid that was not verified in this process through an open pidfd, never an ancestor
+or this process, never a process with the tag of another home or of a living daemon. Recovery may be
+killed at any point: the next one starts over and finds the same or less.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _CHASE_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What recovery found and did.
+    """The result of a recovery.
 
-    `ended`: records of which something was alive and now nothing is. `lost`: gone before we came.
-    `dropped`: of another boot, namespace, user or home. `keep`: what the journal must go on to
-    hold. `unconfirmed`: numbers of processes that may still live. `spared`: ancestors of this
-    process. `killed`: how many processes were ended outside cgroups.
+    `ended`: records of which a process was alive and now none is. `lost`: those whose processes were gone
+    before. `dropped`: those of another boot, namespace, user or home. `keep`: records that must stay in
+    the journal. `unconfirmed`: pids of processes that may still live. `spared`: ancestors of this
+    process. `killed`: the number of processes killed outside cgroups.
     """
 
     ended: tuple[Record, ...] = ()
@@ -79,11 +79,11 @@ def recover(
     lock: Path | None = None,
     patience_s: float = 3.0,
 ) -> Report:
-    """End what the records and the mark of `home` name; blocks for about `patience_s` at most.
+    """Kill the processes that the records and the tag of `home` name; blocks for about `patience_s` at most.
 
-    `base`: below which the cgroups of handles are. `instance`: only what this one started (the
-    guardian's); else all but `live`, the caller's own. `lock`: the path of `recover.lock`.
-    Never raises OSError: what went wrong is in `problems`.
+    `base`: the cgroup below which handles have theirs. `instance`: only the processes of this run of a
+    daemon (the guardian's); else all except `live`, the caller's own. `lock`: the path of `recover.lock`.
+    Never raises OSError: failures are in `problems`.
     """
     problems: list[str] = []
     with _hold_lock(lock, patience_s, problems):
@@ -100,8 +100,8 @@ def recover(
 
 @contextlib.contextmanager
 def _hold_lock(lock: Path | None, patience_s: float, problems: list[str]) -> Iterator[None]:
-    """Hold `recover.lock`. One that is held for too long is named and not waited for: two
-    recoveries at once find the same, and each signals only what it has verified itself.
+    """Hold `recover.lock`. A lock that is held for too long is reported and not waited for: two recoveries
+    at once find the same, and each signals only processes that it has verified itself.
     """
     if lock is None:
         yield
@@ -135,7 +135,7 @@ class _Recovery:
     kill_set: KillSet
     problems: list[str]
     alive_tags: set[str] = field(default_factory=set)
-    """Marks of which something was alive."""
+    """Tags of which a process was alive."""
     remains: dict[str, list[Identity]] = field(default_factory=dict)
     unconfirmed: set[int] = field(default_factory=set)
     spared: dict[int, str] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class _Recovery:
     is_scanned: bool = False
     """Every process has been looked at, at least once."""
     slipped: int | None = None
-    """A marked process that was gone before it could be opened: it may have a child."""
+    """A tagged process that was gone before it could be opened: it may have a child."""
 
     def run(self, records: Sequence[Record]) -> Report:
         ours = [record for record in records if self._is_ours(record)]
@@ -160,7 +160,7 @@ class _Recovery:
         return self._report(ours, dropped)
 
     def _guard(self, stage: str, work: Callable[[], None]) -> None:
-        """Run one stage; what stops it does not stop the next one, nor the daemon's start."""
+        """Run one stage; its failure stops neither the next stage nor the daemon's start."""
         try:
             work()
         except OSError as error:
@@ -212,7 +212,9 @@ class _Recovery:
                 self.problems.append(f"the empty cgroup {group.name} cannot be removed")
 
     def _empty_around_us(self, group: Cgroup) -> None:
-        """End all in a cgroup but this process and its ancestors: it was started from a handle."""
+        """Kill all in a cgroup except this process and its ancestors: the daemon was started from within a
+        handle.
+        """
         fresh = True
         while fresh and not self.kill_set.is_late():
             fresh = False
@@ -248,7 +250,7 @@ class _Recovery:
         self._kill_targets()
 
     def _kill_targets(self) -> None:
-        """End the kill_set with all that can be told to be theirs while they are stopped."""
+        """Kill the targets with everything that proves to be theirs while they are stopped."""
         self.kill_set.add_descendants()
         self.alive_tags.update(target.mark for target in self.kill_set.remaining())
         self.kill_set.kill()
@@ -267,7 +269,7 @@ class _Recovery:
             self.unconfirmed.add(self.slipped)
 
     def _scan(self) -> bool:
-        """Look at every process once, and end what carries the mark; say whether anything did."""
+        """Look at every process once, and kill the tagged ones; return whether there were any."""
         found = False
         slipped = False
         for pid in every_pid():
@@ -287,7 +289,7 @@ class _Recovery:
         return found
 
     def _add_owned(self, pid: int) -> str:
-        """Make a process a target if it carries the mark: `none`, or what came of it."""
+        """Add a process to the kill set if it is owned; return `none`, or the result of adding it."""
         mark = self.ownership.find_tag(pid)
         if mark is None:
             return "none"
@@ -297,10 +299,10 @@ class _Recovery:
         return found
 
     def _scan_new_pids(self, for_s: float) -> bool:
-        """Look at new numbers only, until none of them was ours for that long; say if any was.
+        """Look at new pids only, until none of them was owned for `for_s`; return whether any was.
 
-        A process that forks and exits faster than a pass is in none of the places where the pass
-        looks, but always among the newest.
+        A process that forks and exits faster than a scan is never where the scan looks, but always among
+        the newest pids.
         """
         found = False
         seen = _newest_pid()
@@ -361,7 +363,7 @@ class _Recovery:
 
 
 def _record_of(mark: str, remains: Sequence[Identity]) -> Record:
-    """A record for processes that had none, so that the next start knows of them."""
+    """Make a record for processes that had none, for the next start."""
     first, *others = remains
     read = ProcessTag.read(mark)
     return Record(

@@ -1,18 +1,18 @@
-"""Everything that a handle started: who it is, signalling it, ending it, knowing it gone.
+"""The processes of one handle: find, signal and end them, and wait until none is left.
 
 Rules:
 
-- The daemon is a sub-reaper: what loses its parent becomes its child, and is never lost. So kin
-  are the leader and all that descends from it, and those adopted children, with their own
-  descendants, that carry the handle's brand or mark, are of the leader's session or group, or
-  were seen to be kin before. What is in the handle's cgroup is kin as well.
-- Nothing is signalled but through a pidfd, and only when it was found to be kin while that was
-  open: then its number was its own.
-- A leader's status is taken by `Launched.reap` alone.
-- A crowd in a cgroup is walked while it is frozen, and killed before it is walked: what forks on
-  beside a walk is never seen whole, and leaves no processor to walk with.
-- Nothing is polled while a handle lives: the end of a process is told by its pidfd. Only an end
-  that was asked for looks again and again, and for a bounded time.
+- The daemon is a sub-reaper: a process that loses its parent becomes the daemon's child, and is never
+  lost. So a handle's tree is the leader and its descendants, and those adopted children, with their own
+  descendants, that carry the handle's tag or rlimit tag, are in the leader's session or group, or were
+  seen in the tree before. The handle's cgroup counts, too.
+- Signals go through a pidfd, and only to a process that was found to be in the tree while the pidfd was
+  open: then the pid was its own.
+- A leader's status is taken by `LaunchedProcess.reap` alone.
+- Many processes in a cgroup are listed while the cgroup is frozen, and killed before they are listed:
+  processes that keep forking are never listed completely, and leave no processor to list them with.
+- Nothing polls while a handle lives: a pidfd reports the end of a process. Only a requested end looks
+  repeatedly, and for a bounded time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MAX_COMMAND = 120
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """A process that outlived its handle's leader; `command` is for a person to read."""
+    """A process that outlived its handle's leader; `command` is for display."""
 
     pid: int
     command: str
@@ -80,28 +80,28 @@ class ProcessTree:
         """Whether an `end` has signalled the leader while it lived."""
 
     def members(self) -> tuple[int, ...]:
-        """The pids of everything of it that lives, as of now."""
+        """Return the pids of the living processes, as of now."""
         return tuple(sorted(self._find()[0]))
 
     def left_behind(self) -> tuple[Survivor, ...]:
-        """What lives besides the leader, as of now."""
+        """Return the living processes besides the leader, as of now."""
         pids = (pid for pid in self.members() if pid != self.leader.pid)
         return tuple(Survivor(pid, command_of(pid)) for pid in pids)
 
     def signal(self, signum: int) -> int:
-        """Signal all of it; returns how many got it."""
+        """Signal all processes; return how many were signalled."""
         found, _ = self._find()
         return self._send(found, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
-        """Signal what of it is in a process group, by default the leader's; returns how many."""
+        """Signal the processes in a process group, by default the leader's; return how many were signalled."""
         wanted = self.leader.pid if group is None else group
         found, _ = self._find()
         chosen = {pid: stat for pid, stat in found.items() if stat.group == wanted}
         return self._send(chosen, (signum,), among=found)
 
     async def gone(self) -> None:
-        """Wait until nothing of it lives. Woken by the ends of processes."""
+        """Wait until no process is left. Woken by the ends of processes."""
         clean, pause = 0, 0.005
         while clean < 2:
             found, sure = self._find()
@@ -119,10 +119,10 @@ class ProcessTree:
         self.leader.reap()
 
     async def end(self, grace_s: float, kill_s: float = 5.0) -> tuple[int, ...]:
-        """End all of it: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
+        """End all processes: TERM (and CONT), up to `grace_s` later KILL, for up to `kill_s`.
 
-        Returns the pids that could not be ended; empty means that nothing is left and that the
-        leader's status was taken. Shield it: cancelled, it leaves the work half done.
+        Return the pids that could not be killed; empty means that nothing is left and that the leader's
+        status was taken. Shield the call: cancelled, it leaves the work half done.
         """
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
@@ -167,7 +167,9 @@ class ProcessTree:
         return self.members() or last or tuple(sorted(self._seen)) or (self.leader.pid,)
 
     async def _end_frozen(self, cgroup: Cgroup, grace_s: float, kill_s: float) -> None:
-        """Ask all of a crowd to end, wait for that, and kill it; what left its cgroup is not seen."""
+        """Terminate the many processes of a cgroup, wait for `grace_s`, then kill them; processes that left
+        the cgroup are missed.
+        """
         if grace_s > 0:
             with cgroup.frozen():
                 with trio.move_on_after(_HALT_S):
@@ -183,13 +185,13 @@ class ProcessTree:
                 await trio.sleep(_MANY_PROCESSES_PAUSE_S)
 
     def _kill_leader(self) -> None:
-        """Kill the leader by the pidfd that is open already, in case there are no others to have."""
+        """Kill the leader by the pidfd that is open already, in case no other descriptor is available."""
         if self.leader.reap() is None:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
     def _request_stop(self, found: dict[int, Stat]) -> int:
-        """Ask all of it to end. What is stopped acts on TERM only when it goes on."""
+        """Send TERM to all. A stopped process acts on TERM only when it is continued."""
         self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
         shells = self._hang_up(found)
         return shells + self._send(found, (signal.SIGTERM, signal.SIGCONT))
@@ -199,7 +201,7 @@ class ProcessTree:
         return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=found)
 
     def _wants_hangup(self, pid: int) -> bool:
-        """Say whether it is a shell that somebody types to: it ignores TERM and ends by HUP."""
+        """Return whether the process is an interactive shell, which ignores TERM and ends by HUP."""
         try:
             with open(f"/proc/{pid}/status", "rb") as file:
                 text = file.read()
@@ -216,7 +218,7 @@ class ProcessTree:
         return shell and not has(ignored, signal.SIGHUP)
 
     def _find(self) -> tuple[dict[int, Stat], bool]:
-        """All that lives of it, and whether nothing can have been missed."""
+        """Return the living processes, and whether none can have been missed."""
         found: dict[int, Stat] = {}
         sure = True
         me = os.getpid()
@@ -251,7 +253,7 @@ class ProcessTree:
         return found, sure
 
     def _is_member(self, stat: Stat) -> bool:
-        """Say whether a child of the daemon is of this handle."""
+        """Return whether a child of the daemon belongs to this handle."""
         pid = stat.pid
         if leaders.get(pid) is self.leader:
             return True
@@ -267,7 +269,7 @@ class ProcessTree:
         return self._seen.get(pid) == stat.ticks
 
     def _open_verified(self, stat: Stat, among: dict[int, Stat]) -> int | None:
-        """Open a pidfd of a process that was found, and is found to be kin while it is open."""
+        """Open a pidfd of a found process, and verify that it is in the tree while the pidfd is open."""
         pid = stat.pid
         try:
             pidfd = os.pidfd_open(pid)
@@ -319,7 +321,7 @@ class ProcessTree:
 
 
 def command_of(pid: int) -> str:
-    """What a process runs, cut short, in one printable line."""
+    """Return the command line of a process, shortened, as one printable line."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             text = file.read(4 * _MAX_COMMAND)

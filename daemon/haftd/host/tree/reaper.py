@@ -1,9 +1,9 @@
-"""Taking away what the daemon adopted, when it has ended.
+"""Reap the orphans that the daemon adopted.
 
 Rules:
 
-- Nobody's exit status is stolen: a look (WNOWAIT) comes before every taking.
-- Woken by SIGCHLD; a timer runs only while a dead stranger is there.
+- No exit status is stolen: the child is identified (WNOWAIT) before it is reaped.
+- Woken by SIGCHLD; a timer runs only while an unidentified zombie exists.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Reaper"]
 
 
 class Reaper:
-    """Takes away what the daemon adopted, when it has ended, and nothing that others wait for.
+    """Reaps adopted orphans, and no child that other code waits for.
 
-    A leader's status goes where it belongs. A child with a brand was adopted. Any other child
-    may be waited for by whoever started it (a library, say): it is taken only when it has been
-    dead for `linger_s`.
+    A leader's status goes to its `LaunchedProcess`. A child with an rlimit tag was adopted. Any other
+    child may be waited for by the code that started it (a library, for example): it is reaped only when
+    it has been dead for `linger_s`.
     """
 
     __slots__ = ("_dead", "_linger_s")
@@ -36,7 +36,7 @@ class Reaper:
         self._dead: dict[int, int] = {}
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Reap until cancelled; woken by SIGCHLD. To be run in the main thread."""
+        """Reap until cancelled; woken by SIGCHLD. Run it in the main thread."""
         with trio.open_signal_receiver(signal.SIGCHLD) as signals:
             task_status.started()
             pending = self.reap()
@@ -51,7 +51,7 @@ class Reaper:
                 pending = self.reap()
 
     def reap(self) -> bool:
-        """Take what can be taken now; say whether some is to be looked at again."""
+        """Reap all that can be reaped now; return whether some must be looked at again."""
         mine = rlimit_tag.read_tag(os.getpid())  # a daemon in a handle: all its children have it
         while True:
             try:
@@ -72,7 +72,9 @@ class Reaper:
         return self._reap_strangers()
 
     def _reap_strangers(self) -> bool:
-        """The kernel shows one dead child at a time; behind a stranger, all are looked at."""
+        """Look at all children: the kernel shows one dead child at a time, which may hide others behind a
+        stranger.
+        """
         mine = rlimit_tag.read_tag(os.getpid())
         dead: dict[int, int] = {}
         for pid in child_lister()(os.getpid()):

@@ -1,7 +1,7 @@
-"""Processes of a handle that could not be ended: in an uninterruptible sleep, or another user's by now.
+"""Processes of a handle that could not be killed: in uninterruptible sleep, or another user's by now.
 
-Rules: each is held by a pidfd, and found to be the handle's behind it: since it was counted among those that
-could not be ended, it may have ended, and its number be another's. Nothing is polled: a pidfd tells the end.
+Rules: each is held by a pidfd, and verified to be the handle's while that is open, because it may have
+ended and its pid been reused since it was counted. Nothing polls: a pidfd reports the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ __all__ = ["Survivors"]
 
 
 class Survivors:
-    """What is left of one handle after its end. `close` it when it is gone or not wanted any more."""
+    """The processes left after the end of one handle. Call `close` when they are gone or of no interest any
+    more.
+    """
 
     __slots__ = ("_pidfds",)
 
@@ -40,7 +42,7 @@ class Survivors:
                 os.close(pidfd)
 
     def living(self) -> tuple[Survivor, ...]:
-        """What of it lives, as of now."""
+        """Return those that live, as of now."""
         return tuple(
             Survivor(pid, command_of(pid))
             for pid, pidfd in self._pidfds.items()
@@ -48,25 +50,25 @@ class Survivors:
         )
 
     def kill(self) -> None:
-        """Signal all of it with KILL."""
+        """Send KILL to all."""
         for pidfd in self._pidfds.values():
             with suppress(PermissionError):
                 send_signal(pidfd, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """Wait until nothing of it lives. One task at a time."""
+        """Wait until none lives. One task at a time."""
         for pidfd in self._pidfds.values():
             if not has_ended(pidfd):
                 await trio.lowlevel.wait_readable(pidfd)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         while self._pidfds:
             os.close(self._pidfds.popitem()[1])
 
 
 def _carries(pid: int, mark: str) -> bool:
-    """Say whether a process is of the handle with this mark."""
+    """Return whether a process belongs to the handle with this tag."""
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
     # The brand first: a process that hangs may hold up whoever reads its environment.

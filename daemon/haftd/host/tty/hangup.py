@@ -1,15 +1,15 @@
-"""Waiting on a terminal that no process has open at the moment.
+"""Wait on a terminal that no process has open at the moment.
 
 Rules:
 
 - Its master reads as EIO and is reported as hung up until the other end is opened again. A wait for
-  readability or writability would return at once, again and again: changes are awaited instead, as
-  edges, in one epoll for all terminals of a loop.
-- An open is no edge. The first output is one, so is a read of what was typed, and so is the next
-  last close. So is every write to the master, even one that finds no room: whoever waits for room
-  must not try for it by writing.
+  readability or writability would return at once, again and again: changes are awaited instead,
+  edge-triggered, in one epoll for all terminals of a loop.
+- An open is no edge. The first output is one, so is a read of typed input, and so is the next last close.
+  So is every write to the master, even one that finds no room: a task that waits for room must not probe
+  by writing.
 - A caller enters the watch, looks at the terminal, and then waits: no edge in between is lost.
-- Where there is no descriptor for the epoll, the terminal is looked at every `_BLIND_S`.
+- Where no descriptor is left for the epoll, the terminal is checked every `_BLIND_S`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BLIND_S = 1.0
 
 
 def is_hung_up(master: int, sought: int = select.POLLIN) -> bool:
-    """Say whether no process has the other end open, and what is `sought` is not there."""
+    """Return whether no process has the other end open, and the event `sought` is not pending."""
     poll = select.poll()
     poll.register(master, sought)
     return any(events & select.POLLHUP and not events & sought for _, events in poll.poll(0))
 
 
 class _Watcher:
-    """The epoll of one loop, and who waits for each terminal in it."""
+    """The epoll of one loop, and the waiting tasks for each terminal in it."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -48,7 +48,7 @@ class _Watcher:
         self._waiting[master].append(changes)
 
     def leave(self, changes: TerminalChanges, master: int) -> None:
-        """Watch it no longer for one of those who wait."""
+        """Stop watching the terminal for one of the waiting tasks."""
         self._waiting[master].remove(changes)
         if not self._waiting[master]:
             del self._waiting[master]
@@ -60,7 +60,7 @@ class _Watcher:
                 changes.came.set()
 
     async def _run(self) -> None:
-        """Pass edges on for as long as the loop runs."""
+        """Pass edges on while the loop runs."""
         with self._epoll:
             while True:
                 await trio.lowlevel.wait_readable(self._epoll.fileno())
@@ -80,7 +80,7 @@ def _the_watcher() -> _Watcher:
 
 
 class TerminalChanges:
-    """The changes of a terminal from the moment on that this is entered."""
+    """The changes of a terminal since this context was entered."""
 
     __slots__ = ("_master", "_watcher", "came")
 

@@ -1,11 +1,11 @@
-"""Pseudo-terminals: making one, its size, its modes, who is in its foreground.
+"""Pseudo-terminals: open one; its size, its modes, its foreground group.
 
 Rules:
 
-- The daemon holds the master only. On Linux the master answers for its terminal: size, modes and
-  foreground group are asked and set through it, and no descriptor of the slave is kept, for then
-  it would never show that what a program has left behind has let go of its output.
-- A terminal has its size before anything runs on it: a new one is 0x0.
+- The daemon holds the master only. On Linux the size, the modes and the foreground group are read and set
+  through the master. No descriptor of the slave is kept, because with one open the terminal never hangs
+  up.
+- A terminal gets its size before a program runs on it: a new one is 0x0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MAX_LINE = 4095
-"""Bytes of a line that a terminal in canonical mode takes; it drops the rest without a word."""
+"""Bytes of a line that a terminal in canonical mode accepts; it drops the rest silently."""
 
 # Not all of these are in Python's termios; the numbers are those of every machine of gate.py,
 # and are wrong on mips, powerpc and sparc, where the names are used.
@@ -43,28 +43,28 @@ _MAX_SIZE = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """What the line discipline does now. `eof` is empty where nothing ends the input."""
+    """The current modes of the line discipline. `eof` is empty where no character ends the input."""
 
     canonical: bool
-    """Input is handed over by the line, and edited by the terminal until then."""
+    """Input is delivered by the line, and edited in the terminal until then."""
     echo: bool
     maps_cr: bool
-    """A carriage return that is typed reaches the program as a newline."""
+    """A typed carriage return reaches the program as a newline."""
     eof: bytes
     signals: bool = True
-    """Characters that are typed are signals, as C-c is the interrupt."""
+    """Typed characters send signals, as C-c sends INT."""
 
     @property
     def gives_enter_alone(self) -> bool:
-        """Whether Enter reaches the program as it is typed and C-c does not: readline's modes."""
+        """Return whether Enter reaches the program unmapped while C-c does not: readline's modes."""
         return self.signals and not self.maps_cr
 
 
 def open_terminal(rows: int, cols: int) -> tuple[int, str]:
-    """Make a terminal of that size; returns its master and the path of its slave.
+    """Open a terminal of that size; return its master and the path of its slave.
 
-    The master is close-on-exec, does not block, and is the caller's to close. The slave is to be
-    opened by its path, in the child. Raises OSError.
+    The master is close-on-exec, does not block, and is the caller's to close. The child opens the slave
+    by its path. Raises OSError.
     """
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -88,7 +88,7 @@ def set_size(master: int, rows: int, cols: int) -> None:
 
 
 def modes(master: int) -> Modes:
-    """Read what the line discipline does now. Raises OSError."""
+    """Read the modes of the line discipline. Raises OSError."""
     try:
         iflag, _, _, lflag, _, _, chars = termios.tcgetattr(master)
     except termios.error as error:
@@ -106,7 +106,7 @@ def modes(master: int) -> Modes:
 
 
 def foreground(master: int) -> int | None:
-    """The process group in the foreground; None when there is none (any more)."""
+    """Return the foreground process group; None when there is none (any more)."""
     try:
         (answer,) = _INT.unpack(fcntl.ioctl(master, _GROUP, bytes(_INT.size)))
     except OSError as error:
