@@ -10,7 +10,7 @@ export type Input = string | { text: string; secret?: boolean } | { line: string
 /** A handle, in one of its four states. */
 export type HandleState = Pending | Running | Waiting | Stopped;
 
-/** End a handle: TERM, the grace, KILL; answered when nothing of it is left. */
+/** End a handle: TERM, the grace, KILL; answered when none of its processes is left. */
 export interface AbortParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -22,7 +22,7 @@ export interface AbortParams {
   grace_ms?: number;
 }
 
-/** What a tool may do, as MCP has it: `destructive` and `idempotent` count where it is not `read_only`, and `open_world` says that it reaches beyond this machine's own data. */
+/** A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is false, and `open_world` means that the tool reaches beyond this machine's own data. */
 export interface Annotations {
   /** it changes nothing */
   read_only: boolean;
@@ -34,7 +34,7 @@ export interface Annotations {
   open_world: boolean;
 }
 
-/** Give a handle input, or the answer it waits for; then read as fetch does. */
+/** Give a handle input, or the answer to its question; then read as fetch does. */
 export interface ApplyParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -64,7 +64,7 @@ export interface ApplyParams {
   question?: string;
 }
 
-/** An action that waits for a person's word. `rendered` is for the person's eyes. With the `mode` `edit` the person is to be given the arguments to change. `refused` is there when the same client has decided before in a way that cannot be. The action `result` is to hand out what the tool came to: its one argument is `text`, and `failed`, `bytes` and `omitted` are there. */
+/** An action that awaits a person's decision. `rendered` is for display; with the `mode` `edit` the person gets the arguments to change. `refused` tells the client why its previous decision was invalid. The action `result` releases a tool's result: its one argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
   /** given once; nobody can guess it */
   approval_id: string;
@@ -92,7 +92,7 @@ export interface Approval {
   omitted?: number;
 }
 
-/** Decide what waits for approval, for a person. With `edit` it goes on with these `arguments`. */
+/** Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`. */
 export interface ApprovalsDecideParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -110,7 +110,7 @@ export interface ApprovalsDecideParams {
   reason?: string;
 }
 
-/** List what waits for approval in one session, or in all with `*`. */
+/** List the actions that await approval in one session, or in all with `*`. */
 export interface ApprovalsListParams {
   /** one session, or `*` for all */
   session?: string;
@@ -118,13 +118,13 @@ export interface ApprovalsListParams {
   root?: string;
 }
 
-/** Each is what a client with the capability `approval` is asked. */
+/** The open approvals, each as a client with the capability `approval` gets it. */
 export interface ApprovalsListResult {
   /** what waits, the longest first */
   approvals: Approval[];
 }
 
-/** Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it. */
+/** Ask for a secret on behalf of a program that a tool runs; for the helper `haft-askpass` only. */
 export interface AskpassParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -138,13 +138,13 @@ export interface AskpassParams {
   hint?: "confirm" | "none";
 }
 
-/** What was answered; `null` where nothing was asked. */
+/** The answer, or `null` where nothing was asked. */
 export interface AskpassResult {
   /** the answer; `null` where nothing was asked */
   answer: string | boolean | null;
 }
 
-/** Wait until all of `all` and one of `any` have stopped, or what is left of them waits for an answer. */
+/** Wait until all of `all` and one of `any` have stopped, or the rest of them waits for answers. */
 export interface AwaitParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -158,7 +158,7 @@ export interface AwaitParams {
   timeout_secs?: number;
 }
 
-/** The states of those that have stopped, of those that have not, and of those that wait for an answer. */
+/** The states of the stopped handles, of the live ones, and of those that wait for an answer. */
 export interface AwaitResult {
   /** those that have stopped, each with its result */
   completed: HandleState[];
@@ -175,7 +175,7 @@ export interface Boolean {
   type: "boolean";
 }
 
-/** What `await` gives, called as a tool. */
+/** The result of `await`, called as a tool. */
 export interface CalledAwait {
   /** those that have stopped, each with its result */
   completed: HandleState[];
@@ -191,7 +191,7 @@ export interface CalledAwait {
   notifications: Notice[];
 }
 
-/** What `handle_list` gives. */
+/** The result of `handle_list`. */
 export interface CalledList {
   /** each the handle state without its text, with the fields of HandleInfo beside */
   handles: ({ [name: string]: unknown })[];
@@ -199,7 +199,7 @@ export interface CalledList {
   notifications: Notice[];
 }
 
-/** A handle state with what rides on it. */
+/** A pending handle's state with notices attached. */
 export interface CalledPending {
   state: "pending";
   /** the name that the caller gave */
@@ -232,7 +232,7 @@ export interface CalledPending {
   notifications: Notice[];
 }
 
-/** The same. */
+/** A running handle's state with notices attached. */
 export interface CalledRunning {
   state: "running";
   /** the name that the caller gave */
@@ -271,7 +271,7 @@ export interface CalledRunning {
   notifications: Notice[];
 }
 
-/** The same. */
+/** A stopped handle's state with notices attached. */
 export interface CalledStopped {
   state: "stopped";
   /** the name that the caller gave */
@@ -320,7 +320,7 @@ export interface CalledStopped {
   notifications: Notice[];
 }
 
-/** A reply as text for a model, with the notices in it. `failed`: the tool itself has failed. `inquiry` is a question of the handle that no client, program or model is being asked; `states` are the handles that the text is about, without their output. */
+/** A reply as text for a model, notices included. `failed`: the tool itself has failed. `inquiry` is a question of the handle that no client, program or model is being asked; `states` are the handles in the text, without their output. */
 export interface CalledText {
   /** one header line (id, state, age, what it reads), the output, what is left out, notices */
   text: string;
@@ -334,7 +334,7 @@ export interface CalledText {
   inquiry?: Inquiry;
 }
 
-/** The same. */
+/** A waiting handle's state with notices attached. */
 export interface CalledWaiting {
   state: "waiting";
   /** the name that the caller gave */
@@ -371,7 +371,7 @@ export interface CalledWaiting {
   notifications: Notice[];
 }
 
-/** One of the options for one thing; `text` says what it is about. */
+/** The options of one field; `text` describes the field. */
 export interface Choice {
   /** one of these */
   options: (boolean | number | string | null)[];
@@ -379,7 +379,7 @@ export interface Choice {
   text?: string;
 }
 
-/** Who connects, as it calls itself. */
+/** The client's own name and version. */
 export interface Client {
   /** as it calls itself */
   name: string;
@@ -387,7 +387,7 @@ export interface Client {
   version?: string;
 }
 
-/** What a client can be asked; what this daemon does not know is passed over. */
+/** The requests that a client serves; unknown capabilities are ignored. */
 export interface ClientCapabilities {
   /** it answers the request `inquiry/ask`, see Questions */
   inquiry: boolean;
@@ -395,7 +395,7 @@ export interface ClientCapabilities {
   approval: boolean;
 }
 
-/** A decision. `arguments` are those to go on with, all of them; they go with `edit` only. */
+/** A decision. `arguments` replace all arguments and go with `edit` only. */
 export interface Decided {
   /** as for `approvals/decide` */
   decision: "allow" | "deny" | "edit" | "skip";
@@ -425,7 +425,7 @@ export interface DefinedTool {
   unused?: string;
 }
 
-/** A file in a root's `.haft/tools/`. One that is `refused` cannot be trusted as it is. */
+/** A file in a root's `.haft/tools/`. A `refused` one cannot be trusted as it is. */
 export interface DefinitionFile {
   /** its path */
   file: string;
@@ -445,7 +445,7 @@ export interface DefinitionFile {
   problems?: Problem[];
 }
 
-/** Take the notices of the session, with `markdown` also as a text. */
+/** Take the session's notices, with `markdown` also as a text. */
 export interface DrainParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -463,7 +463,7 @@ export interface Empty {
   root?: string;
 }
 
-/** Who ended a handle; `client` where a client did it. */
+/** The reason of a handle's end; `client` names the client that caused it. */
 export interface EndedBy {
   /** what ended it; with `limit`, `error` says which one */
   by: "abort" | "disconnect" | "exit" | "limit" | "lost" | "shutdown" | "turn_end";
@@ -471,7 +471,7 @@ export interface EndedBy {
   client?: string;
 }
 
-/** How a process ended: `code` or `signal` (its name without SIG), never both. */
+/** A process's exit status: `code` or `signal` (its name without SIG), never both. */
 export interface Exit {
   /** its exit code */
   code?: number;
@@ -479,7 +479,7 @@ export interface Exit {
   signal?: string;
 }
 
-/** Read a handle; `cursor` re-reads from an offset and leaves the read mark alone. */
+/** Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged. */
 export interface FetchParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -505,14 +505,14 @@ export interface FetchParams {
   since_revision?: number;
 }
 
-/** A choice for each of several things, all in one answer: an object with these names. */
+/** A choice for each of several fields, in one answer: an object with these names. */
 export interface Form {
   type: "form";
   /** by name; the answer is an object with a choice for each */
   fields: { [name: string]: Choice };
 }
 
-/** A line that matches; `cursor` is the byte offset at which it begins. */
+/** A matching line; `cursor` is the byte offset of its beginning. */
 export interface FoundLine {
   /** the handle */
   id: string;
@@ -524,7 +524,7 @@ export interface FoundLine {
   line: string;
 }
 
-/** A handle's state with what an assistant needs to find it again. Times are seconds since the epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) of all its processes. */
+/** A handle's state, and facts by which an assistant finds the handle again. Times are seconds since the epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) sums over its processes. */
 export interface HandleInfo {
   /** what runs */
   command: string;
@@ -554,13 +554,13 @@ export interface HandlesListParams {
   root?: string;
 }
 
-/** Each handle is its state object with the fields of `HandleInfo` beside it. */
+/** The handles, each a state object with the fields of `HandleInfo` beside it. */
 export interface HandlesListResult {
   /** each the handle state without its text, with the fields of HandleInfo beside */
   handles: (HandleState & HandleInfo)[];
 }
 
-/** Say who connects; optional on a Unix socket, required first on a WebSocket. */
+/** Introduce the client; optional on a Unix socket, required first on a WebSocket. */
 export interface InitializeParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -576,7 +576,7 @@ export interface InitializeParams {
   challenge?: string;
 }
 
-/** `started_at` is seconds since the epoch. */
+/** The daemon and its limits; `started_at` is in seconds since the epoch. */
 export interface InitializeResult {
   /** what answers */
   server: ServerInfo;
@@ -594,7 +594,7 @@ export interface InitializeResult {
   proof?: string;
 }
 
-/** What a program reads: a line, a key or a secret, with the last line it showed. */
+/** The input that a program reads: a line, a key or a secret, with the last line of output. */
 export interface InputWanted {
   /** a line, a single key, or something that is not shown */
   kind: "key" | "line" | "secret";
@@ -604,7 +604,7 @@ export interface InputWanted {
   certain?: boolean;
 }
 
-/** What was decided of a handle that was asked about; `stopped` where it has stopped before. `why` is there where nobody has decided. */
+/** The decision about a handle that was inquired about; `stopped` where it had stopped before. `why` is set where no decision was made. */
 export interface Inquired {
   /** the handle */
   id: string;
@@ -614,7 +614,7 @@ export interface Inquired {
   why?: string;
 }
 
-/** Answer what is asked, for a person. With `question` it is given only while that one is asked: a tool asks all of its questions under one `inquiry_id`. With `remember` it is given again to the same tool that asks the same. */
+/** Answer a question, for a person. With `question` the answer counts only while that question is open: a tool asks all of its questions under one `inquiry_id`. With `remember` the answer is reused when the same tool asks the same. */
 export interface InquiriesAnswerParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -630,7 +630,7 @@ export interface InquiriesAnswerParams {
   remember?: "session" | "turn";
 }
 
-/** List what is asked in one session, or in all with `*`, and not answered. */
+/** List the open questions of one session, or of all with `*`. */
 export interface InquiriesListParams {
   /** one session, or `*` for all */
   session?: string;
@@ -638,13 +638,13 @@ export interface InquiriesListParams {
   root?: string;
 }
 
-/** Each is what a client with the capability `inquiry` is asked. */
+/** The open questions, each as a client with the capability `inquiry` gets it. */
 export interface InquiriesListResult {
   /** what is asked and not answered, the oldest handle first */
   inquiries: Inquiry[];
 }
 
-/** A question on its way. `target` is `caller` where the definition says nothing, `assistant`, `user` (a person, and nobody else), or the definition's own table. `schema` is that of the answer. `context` is what the caller gave with its `tools/call`. What the daemon itself asks, at the end of a turn, has no `handle` and no `call_id`. `refused` is there when the same one has answered before in a way that cannot be. */
+/** A question on its way. `target` is `caller` unless the definition says `assistant`, `user` (a person only) or a table of its own. `schema` is that of the answer, `context` that of the `tools/call`. The daemon's own question at a turn's end has no `handle` and no `call_id`. `refused` tells the client why its previous answer was invalid. */
 export interface Inquiry {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session: string;
@@ -666,7 +666,7 @@ export interface Inquiry {
   refused?: string;
 }
 
-/** A process of the handle that outlived the one that was started. */
+/** A process of the handle that outlived the main one. */
 export interface LeftBehind {
   /** a process id */
   pid: number;
@@ -674,7 +674,7 @@ export interface LeftBehind {
   command: string;
 }
 
-/** The limits of section 1 as this daemon has them. */
+/** The limits of section 1 in this daemon. */
 export interface LimitsResult {
   /** bytes of one message */
   max_message: number;
@@ -696,7 +696,7 @@ export interface LimitsResult {
   max_queued: number;
 }
 
-/** One use of the mouse; rows and columns count from 0. A `click` is a press and a release; a `move` with a `button` drags. */
+/** One mouse action; rows and columns count from 0. A `click` is a press and a release; a `move` with a `button` drags. */
 export interface Mouse {
   row: number;
   col: number;
@@ -705,7 +705,7 @@ export interface Mouse {
   mods?: ("ctrl" | "meta" | "shift")[];
 }
 
-/** Something that a session has not seen yet; `at` is in seconds since the epoch, `id` names the handle that it is about. Of output: the `pattern` that has matched, how many lines (`count`), and the first of them. Section 7. */
+/** An event that the session has not seen yet; `at` is in seconds since the epoch, `id` names the handle. Of output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7. */
 export interface Notice {
   /** `tool.stopped`, `tool.failed`, `tool.waiting`, `tool.content`, or `notices.lost` where the queue overflowed */
   kind: string;
@@ -725,7 +725,7 @@ export interface Notice {
   count?: number;
 }
 
-/** What the session has not seen, oldest first; it is handed out once. `text` is the same as Markdown. */
+/** The unseen notices of the session, oldest first, each returned once. `text` is their Markdown. */
 export interface NoticesResult {
   /** what the session has not seen, oldest first; handed out once */
   notifications: Notice[];
@@ -733,7 +733,7 @@ export interface NoticesResult {
   text?: string;
 }
 
-/** A question that waits for its answer; `since` is in seconds since the epoch. At a turn's end none is about a single handle. */
+/** A question that waits for its answer; `since` is in seconds since the epoch. The question at a turn's end is not about a single handle. */
 export interface OpenQuestion {
   /** the id under which `inquiries/answer` answers it */
   inquiry_id: string;
@@ -751,7 +751,7 @@ export interface OpenQuestion {
   handle?: string;
 }
 
-/** One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`. */
+/** One parameter of a tool; the name of a nested one is its path, as `a.b` or `list[].b`. */
 export interface ParameterInfo {
   /** its name, or its path */
   name: string;
@@ -765,7 +765,7 @@ export interface ParameterInfo {
   default?: unknown;
 }
 
-/** The id is taken; nothing runs yet. */
+/** The id is taken; no process runs yet. */
 export interface Pending {
   state: "pending";
   /** the name that the caller gave */
@@ -796,13 +796,13 @@ export interface Pending {
   content: string;
 }
 
-/** The daemon is there. */
+/** The daemon answers. */
 export interface PingResult {
   /** always true */
   pong: boolean;
 }
 
-/** A file or definition that was left out, and why. */
+/** A file or definition that was left out, and the reason. */
 export interface Problem {
   /** in which file */
   file: string;
@@ -836,7 +836,7 @@ export interface PushedOutput {
   omitted_from?: number;
 }
 
-/** A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since this subscription was last sent it. */
+/** A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since the previous push of this subscription. */
 export interface PushedScreen {
   /** its name */
   subscription: string;
@@ -848,13 +848,13 @@ export interface PushedScreen {
   screen: Screen;
 }
 
-/** The definitions were read again, or a root was trusted or is so no more: `tools/list` may have changed. */
+/** Definitions were reloaded, or the trust in a root has changed: `tools/list` may differ. */
 export interface PushedTools {
   /** its name */
   subscription: string;
 }
 
-/** What a tool wants to know before it goes on. `default` is offered, never applied unasked. */
+/** A question that a tool needs answered before it continues. `default` is offered, never applied unasked. */
 export interface Question {
   /** of the question */
   id: string;
@@ -868,7 +868,7 @@ export interface Question {
   default?: unknown;
 }
 
-/** What is there after reading everything again. */
+/** The number of tools, and the problems, after a reload. */
 export interface ReloadResult {
   /** how many tools there are now */
   tools: number;
@@ -876,7 +876,7 @@ export interface ReloadResult {
   problems: Problem[];
 }
 
-/** The tool runs. */
+/** The tool is running. */
 export interface Running {
   state: "running";
   /** the name that the caller gave */
@@ -949,7 +949,7 @@ export interface SearchParams {
   max_matches?: number;
 }
 
-/** `more`: the limit was met, there may be others. */
+/** The matches; `more` means that the limit was met and others may exist. */
 export interface SearchResult {
   /** the lines, oldest first in each handle */
   matches: FoundLine[];
@@ -957,12 +957,12 @@ export interface SearchResult {
   more: boolean;
 }
 
-/** A text asked of a person only; never stored, logged or shown to an assistant. */
+/** A text that only a person is asked for; never stored, logged or shown to an assistant. */
 export interface Secret {
   type: "secret";
 }
 
-/** One of the options, which are scalars and compared as JSON values (1 is not true). */
+/** One of the options, scalars that compare as JSON values (1 is not true). */
 export interface Select {
   type: "select";
   /** one of these */
@@ -993,7 +993,7 @@ export interface SessionCloseResult {
   handles: HandleState[];
 }
 
-/** A session and how many handles it has. */
+/** A session with the number of its handles. */
 export interface SessionInfo {
   /** its name */
   session: string;
@@ -1005,13 +1005,13 @@ export interface SessionInfo {
   connections: number;
 }
 
-/** All sessions that are known. */
+/** All known sessions. */
 export interface SessionListResult {
   /** the sessions */
   sessions: SessionInfo[];
 }
 
-/** Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one lives. */
+/** Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one is live. */
 export interface ShutdownParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1021,7 +1021,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` leaves a name out. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. */
 export interface SpawnParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1101,7 +1101,7 @@ export interface StatusResult {
   refused?: { [name: string]: number };
 }
 
-/** Terminal. `result` or `error`, never both; `content` beside an error of a raw process. */
+/** The final state. `result` or `error`, never both; `content` beside an error of a raw process. */
 export interface Stopped {
   state: "stopped";
   /** the name that the caller gave */
@@ -1162,13 +1162,13 @@ export interface SubscribeParams {
   from?: { [name: string]: number };
 }
 
-/** The subscription's name; every notification that is for it carries it. */
+/** The subscription's name, which each of its notifications carries. */
 export interface SubscribeResult {
   /** its name */
   subscription: string;
 }
 
-/** One free text. */
+/** A free text. */
 export interface Text {
   type: "text";
 }
@@ -1187,7 +1187,7 @@ export interface TimelineParams {
   max_points?: number;
 }
 
-/** Each point is a byte offset and the milliseconds from `started_at` to the moment at which this byte was printed; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output. */
+/** Points of a byte offset and the milliseconds from `started_at` to the printing of this byte; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output. */
 export interface TimelineResult {
   /** of the handle */
   generation: number;
@@ -1203,7 +1203,7 @@ export interface TimelineResult {
   more: boolean;
 }
 
-/** All that a tool's definition says to whoever calls it. */
+/** The whole description of a tool's definition. */
 export interface ToolDescription {
   /** its own name */
   name: string;
@@ -1231,7 +1231,7 @@ export interface ToolError {
   transient: boolean;
 }
 
-/** A tool as a client sees it; `parameters` is a JSON Schema, in the words of the provider asked for. */
+/** A tool for a client; `parameters` is a JSON Schema in the requested provider's dialect. */
 export interface ToolInfo {
   /** its name, one that the provider takes */
   name: string;
@@ -1253,7 +1253,7 @@ export interface ToolInfo {
   annotations?: Annotations;
 }
 
-/** Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle, else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. With the surface `verbs` it is one of the tools that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
+/** Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle, else the tool runs to its end. `context` is handed to the side that answers the tool's questions; its `vars`, an object, to the tool as well; `env` is as for spawn. With the surface `verbs` the tool is one of those that `tools/list` gives for that surface; with the format `text` the reply is a text for a model. */
 export interface ToolsCallParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1285,13 +1285,13 @@ export interface ToolsDescribeParams {
   tools: string[];
 }
 
-/** The descriptions, in the order in which they were asked for. */
+/** The descriptions, in the order of the request. */
 export interface ToolsDescribeResult {
   /** the tools */
   tools: ToolDescription[];
 }
 
-/** List the tools with their schemas, in the words of a provider. With the surface `verbs` each definition has a tool that starts it, and five tools are for all handles; `style` has no meaning then. */
+/** List the tools with their schemas in a provider's dialect. With the surface `verbs` each definition has a tool that starts it, and five tools are for all handles; `style` has no meaning then. */
 export interface ToolsListParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1305,7 +1305,7 @@ export interface ToolsListParams {
   surface?: "actions" | "verbs";
 }
 
-/** The tools, by name, and those that the provider cannot be given. */
+/** The tools, by name, and the problems of those that the provider cannot be given. */
 export interface ToolsListResult {
   /** the tools */
   tools: ToolInfo[];
@@ -1313,7 +1313,7 @@ export interface ToolsListResult {
   problems?: Problem[];
 }
 
-/** A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one, but for the `omitted` bytes of the output that nobody has any more. */
+/** A truncated result: `bytes` in all, `kept` of them here, all of them in `path` if set, except the `omitted` bytes of output that are no longer kept. */
 export interface Truncated {
   /** of the whole */
   bytes: number;
@@ -1325,7 +1325,7 @@ export interface Truncated {
   omitted?: number;
 }
 
-/** Trust the files of a root as `trust/show` has shown them. `root` has to be given. Over the Unix socket only, and not from what a tool runs. */
+/** Trust the files of a root as `trust/show` has shown them. `root` is required. Over the Unix socket only, and not from a tool's process. */
 export interface TrustGrantParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1341,7 +1341,7 @@ export interface TrustListResult {
   roots: TrustedRoot[];
 }
 
-/** What is trusted now. */
+/** The files that are trusted now. */
 export interface TrustResult {
   /** its one path, without links */
   root: string;
@@ -1349,7 +1349,7 @@ export interface TrustResult {
   files: string[];
 }
 
-/** Trust nothing of a root any more. `root` has to be given. */
+/** Revoke the trust in all files of a root. `root` is required. */
 export interface TrustRevokeParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1357,7 +1357,7 @@ export interface TrustRevokeParams {
   root: string;
 }
 
-/** Whether anything of it was trusted. */
+/** The root; `was` is true where a file of it was trusted. */
 export interface TrustRevokeResult {
   /** the path under which it was trusted */
   root: string;
@@ -1365,7 +1365,7 @@ export interface TrustRevokeResult {
   was: boolean;
 }
 
-/** Show what the files in a root's `.haft/tools/` would run. `root` has to be given. */
+/** Show the commands of the files in a root's `.haft/tools/`. `root` is required. */
 export interface TrustShowParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1373,7 +1373,7 @@ export interface TrustShowParams {
   root: string;
 }
 
-/** What would be trusted, and what of it is. */
+/** The files to trust, each with its present state. */
 export interface TrustShowResult {
   /** its one path, without links */
   root: string;
@@ -1387,7 +1387,7 @@ export interface TrustShowResult {
   at?: number;
 }
 
-/** A root with files that are trusted. */
+/** A root with trusted files. */
 export interface TrustedRoot {
   /** its one path */
   root: string;
@@ -1397,7 +1397,7 @@ export interface TrustedRoot {
   files: string[];
 }
 
-/** End a turn: what still runs in the session is aborted, awaited, kept or asked about, as each tool says. `target` is who is meant to answer, `context` is handed to whoever does. */
+/** End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says. `target` names the side to answer, `context` is handed to that side. */
 export interface TurnEndParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1413,7 +1413,7 @@ export interface TurnEndParams {
   context?: unknown;
 }
 
-/** The states of those that ran when the turn ended; that they are here does not count as read. */
+/** The states of the handles that were live at the turn's end; their output does not count as read. */
 export interface TurnEndResult {
   /** which turn of the session it is */
   turn: number;
@@ -1423,7 +1423,7 @@ export interface TurnEndResult {
   inquired?: Inquired[];
 }
 
-/** Turns of a session are counted from 1. */
+/** The number of the turn, from 1 in each session. */
 export interface TurnResult {
   /** which turn of the session it is */
   turn: number;
@@ -1439,7 +1439,7 @@ export interface UnsubscribeParams {
   subscription: string;
 }
 
-/** The tool asked one question and goes on when it is answered. */
+/** The tool waits for the answer to one question. */
 export interface Waiting {
   state: "waiting";
   /** the name that the caller gave */
@@ -1474,7 +1474,7 @@ export interface Waiting {
   inquiry_id?: string;
 }
 
-/** Where the WebSocket listens. */
+/** The address at which the WebSocket listens. */
 export interface WebSocketInfo {
   /** its address */
   host: string;
@@ -1484,9 +1484,9 @@ export interface WebSocketInfo {
 
 /** Every method: its params and its result. */
 export interface Methods {
-  /** Say who connects; answers with the daemon's limits. */
+  /** Introduce the client; the result has the daemon's limits. */
   "initialize": { params: InitializeParams; result: InitializeResult };
-  /** Ask whether the daemon is there. */
+  /** Check that the daemon answers. */
   "ping": { params: Empty | undefined; result: PingResult };
   /** Start a tool under an id of the caller's choice. */
   "spawn": { params: SpawnParams; result: HandleState };
@@ -1510,13 +1510,13 @@ export interface Methods {
   "session/close": { params: SessionCloseParams | undefined; result: SessionCloseResult };
   /** Begin a turn of the session. */
   "turn/begin": { params: Empty | undefined; result: TurnResult };
-  /** End a turn, and what is not to outlast it. */
+  /** End a turn, and the handles that must not outlast it. */
   "turn/end": { params: TurnEndParams | undefined; result: TurnEndResult };
-  /** Call a tool as an assistant does: a verb by `action`, else a run to the end. */
+  /** Call a tool as an assistant does: a verb by `action`, else a complete run. */
   "tools/call": { params: ToolsCallParams; result: CalledPending | CalledRunning | CalledWaiting | CalledStopped | CalledAwait | CalledList | CalledText };
-  /** Take the notices that ride on the next tools/call otherwise. */
+  /** Take the notices that the next tools/call would carry. */
   "notifications/drain": { params: DrainParams | undefined; result: NoticesResult };
-  /** Be told of states, output, screens or notices as they come. */
+  /** Receive states, output, screens or notices as they occur. */
   "subscribe": { params: SubscribeParams; result: SubscribeResult };
   /** End a subscription. */
   "unsubscribe": { params: UnsubscribeParams; result: Empty };
@@ -1524,33 +1524,33 @@ export interface Methods {
   "tools/list": { params: ToolsListParams | undefined; result: ToolsListResult };
   /** Describe tools in full, with examples and each parameter. */
   "tools/describe": { params: ToolsDescribeParams; result: ToolsDescribeResult };
-  /** Read the tool definitions again. */
+  /** Reload the tool definitions. */
   "tools/reload": { params: Empty | undefined; result: ReloadResult };
-  /** Show what the definitions of a root would run. */
+  /** Show the commands in the definitions of a root. */
   "trust/show": { params: TrustShowParams; result: TrustShowResult };
   /** Trust the definitions of a root as shown. */
   "trust/grant": { params: TrustGrantParams; result: TrustResult };
-  /** Trust nothing of a root any more. */
+  /** Revoke the trust in a root. */
   "trust/revoke": { params: TrustRevokeParams; result: TrustRevokeResult };
   /** List the roots whose definitions are trusted. */
   "trust/list": { params: Empty | undefined; result: TrustListResult };
-  /** List what tools ask and nobody has answered. */
+  /** List the open questions of tools. */
   "inquiries/list": { params: InquiriesListParams | undefined; result: InquiriesListResult };
-  /** Answer what a tool asks. */
+  /** Answer a tool's question. */
   "inquiries/answer": { params: InquiriesAnswerParams; result: Empty };
-  /** List what waits for a person's word. */
+  /** List the actions that await a person's approval. */
   "approvals/list": { params: ApprovalsListParams | undefined; result: ApprovalsListResult };
-  /** Allow, deny, skip or edit what waits for a person's word. */
+  /** Allow, deny, skip or edit an action that awaits approval. */
   "approvals/decide": { params: ApprovalsDecideParams; result: Empty };
-  /** Ask a secret of whoever drives the handle; called by the helper `haft-askpass` only. */
+  /** Ask the handle's driver for a secret; for the helper `haft-askpass` only. */
   "askpass": { params: AskpassParams; result: AskpassResult };
-  /** The daemon's own figures and problems. */
+  /** Report the daemon's figures and problems. */
   "daemon/status": { params: Empty | undefined; result: StatusResult };
-  /** Read configuration and definitions again. */
+  /** Reload configuration and definitions. */
   "daemon/reload": { params: Empty | undefined; result: ReloadResult };
-  /** Stop the daemon and everything it holds. */
+  /** Stop the daemon and all its handles. */
   "daemon/shutdown": { params: ShutdownParams | undefined; result: Empty };
-  /** This protocol as an OpenRPC document. */
+  /** Return this protocol as an OpenRPC document. */
   "rpc.discover": { params: Empty | undefined; result: { [name: string]: unknown } };
 }
 

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from haft_protocol.places import PlaceError, state_folder
+from haft_protocol.paths import PathError, state_folder
 
 from .connecting import announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
@@ -123,7 +123,7 @@ def log_file() -> str:
     """Where a daemon that a client started writes its log."""
     try:
         return f"{state_folder(os.environ)}/haftd.log"
-    except PlaceError as fault:
+    except PathError as fault:
         raise HaftError(str(fault)) from fault
 
 

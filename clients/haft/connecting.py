@@ -14,8 +14,8 @@ import struct
 
 import msgspec
 
-from haft_protocol.places import (
-    PlaceError,
+from haft_protocol.paths import (
+    PathError,
     machine_lock,
     machine_name,
     socket_path,
@@ -37,7 +37,7 @@ def find_socket(chosen: str | None = None) -> str:
     try:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
         return socket_path(env, os.getuid(), socket=chosen)
-    except PlaceError as fault:
+    except PathError as fault:
         raise Misplaced(str(fault)) from fault
 
 
@@ -88,7 +88,7 @@ def _holder(*, held: bool = False) -> _Holder:
             return msgspec.json.decode(os.read(fd, _LINE), type=_Holder)
         finally:
             os.close(fd)
-    except (OSError, PlaceError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, PathError, msgspec.MsgspecError, UnicodeDecodeError):
         return _Holder()
 
 

@@ -18,7 +18,7 @@ import trio
 from msgspec import Raw
 
 from haft_protocol.approvals import ASK_APPROVAL, Approval, Decided, Decision
-from haft_protocol.inquiries import ASK, Inquiry, Lasting
+from haft_protocol.inquiries import ASK, Inquiry, RememberedAnswer
 
 from .errors import Declined, HaftError
 from .wire import Conversation, Id
@@ -26,7 +26,7 @@ from .wire import Conversation, Id
 __all__ = ["Answerer", "Approver", "Server", "Serving", "servers"]
 
 Answerer = Callable[[Inquiry], Awaitable[object]]
-"""Finds the answer to a question: a bool, a text or one of the options; or one of them as `Lasting`."""
+"""Finds the answer to a question: a bool, a text or one of the options; or one of them as `RememberedAnswer`."""
 
 Approver = Callable[[Approval], Awaitable[Decision | Decided]]
 """Gives a person's word on an action."""
@@ -54,7 +54,7 @@ def servers(answer: Answerer | None, approve: Approver | None) -> dict[str, Serv
 
         async def inquiry(params: Raw) -> object:
             said = await find(_read(params, Inquiry))
-            if isinstance(said, Lasting):
+            if isinstance(said, RememberedAnswer):
                 return {"answer": said.answer, "remember": said.remember}
             return {"answer": said}
 

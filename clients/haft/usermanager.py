@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from haft_protocol.places import config_home
+from haft_protocol.paths import config_home
 
 from .errors import SetupFailed
 

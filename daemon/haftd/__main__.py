@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from haft_protocol.places import with_login_folder
+from haft_protocol.paths import with_login_folder
 from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_options
 from haftd.host.process.identity import boot_id
 from haftd.host.process.process_tag import exec_with_tag, home_of

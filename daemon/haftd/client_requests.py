@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from haft_protocol.encoding import encode_request
-from haft_protocol.rpc import Incoming, read_reply
+from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
 __all__ = ["MAX_REQUESTS", "ClientRequests", "Clients", "OutboundQueue", "Unreachable"]
@@ -49,7 +49,7 @@ class _PendingRequest:
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
-        self.reply: Incoming | None = None
+        self.reply: Response | None = None
 
 
 class ClientRequests:
@@ -105,7 +105,7 @@ class ClientRequests:
             await self._out.idle()
         return self._open
 
-    def on_reply(self, reply: Incoming) -> bool:
+    def on_reply(self, reply: Response) -> bool:
         """Take a reply; return whether a request waited for it."""
         try:
             number = msgspec.json.decode(reply.id)
@@ -144,7 +144,7 @@ class Clients:
         if client is not None:
             client.close()
 
-    def on_reply(self, caller: Caller, reply: Incoming) -> None:
+    def on_reply(self, caller: Caller, reply: Response) -> None:
         """Take a reply of a client."""
         client = self._clients.get(caller)
         if client is None or not client.on_reply(reply):

@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from haft_protocol.methods import Problem
-from haft_protocol.places import machine_lock, machine_name
+from haft_protocol.paths import machine_lock, machine_name
 from haftd.config.options import EXIT_CONFIG, Paths
 from haftd.config.settings import Settings, WebSocketSettings
 from haftd.host.cgroup import find_base

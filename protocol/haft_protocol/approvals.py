@@ -1,8 +1,7 @@
-"""What is asked of whoever approves an action of a tool, and what they decide.
+"""Approvals: the request to a client and the client's decision.
 
-Rules: everybody who is asked gets the same fields, pushed (`approval/ask`) or pulled
-(`approvals/list`). A decision is read as a whole before anything of it counts. Arguments are in no
-`repr`. Section 6.
+Rules: every client gets the same fields, pushed (`approval/ask`) or pulled (`approvals/list`). A decision is
+validated as a whole before any of it counts. Arguments are in no `repr`. Section 6.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ Reason = Annotated[str, Meta(max_length=1024)]
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """An action that waits for a person's word. `rendered` is for the person's eyes. With the `mode`
-    `edit` the person is to be given the arguments to change. `refused` is there when the same client
-    has decided before in a way that cannot be. The action `result` is to hand out what the tool came
-    to: its one argument is `text`, and `failed`, `bytes` and `omitted` are there."""
+    """An action that awaits a person's decision. `rendered` is for display; with the `mode` `edit` the person
+    gets the arguments to change. `refused` tells the client why its previous decision was invalid. The action
+    `result` releases a tool's result: its one argument is `text`, beside `failed`, `bytes` and `omitted`."""
 
     approval_id: str
     session: str
@@ -62,7 +60,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A decision. `arguments` are those to go on with, all of them; they go with `edit` only."""
+    """A decision. `arguments` replace all arguments and go with `edit` only."""
 
     decision: Decision
     arguments: dict[str, Any] | UnsetType = UNSET
@@ -73,7 +71,7 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"Decided({self.decision}, …)"
 
     def check(self) -> Decided:
-        """Itself; raises `InvalidAnswer` where its fields do not go together."""
+        """Return the decision; raise `InvalidAnswer` where its fields contradict each other."""
         has_arguments = self.arguments is not UNSET
         if has_arguments != (self.decision == "edit"):
             raise InvalidAnswer("`arguments` go with the decision `edit`, and with no other")
@@ -83,7 +81,7 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_decision(reply: object) -> Decided:
-    """The decision in a client's answer; raises `InvalidAnswer`."""
+    """Read the decision in a client's answer; raise `InvalidAnswer`."""
     try:
         return msgspec.convert(reply, Decided).check()
     except msgspec.ValidationError as error:
@@ -96,20 +94,20 @@ def read_decision(reply: object) -> Decided:
 class ApprovalsListParams(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """List what waits for approval in one session, or in all with `*`."""
+    """List the actions that await approval in one session, or in all with `*`."""
 
     session: SessionOrAll | UnsetType = UNSET
     root: Root | UnsetType = UNSET
 
 
 class ApprovalsListResult(msgspec.Struct, frozen=True):
-    """Each is what a client with the capability `approval` is asked."""
+    """The open approvals, each as a client with the capability `approval` gets it."""
 
     approvals: tuple[Approval, ...]
 
 
 class ApprovalsDecideParams(Params, frozen=True, kw_only=True):
-    """Decide what waits for approval, for a person. With `edit` it goes on with these `arguments`."""
+    """Decide, for a person, an action that awaits approval. With `edit` the action proceeds with these `arguments`."""
 
     approval_id: Annotated[str, Meta(max_length=64)]
     decision: Decision

@@ -1,6 +1,6 @@
 """The OpenRPC document of the protocol, made from the types that the daemon decodes with.
 
-Rules: nothing is described here that is described there. Made once, on first use.
+Rules: nothing is described here that the types describe. Made once, on first use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OWN_ERRORS = {
 
 @lru_cache(maxsize=2)
 def document(version: str) -> dict[str, Any]:
-    """The document of a daemon of this `version`; shared, not to be changed."""
+    """Return the document of a daemon of this `version`; the value is shared and must not be changed."""
     methods = list(METHODS.values())
     kinds = [kind for method in methods for kind in (method.params, *_results(method))]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REF)
@@ -66,7 +66,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Required params first, as OpenRPC wants it; by name, so no order is meant."""
+    """Return descriptors with required params first, as OpenRPC demands; calls go by name."""
     required = set(schema.get("required", ()))
     described = [
         {"name": name, "required": name in required, "schema": form}
@@ -76,7 +76,7 @@ def _content_descriptors(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(method: Method) -> tuple[Any, ...]:
-    """The types that its result may be of."""
+    """Return the possible types of the method's result."""
     return method.result if isinstance(method.result, tuple) else (method.result,)
 
 

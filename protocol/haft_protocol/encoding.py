@@ -1,7 +1,7 @@
-"""Replies, requests of ours and batches as the bytes of one message each.
+"""Encoder of replies, of the daemon's own requests, and of batches: the bytes of one message each.
 
-Rules: an id is written as it came. What can be no JSON is mended, never refused: a reply is owed. Sections 1
-and 9 of the protocol; what comes in is read in `rpc`.
+Rules: an id is written as received. A value without a JSON form is mended, never refused: the caller is owed
+a reply. Sections 1 and 9 of the protocol; the reader of incoming messages is `rpc`.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def _mend(value: object) -> object:
 
 
 def encode_reply(id_: bytes, result: object) -> bytes:
-    """A success reply; `id_` is the JSON of the request's id."""
+    """Encode a success reply; `id_` is the JSON of the request's id."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_, _encode_any(result))
 
 
 def is_long(result: object) -> bool:
-    """Whether a result has a text that takes milliseconds to encode."""
+    """Return whether a result has a text that takes milliseconds to encode."""
     return bool(_long_texts(result))
 
 
 def encode_long_reply(id_: bytes, result: object) -> bytes:
-    """A success reply with a long text. A thread that encodes it lets other threads run in between."""
+    """Encode a success reply with a long text, in pieces, so that other threads run in between."""
     texts = {name: msgspec.Raw(_encode_text(text)) for name, text in _long_texts(result).items()}
     return encode_reply(id_, msgspec.structs.replace(cast(msgspec.Struct, result), **texts))
 
@@ -79,13 +79,13 @@ def _encode_text(text: str) -> bytes:
 
 
 def encode_error(id_: bytes, error: RpcError) -> bytes:
-    """An error reply; `id_` is the JSON of the request's id, `null` where there is none."""
+    """Encode an error reply; `id_` is the JSON of the request's id, `null` without one."""
     body = {"code": error.code, "message": error.message, "data": error.data}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_, _encode_any(body))
 
 
 def encode_request(id_: str | None, method: str, params: object) -> bytes:
-    """A request of ours, or a notification when there is no id."""
+    """Encode a request of the daemon, or a notification where `id_` is None."""
     number = b"" if id_ is None else b'"id":%b,' % _encode(id_)
     return b'{"jsonrpc":"2.0",%b"method":%b,"params":%b}' % (
         number,
@@ -95,5 +95,5 @@ def encode_request(id_: str | None, method: str, params: object) -> bytes:
 
 
 def join_batch(parts: list[bytes]) -> bytes:
-    """One batch of encoded messages, in their order; at least one."""
+    """Join encoded messages, at least one, into a batch in their order."""
     return b"[%b]" % b",".join(parts)

@@ -1,7 +1,7 @@
-"""Errors of the wire: each a code, a kind, and one sentence that says what is wrong and what to do.
+"""Errors of the wire: each a code, a kind, and one sentence with the fault and the remedy.
 
-Rules: sentences are made here, nowhere else; whatever of the caller's text they show is cut and
-escaped; no environment value, token or traceback ever enters one. Section 9.
+Rules: sentences are made in this module only; any text of the caller in them is cut and escaped; no
+environment value, token or traceback enters one. Section 9.
 """
 
 from __future__ import annotations
@@ -71,17 +71,17 @@ CODES: dict[str, int] = {
 
 _KINDS = {code: kind for kind, code in CODES.items()}
 
-_LONGEST = 512
+_MAX_TEXT_BYTES = 512
 """Bytes of a message, and of a text in `data`."""
 
-_MOST_PROBLEMS = 100
-_MOST_NAMED = 8
-_MOST_TOOLS = 12
-_LONGEST_NAME = 64
+_MAX_PROBLEMS = 100
+_MAX_NAMED_HANDLES = 8
+_MAX_NAMED_TOOLS = 12
+_MAX_COMPARED_CHARS = 64
 
 
-def _cut(text: str, limit: int = _LONGEST) -> str:
-    """Escape what is not seen and cut to `limit` bytes of UTF-8, never inside a character."""
+def _cut(text: str, limit: int = _MAX_TEXT_BYTES) -> str:
+    """Escape invisible characters and cut to `limit` bytes of UTF-8, never inside a character."""
     if len(text) > limit:
         text = text[: limit + 1]
     if not text.isprintable():
@@ -94,8 +94,8 @@ def _cut(text: str, limit: int = _LONGEST) -> str:
 
 
 def _end(why: str) -> str:
-    """`why` as the end of a sentence that is closed elsewhere."""
-    return why[: _LONGEST + 1].rstrip(" .\n")
+    """Return `why` without its full stop, as the end of a longer sentence."""
+    return why[: _MAX_TEXT_BYTES + 1].rstrip(" .\n")
 
 
 def shown(text: object, limit: int = 120) -> str:
@@ -107,7 +107,12 @@ def shown(text: object, limit: int = 120) -> str:
 
 
 class RpcError(Exception):
-    """An error reply in the making; `data` always holds `kind`."""
+    """An error reply. `data` always holds `kind`; message and texts are cut to 512 bytes.
+
+    >>> error = RpcError("handle_not_found", "There is no handle 'build'.", id="build")
+    >>> error.code, error.data
+    (-32001, {'kind': 'handle_not_found', 'id': 'build'})
+    """
 
     def __init__(self, kind: str, message: str, **data: Any) -> None:
         self.kind = kind
@@ -123,7 +128,7 @@ class RpcError(Exception):
 
     @classmethod
     def received(cls, code: int, message: str, data: Mapping[str, Any]) -> RpcError:
-        """An error that a peer sent, as it sent it; a code that is not ours keeps its number."""
+        """Return the error that a peer sent; an unknown code keeps its number."""
         error = cls(_KINDS.get(code, "internal_error"), message)
         error.code = code
         error.data.update(data)
@@ -132,29 +137,29 @@ class RpcError(Exception):
 
 
 def parse_error(why: str) -> RpcError:
-    """The bytes are no JSON; nothing of the message was looked at."""
+    """Refuse bytes that are no JSON."""
     return RpcError("parse_error", f"The message could not be parsed: {_end(why)}.")
 
 
 def invalid_request(why: str) -> RpcError:
-    """JSON, but no JSON-RPC 2.0 request."""
+    """Refuse JSON that is no JSON-RPC 2.0 request."""
     return RpcError("invalid_request", f"This is not a JSON-RPC 2.0 request: {_end(why)}.")
 
 
 def method_not_found(name: str) -> RpcError:
-    """No such method."""
+    """Refuse an unknown method."""
     return RpcError(
         "method_not_found", f"There is no method {shown(name)}; `rpc.discover` lists all methods."
     )
 
 
 def invalid_params(why: str, **data: Any) -> RpcError:
-    """The params do not fit the method; `why` names the field."""
+    """Refuse params that do not fit the method; `why` names the field."""
     return RpcError("invalid_params", f"The params do not fit: {_end(why)}.", **data)
 
 
 def internal(incident: str) -> RpcError:
-    """A fault of ours; `incident` is what the log has it under."""
+    """Report a fault of the daemon; `incident` is its key in the log."""
     return RpcError(
         "internal_error",
         f"haftd failed on this request; its log says more under {incident}.",
@@ -163,7 +168,7 @@ def internal(incident: str) -> RpcError:
 
 
 def request_cancelled() -> RpcError:
-    """The caller cancelled the request."""
+    """Answer a request that its caller has cancelled."""
     return RpcError(
         "request_cancelled",
         "The request was cancelled by `$/cancelRequest`; a handle that it only waited for lives on.",
@@ -173,8 +178,8 @@ def request_cancelled() -> RpcError:
 def handle_not_found(
     handle: str, session: str, *, expired: bool = False, known: Sequence[str] = ()
 ) -> RpcError:
-    """No such handle in the session; `expired` when the id was used and its result is gone. The
-    message names the first of those that it has: a model that mistypes one cannot list them."""
+    """Refuse an unknown handle; `expired` means that the id was used and its result is gone. The message
+    names the first of the `known` handles: a model that mistypes one cannot list them."""
     if expired:
         return RpcError(
             "handle_not_found",
@@ -192,18 +197,18 @@ def handle_not_found(
 
 
 def _those(known: Sequence[str]) -> str:
-    """The handles there are, as the end of a sentence."""
+    """Return the known handles as the end of a sentence."""
     if not known:
         return ", nor any other; `spawn` starts one"
-    named = ", ".join(map(shown, known[:_MOST_NAMED]))
-    more = len(known) - _MOST_NAMED
+    named = ", ".join(map(shown, known[:_MAX_NAMED_HANDLES]))
+    more = len(known) - _MAX_NAMED_HANDLES
     return f"; those there are: {named}" + (
         f", and {more} more in `handles/list`" if more > 0 else ""
     )
 
 
 def mark_not_found() -> RpcError:
-    """The mark is of no live handle, or of one that is none of the caller's business."""
+    """Refuse a mark of no live handle, or of a handle that is not the caller's."""
     return RpcError(
         "handle_not_found",
         "This process belongs to no running tool of that mark; only what a tool itself runs may ask.",
@@ -211,7 +216,7 @@ def mark_not_found() -> RpcError:
 
 
 def question_gone(handle: str, question: str) -> RpcError:
-    """The answer is for a question that is not asked, or not any more; nothing was given."""
+    """Refuse an answer to a question that is not open; the handle got no input."""
     return RpcError(
         "invalid_answer",
         f"Handle {shown(handle)} does not ask the question {shown(question)} now; fetch it again.",
@@ -221,7 +226,7 @@ def question_gone(handle: str, question: str) -> RpcError:
 
 
 def inquiry_gone(inquiry: str, session: str) -> RpcError:
-    """Nothing is asked under this id, or not any more; nothing was given."""
+    """Refuse an answer to an inquiry that is not open."""
     return RpcError(
         "invalid_answer",
         f"Nothing is asked now under the id {shown(inquiry)} in session {shown(session)}; "
@@ -232,7 +237,7 @@ def inquiry_gone(inquiry: str, session: str) -> RpcError:
 
 
 def for_a_person(question: str) -> RpcError:
-    """The question is put to a person; what an assistant says is not taken for the answer."""
+    """Refuse an assistant's answer to a question for a person."""
     return RpcError(
         "invalid_answer",
         f"The question {shown(question)} is asked of a person, so an assistant's answer is not "
@@ -242,7 +247,7 @@ def for_a_person(question: str) -> RpcError:
 
 
 def inquiry_failed(handle: str, why: str) -> RpcError:
-    """Nobody will answer what a program asked outside its input."""
+    """Report that a program's question outside its input will not be answered."""
     return RpcError(
         "invalid_answer",
         f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
@@ -251,7 +256,7 @@ def inquiry_failed(handle: str, why: str) -> RpcError:
 
 
 def handle_exists(handle: str, session: str, state: str) -> RpcError:
-    """The id is taken by a live handle."""
+    """Refuse an id that a live handle has."""
     return RpcError(
         "handle_exists",
         f"Handle {shown(handle)} is taken in session {shown(session)} ({state}); choose another id, or abort it first.",
@@ -262,9 +267,9 @@ def handle_exists(handle: str, session: str, state: str) -> RpcError:
 
 
 def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcError:
-    """No such tool; the message names those there are, the nearest first where they are many. `refused`
+    """Refuse an unknown tool; the message names the known tools, the nearest where there are many. `refused`
     is a clause about a definition of that name which is not used ("its definition was refused …")."""
-    why = f": {_cut(_end(refused), _LONGEST // 2)}" if refused else ""
+    why = f": {_cut(_end(refused), _MAX_TEXT_BYTES // 2)}" if refused else ""
     return RpcError(
         "tool_not_found",
         f"There is no tool {shown(tool, 80)}{why}{_nearest(tool, known)}.",
@@ -273,15 +278,15 @@ def tool_not_found(tool: str, known: Sequence[str], refused: str = "") -> RpcErr
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    """The tools there are, as the end of a sentence."""
+    """Return the known tools as the end of a sentence."""
     if not known:
         return "; there are none"
-    if len(known) <= _MOST_TOOLS:
+    if len(known) <= _MAX_NAMED_TOOLS:
         return f"; the tools are: {', '.join(sorted(known))}"
     from difflib import get_close_matches  # not for those that never meet this error
 
-    near = get_close_matches(name[:_LONGEST_NAME], known, n=_MOST_TOOLS, cutoff=0.5)
-    named = near or sorted(known)[:_MOST_TOOLS]
+    near = get_close_matches(name[:_MAX_COMPARED_CHARS], known, n=_MAX_NAMED_TOOLS, cutoff=0.5)
+    named = near or sorted(known)[:_MAX_NAMED_TOOLS]
     more = len(known) - len(named)
     return f"; {'the nearest' if near else 'some'} of {len(known)} tools: {', '.join(named)}" + (
         f", and {more} more in `tools/list`" if more else ""
@@ -289,7 +294,7 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 
 
 def action_not_supported(tool: str, action: str, why: str) -> RpcError:
-    """The tool does not support the action, or not now."""
+    """Refuse an action that the tool does not support, or not now."""
     return RpcError(
         "action_not_supported",
         f"Tool {shown(tool)} does not support {shown(action)}: {_end(why)}.",
@@ -299,7 +304,7 @@ def action_not_supported(tool: str, action: str, why: str) -> RpcError:
 
 
 def input_refused(tool: str, why: str) -> RpcError:
-    """The input is right, but this handle cannot take it, or not now; nothing of it was given."""
+    """Refuse a valid input that this handle cannot take, or not now; none of it was written."""
     return RpcError(
         "action_not_supported",
         f"The input cannot be given: {_end(why)}.",
@@ -309,11 +314,11 @@ def input_refused(tool: str, why: str) -> RpcError:
 
 
 def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError:
-    """The tool's arguments are wrong; `problems` is a list of {path, message}, all of them.
+    """Refuse the tool's arguments; `problems` is the list of all {path, message}.
 
-    The message shows the first ones, `data.problems` all of them; more than 100 are counted only.
+    The message has the first ten, `data.problems` up to 100; further ones are counted in `data.more`.
     """
-    kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MOST_PROBLEMS]]
+    kept = [{key: _cut(text) for key, text in each.items()} for each in problems[:_MAX_PROBLEMS]]
     listed = "; ".join(f"{each['path']}: {_end(each['message'])}" for each in kept[:10])
     more = {} if len(problems) == len(kept) else {"more": len(problems) - len(kept)}
     stop = "" if listed.endswith("?") else "."
@@ -327,13 +332,13 @@ def invalid_arguments(tool: str, problems: Sequence[dict[str, str]]) -> RpcError
 
 
 def not_authorized(why: str) -> RpcError:
-    """The connection may not do that."""
+    """Refuse a request that the connection is not allowed to make."""
     return RpcError("not_authorized", why)
 
 
 def confined(what: str, handle: str | None, session: str | None) -> RpcError:
-    """The process that calls was started by haftd, and its definition does not let it do that. `handle`
-    and `session` say where it runs; both None where nobody can tell."""
+    """Refuse a process that haftd started and whose definition does not allow the action. `handle` and
+    `session` name its place; both are None where unknown."""
     if handle is None or session is None:
         where = "haftd has started this program, and nothing shows for which handle"
         data = {}
@@ -348,8 +353,7 @@ def confined(what: str, handle: str | None, session: str | None) -> RpcError:
 
 
 def peer_gone() -> RpcError:
-    """The process that has connected could not be identified: it was gone, or is not seen to have the
-    connection."""
+    """Refuse a process that cannot be identified: it has ended, or hides its connection."""
     return RpcError(
         "not_authorized",
         "haftd cannot tell which process has connected: it has ended, or hides what it has open; connect "
@@ -358,8 +362,8 @@ def peer_gone() -> RpcError:
 
 
 def not_approved(tool: str, action: str, why: str) -> RpcError:
-    """Nobody has allowed the action, or somebody has said no; nothing was done. What was not approved
-    as a `result` has run, and nothing of what it came to is told."""
+    """Refuse an action that was denied or not approved in time; nothing was done. For the action `result`
+    the tool has run, and its result is withheld."""
     what = f"Tool {shown(tool)} was not approved for {shown(action)}"
     if action == "result":
         what = f"Tool {shown(tool)} has run, and its result was withheld"
@@ -372,7 +376,7 @@ def not_approved(tool: str, action: str, why: str) -> RpcError:
 
 
 def approval_gone(approval: str, session: str) -> RpcError:
-    """Nothing waits for approval under this id, or not any more; nothing was decided."""
+    """Refuse a decision about an approval that is not open."""
     return RpcError(
         "invalid_answer",
         f"Nothing waits for approval under the id {shown(approval)} in session {shown(session)}; "
@@ -383,7 +387,7 @@ def approval_gone(approval: str, session: str) -> RpcError:
 
 
 def handle_stopped(handle: str, state: object) -> RpcError:
-    """The handle has ended; its state is in `data.state`."""
+    """Refuse an action on a stopped handle, with its state in `data.state`."""
     return RpcError(
         "handle_stopped",
         f"Handle {shown(handle)} has ended; fetch still reads it, spawn starts it anew.",
@@ -393,33 +397,33 @@ def handle_stopped(handle: str, state: object) -> RpcError:
 
 
 def limit_exceeded(limit: str, value: int, what: str) -> RpcError:
-    """A limit of section 1 was met; the message names it and its value."""
+    """Report a limit of section 1, with its name and value."""
     return RpcError(
         "limit_exceeded", f"{what}: the limit `{limit}` is {value}.", limit=limit, value=value
     )
 
 
 def invalid_answer(why: str) -> RpcError:
-    """The answer does not fit the question, which stays."""
+    """Refuse an answer that does not fit the question; the question stays open."""
     return RpcError(
         "invalid_answer", f"The answer does not fit: {_end(why)}; the question is still open."
     )
 
 
 def spawn_failed(why: str, **data: Any) -> RpcError:
-    """The tool could not be started; nothing of it runs."""
+    """Report that the tool could not be started; no process of it runs."""
     return RpcError("spawn_failed", f"The tool could not be started: {_end(why)}.", **data)
 
 
 def shutting_down() -> RpcError:
-    """The daemon is stopping."""
+    """Refuse a start while the daemon stops."""
     return RpcError(
         "shutting_down", "haftd is shutting down and starts nothing new; try again when it is back."
     )
 
 
 def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcError:
-    """A file of the root speaks of the tool, and nobody has trusted it as it is; nothing of it counts."""
+    """Refuse a tool that only an untrusted file of the root defines."""
     from shlex import quote  # 1 ms that only this error costs
 
     state = "has changed since it was trusted" if changed else "is not trusted"
@@ -433,12 +437,12 @@ def untrusted_tool(tool: str, root: str, file: str, *, changed: bool) -> RpcErro
 
 
 def trust_refused(root: str, why: str) -> RpcError:
-    """What is to be trusted cannot be; nothing has changed."""
+    """Refuse to trust a root; nothing has changed."""
     return RpcError("untrusted_root", f"Nothing was trusted: {_end(why)}.", root=root)
 
 
 def unsupported_source(tool: str, source: str, why: str) -> RpcError:
-    """The tool's definition names a source that this daemon does not serve."""
+    """Refuse a tool whose source this daemon does not serve."""
     return RpcError(
         "unsupported_runtime",
         f"Tool {shown(tool)} has the source {shown(source)}, which cannot be used here: {_end(why)}.",
@@ -448,7 +452,7 @@ def unsupported_source(tool: str, source: str, why: str) -> RpcError:
 
 
 def unsupported_runtime(tool: str, runtime: str, why: str) -> RpcError:
-    """The tool names a runtime that this daemon cannot offer."""
+    """Refuse a tool whose runtime this daemon cannot offer."""
     return RpcError(
         "unsupported_runtime",
         f"Tool {shown(tool)} wants the runtime {shown(runtime)}, which cannot be used here: {_end(why)}.",

@@ -1,9 +1,8 @@
-"""Bytes to messages and back, without I/O: JSON lines, or `Content-Length` blocks.
+"""Framing without I/O: bytes to messages and back, as JSON lines or `Content-Length` blocks.
 
-Rules: the first non-blank byte decides, once a connection. A limit is checked before more is
-buffered, so what is held never passes it by more than one read. Every byte is looked at once:
-nothing is rescanned when more arrives. What is complete before a fault is still handed out; after
-a fault nothing is read. Whether a message is JSON is not known here. Section 1.
+Rules: the first non-blank byte of a connection decides the kind. Limits are checked before more is buffered,
+so the buffer exceeds them by one read at most. Every byte is read once; new data rescans nothing. Messages
+complete before a fault are still returned; after a fault nothing is read. Messages are not parsed. Section 1.
 """
 
 from __future__ import annotations
@@ -15,28 +14,36 @@ from .errors import RpcError, limit_exceeded, parse_error, shown
 __all__ = ["Framer", "encode_headers", "encode_lines"]
 
 _BLANK = b" \t\r\n"
-_LONGEST_HEADERS = 4096
-_MOST_DIGITS = 18
+_MAX_HEADER_BYTES = 4096
+_MAX_DIGITS = 18
 _USUAL = b"Content-Length: "
 
 
 def encode_lines(message: bytes) -> bytes:
-    """One message as a line. A line end inside JSON can only be a blank, and becomes one."""
+    """Frame one message as a line. A line end inside JSON can only be a blank, and becomes one."""
     if b"\n" in message:
         message = message.replace(b"\n", b" ")
     return message + b"\n"
 
 
 def encode_headers(message: bytes) -> bytes:
-    """One message as a `Content-Length` block."""
+    """Frame one message as a `Content-Length` block."""
     return b"Content-Length: %d\r\n\r\n%b" % (len(message), message)
 
 
 class Framer:
-    """One side of one connection; not to be shared.
+    r"""Framing state of one side of one connection; not to be shared.
 
-    `fault` is None until the stream breaks the framing or passes a limit; then it is the one
-    error to answer with before closing.
+    `fault` is None until the stream breaks the framing or exceeds a limit; then it is the one error to send
+    before closing.
+
+    >>> framer = Framer(max_message=1024)
+    >>> framer.feed(b'{"id":1}\n{"id"')
+    [b'{"id":1}']
+    >>> framer.partial
+    True
+    >>> framer.feed(b':2}\n')
+    [b'{"id":2}']
     """
 
     __slots__ = ("_buffer", "_max", "_missing", "fault", "kind")
@@ -51,7 +58,7 @@ class Framer:
 
     @property
     def partial(self) -> bool:
-        """Whether a message was begun and is not complete."""
+        """Return whether an incomplete message is buffered."""
         return bool(self._buffer) or self._missing >= 0
 
     def frame(self, message: bytes) -> bytes:
@@ -59,7 +66,7 @@ class Framer:
         return encode_headers(message) if self.kind == "headers" else encode_lines(message)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[bytes]:
-        """Take what arrived; returns the messages that it completes, in order."""
+        """Take received bytes; return the messages that they complete, in order."""
         if self.fault is not None:
             return []
         if not isinstance(data, bytes):
@@ -76,7 +83,7 @@ class Framer:
         return []
 
     def finish(self) -> list[bytes]:
-        """Take the end of the stream; returns the last line where no newline ended it.
+        """Take the end of the stream; return the last line where no newline ended it.
 
         Sets `fault` where the stream ends within a `Content-Length` block.
         """
@@ -158,13 +165,13 @@ class Framer:
             self._missing = -1
 
     def _head(self, data: bytes, at: int) -> int:
-        """Read a header block, or more of one, from `data[at:]`; returns where it ends.
+        """Read a header block, or more of one, from `data[at:]`; return the offset of its end.
 
-        Sets `_missing` when the block is complete and good.
+        Sets `_missing` when the block is complete and valid.
         """
         buffer = self._buffer
         seam = min(len(buffer), 3)  # the blank line may lie across two reads
-        piece = data[at : at + _LONGEST_HEADERS]
+        piece = data[at : at + _MAX_HEADER_BYTES]
         if seam:
             piece = bytes(buffer[-seam:]) + piece
         end = piece.find(b"\r\n\r\n")
@@ -174,9 +181,9 @@ class Framer:
             buffer.clear()
             self._missing = self._length(block)
             return stop
-        if len(buffer) + len(data) - at > _LONGEST_HEADERS:
+        if len(buffer) + len(data) - at > _MAX_HEADER_BYTES:
             self.fault = parse_error(
-                f"the header block does not end within {_LONGEST_HEADERS} bytes"
+                f"the header block does not end within {_MAX_HEADER_BYTES} bytes"
             )
         elif b"\n\n" in piece:
             self.fault = parse_error("header lines end in CR LF")
@@ -187,10 +194,10 @@ class Framer:
         return len(data)
 
     def _length(self, block: bytes) -> int:
-        """The body's length from a header block, or -1 with `fault` set."""
-        if len(block) > _LONGEST_HEADERS:
+        """Return the body's length from a header block, or -1 with `fault` set."""
+        if len(block) > _MAX_HEADER_BYTES:
             self.fault = parse_error(
-                f"the header block does not end within {_LONGEST_HEADERS} bytes"
+                f"the header block does not end within {_MAX_HEADER_BYTES} bytes"
             )
             return -1
         found: bytes | None = None
@@ -215,7 +222,7 @@ class Framer:
             self.fault = parse_error("the header block has no `Content-Length`")
             return -1
         found = found.lstrip(b"0") or b"0"
-        if len(found) > _MOST_DIGITS or int(found) > self._max:
+        if len(found) > _MAX_DIGITS or int(found) > self._max:
             self._too_long("A message")
             return -1
         return int(found)

@@ -1,6 +1,6 @@
-"""What is asked of handles, and answered: the five verbs, the list, the search.
+"""Params and results of the methods on handles: the five verbs, the list, the search.
 
-Rules: those of `params`. A reply that is a state is one of `states`. Sections 4 and 8.
+Rules: those of `params`. A reply with a handle's state is one of `states`. Sections 4 and 8.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
 Wait = Literal["none", "output", "input", "pattern", "quiet", "stopped"]
 
 View = Literal["delta", "answer", "all", "tail", "screen", "raw", "paint"]
-"""`answer`: the delta without the echo of what the call typed and without the prompt that is told beside it;
-`raw`: the bytes themselves, from `cursor` or the read mark on, at most `max_bytes` of them, in base64;
-`paint`: those that draw a terminal's present screen on an empty one, in base64."""
+"""`answer`: the delta without the echo of the call's input and without the prompt, which stands beside it;
+`raw`: the bytes, from `cursor` or the read offset on, at most `max_bytes` of them, in base64;
+`paint`: bytes that draw a terminal's present screen on an empty one, in base64."""
 
 
 class ReadingParams(Params, frozen=True, kw_only=True):
-    """When a method that reads a handle answers, and what it then shows."""
+    """The condition on which a reading method answers, and the view that it returns."""
 
     wait: Wait | UnsetType = UNSET
     timeout_ms: Milliseconds | UnsetType = UNSET
@@ -53,7 +53,7 @@ class ReadingParams(Params, frozen=True, kw_only=True):
 
 
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
-    """Start a tool under an id. `env` replaces the daemon's environment; `null` leaves a name out."""
+    """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name."""
 
     tool: str
     id: Id
@@ -68,7 +68,7 @@ class SpawnParams(ReadingParams, frozen=True, kw_only=True):
 
 
 class FetchParams(ReadingParams, frozen=True, kw_only=True):
-    """Read a handle; `cursor` re-reads from an offset and leaves the read mark alone."""
+    """Read a handle; `cursor` reads from an offset and leaves the session's read offset unchanged."""
 
     id: Id
     cursor: Offset | UnsetType = UNSET
@@ -76,7 +76,7 @@ class FetchParams(ReadingParams, frozen=True, kw_only=True):
 
 
 class ApplyParams(FetchParams, frozen=True, kw_only=True):
-    """Give a handle input, or the answer it waits for; then read as fetch does."""
+    """Give a handle input, or the answer to its question; then read as fetch does."""
 
     input: Any
     question: Annotated[str, Meta(max_length=256)] | UnsetType = UNSET
@@ -86,15 +86,14 @@ class ApplyParams(FetchParams, frozen=True, kw_only=True):
 
 
 class AbortParams(Params, frozen=True, kw_only=True):
-    """End a handle: TERM, the grace, KILL; answered when nothing of it is left."""
+    """End a handle: TERM, the grace, KILL; answered when none of its processes is left."""
 
     id: Id
     grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | UnsetType = UNSET
 
 
 class AwaitParams(Params, frozen=True, kw_only=True):
-    """Wait until all of `all` and one of `any` have stopped, or what is left of them waits for an
-    answer."""
+    """Wait until all of `all` and one of `any` have stopped, or the rest of them waits for answers."""
 
     any: tuple[Id, ...] = ()
     all: tuple[Id, ...] = ()
@@ -102,8 +101,7 @@ class AwaitParams(Params, frozen=True, kw_only=True):
 
 
 class AwaitResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of those that have stopped, of those that have not, and of those that wait for an
-    answer."""
+    """The states of the stopped handles, of the live ones, and of those that wait for an answer."""
 
     completed: tuple[HandleState, ...]
     pending: tuple[HandleState, ...]
@@ -121,8 +119,8 @@ class HandlesListParams(
 
 
 class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A handle's state with what an assistant needs to find it again. Times are seconds since the
-    epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) of all its processes."""
+    """A handle's state, and facts by which an assistant finds the handle again. Times are seconds since the
+    epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) sums over its processes."""
 
     state: HandleState
     command: str
@@ -137,7 +135,7 @@ class HandleInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HandlesListResult(msgspec.Struct, frozen=True):
-    """Each handle is its state object with the fields of `HandleInfo` beside it."""
+    """The handles, each a state object with the fields of `HandleInfo` beside it."""
 
     handles: tuple[dict[str, Any], ...]
 
@@ -151,7 +149,7 @@ class SearchParams(Params, frozen=True, kw_only=True):
 
 
 class FoundLine(msgspec.Struct, frozen=True):
-    """A line that matches; `cursor` is the byte offset at which it begins."""
+    """A matching line; `cursor` is the byte offset of its beginning."""
 
     id: str
     generation: int
@@ -160,7 +158,7 @@ class FoundLine(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """`more`: the limit was met, there may be others."""
+    """The matches; `more` means that the limit was met and others may exist."""
 
     matches: tuple[FoundLine, ...]
     more: bool
@@ -175,9 +173,8 @@ class TimelineParams(Params, frozen=True, kw_only=True):
 
 
 class TimelineResult(msgspec.Struct, frozen=True):
-    """Each point is a byte offset and the milliseconds from `started_at` to the moment at which this byte
-    was printed; the bytes up to the next point were printed within `grain_ms` of that moment. `cursor` is
-    the end of the output."""
+    """Points of a byte offset and the milliseconds from `started_at` to the printing of this byte; the bytes
+    up to the next point were printed within `grain_ms` of that moment. `cursor` is the end of the output."""
 
     generation: int
     started_at: float

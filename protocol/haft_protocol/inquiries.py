@@ -1,8 +1,7 @@
-"""What is asked of whoever answers a tool's question, and what they answer.
+"""Inquiries: a tool's question on its way to a client, and the answer.
 
-Rules: everybody who is asked gets the same fields, pushed (`inquiry/ask`) or pulled
-(`inquiries/list`). An answer is checked as a whole before anything of it counts; it is in no
-message of an error and in no `repr`. Section 6.
+Rules: every client gets the same fields, pushed (`inquiry/ask`) or pulled (`inquiries/list`). An answer is
+validated as a whole before any of it counts, and is in no error message and no `repr`. Section 6.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ __all__ = [
     "InquiriesListParams",
     "InquiriesListResult",
     "Inquiry",
-    "Lasting",
+    "RememberedAnswer",
     "Target",
     "check_remember",
     "inquiry_id",
-    "read_lasting",
+    "read_remembered_answer",
     "read_reply",
     "schema",
     "turn_end_id",
@@ -52,11 +51,10 @@ Target = Literal["caller", "assistant", "user"] | dict[str, Any]
 
 
 class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A question on its way. `target` is `caller` where the definition says nothing, `assistant`,
-    `user` (a person, and nobody else), or the definition's own table. `schema` is that of the
-    answer. `context` is what the caller gave with its `tools/call`. What the daemon itself asks, at the
-    end of a turn, has no `handle` and no `call_id`. `refused` is there when the same one has answered
-    before in a way that cannot be."""
+    """A question on its way. `target` is `caller` unless the definition says `assistant`, `user` (a person
+    only) or a table of its own. `schema` is that of the answer, `context` that of the `tools/call`. The daemon's own
+    question at a turn's end has no `handle` and no `call_id`. `refused` tells the client why its previous answer
+    was invalid."""
 
     session: str
     inquiry_id: str
@@ -70,35 +68,35 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def is_for_a_person(self) -> bool:
-        """Whether nobody but a person may answer."""
+        """Return whether only a person may answer."""
         return self.target == "user"
 
     @property
     def is_secret(self) -> bool:
-        """Whether the answer is kept from everybody but the tool."""
+        """Return whether only the tool may see the answer."""
         return isinstance(self.question.answer_type, Secret)
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether what an assistant, or a program that haftd runs, says is no answer."""
+        """Return whether an answer of an assistant or of a program that haftd runs is invalid."""
         return self.is_for_a_person or self.is_secret
 
     @property
     def can_be_remembered(self) -> bool:
-        """Whether an answer may count for longer than this once: not a secret, and not what a model
-        is asked, which has to think each time, nor what no tool asks."""
+        """Return whether an answer may be kept: not a secret, not a model's answer (a model has to think each
+        time), and not the answer to the daemon's own question."""
         is_for_a_person = self.target in ("caller", "user")
         return is_for_a_person and not self.is_secret and self.handle is not UNSET
 
 
-class Lasting(msgspec.Struct, frozen=True):
-    """An answer that is given again, without asking, to the same program that asks the same."""
+class RememberedAnswer(msgspec.Struct, frozen=True):
+    """An answer to reuse, without asking, for the same question of the same program."""
 
     answer: Any
     remember: Remember
 
     def __repr__(self) -> str:
-        return f"Lasting({self.remember}, …)"
+        return f"RememberedAnswer({self.remember}, …)"
 
 
 class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,17 +106,17 @@ class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def turn_end_id(session: str, number: int) -> str:
-    """The id of what is asked at the end of a turn."""
+    """Return the id of the question at the end of a turn."""
     return f"turn_end.{session}.{number}"
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
-    """The id of what a call asks; its questions come one after the other and share it."""
+    """Return the id of a call's questions, which come one after the other and share the id."""
     return f"tool_call.{tool}.{call_id}"
 
 
 def schema(inquiry: str, answer_type: AnswerType) -> dict[str, Any]:
-    """The JSON Schema of an answer, as structured output takes it."""
+    """Return the JSON Schema of an answer, as structured output takes it."""
     return {
         "type": "object",
         "properties": {
@@ -157,24 +155,24 @@ def _one_of(options: tuple[Scalar, ...]) -> dict[str, Any]:
 
 
 def read_reply(inquiry: Inquiry, reply: object) -> Answer:
-    """The answer in `{"answer": …}`, which may name its `inquiry_id`; raises `InvalidAnswer`."""
-    return read_lasting(inquiry, reply)[0]
+    """Read `{"answer": …}`, which may name its `inquiry_id`; raise `InvalidAnswer`."""
+    return read_remembered_answer(inquiry, reply)[0]
 
 
-def read_lasting(inquiry: Inquiry, reply: object) -> tuple[Answer, Remember | UnsetType]:
-    """The same, with how long it counts, by `remember`; raises `InvalidAnswer`."""
+def read_remembered_answer(inquiry: Inquiry, reply: object) -> tuple[Answer, Remember | UnsetType]:
+    """Read an answer with its `remember`; raise `InvalidAnswer`."""
     try:
-        said = msgspec.convert(reply, _Reply)
+        message = msgspec.convert(reply, _Reply)
     except msgspec.ValidationError:
         raise InvalidAnswer('an answer is an object {"answer": …, "remember"?}') from None
-    if said.inquiry_id is not UNSET and said.inquiry_id != inquiry.inquiry_id:
+    if message.inquiry_id is not UNSET and message.inquiry_id != inquiry.inquiry_id:
         raise InvalidAnswer("the answer is for another inquiry")
-    check_remember(inquiry, said.remember)
-    return check_answer(inquiry.question, said.answer), said.remember
+    check_remember(inquiry, message.remember)
+    return check_answer(inquiry.question, message.answer), message.remember
 
 
 def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
-    """Raise `InvalidAnswer` where an answer cannot be remembered and is to be."""
+    """Raise `InvalidAnswer` where `remember` is set and the answer cannot be kept."""
     if remember is not UNSET and not inquiry.can_be_remembered:
         what = "a secret" if inquiry.is_secret else "what a model is asked"
         if inquiry.handle is UNSET:
@@ -188,22 +186,22 @@ def check_remember(inquiry: Inquiry, remember: Remember | UnsetType) -> None:
 class InquiriesListParams(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """List what is asked in one session, or in all with `*`, and not answered."""
+    """List the open questions of one session, or of all with `*`."""
 
     session: SessionOrAll | UnsetType = UNSET
     root: Root | UnsetType = UNSET
 
 
 class InquiriesListResult(msgspec.Struct, frozen=True):
-    """Each is what a client with the capability `inquiry` is asked."""
+    """The open questions, each as a client with the capability `inquiry` gets it."""
 
     inquiries: tuple[Inquiry, ...]
 
 
 class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
-    """Answer what is asked, for a person. With `question` it is given only while that one is asked:
-    a tool asks all of its questions under one `inquiry_id`. With `remember` it is given again to the
-    same tool that asks the same."""
+    """Answer a question, for a person. With `question` the answer counts only while that question is open: a
+    tool asks all of its questions under one `inquiry_id`. With `remember` the answer is reused when the same tool
+    asks the same."""
 
     inquiry_id: Annotated[str, Meta(max_length=512)]
     answer: Any
@@ -215,7 +213,7 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
 
 
 class AskpassParams(Params, frozen=True, kw_only=True):
-    """Ask a secret for a program that a tool runs; only the helper `haft-askpass` has use for it."""
+    """Ask for a secret on behalf of a program that a tool runs; for the helper `haft-askpass` only."""
 
     mark: Annotated[str, Meta(max_length=256)]
     prompt: str
@@ -223,7 +221,7 @@ class AskpassParams(Params, frozen=True, kw_only=True):
 
 
 class AskpassResult(msgspec.Struct, frozen=True):
-    """What was answered; `null` where nothing was asked."""
+    """The answer, or `null` where nothing was asked."""
 
     answer: str | bool | None
 

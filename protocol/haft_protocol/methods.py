@@ -1,9 +1,8 @@
-"""Every method of the wire, once: its params, its result, one line of what it does.
+"""The table of all methods: name, params, result and summary of each.
 
-Rules: the table is flat and holds all of them; the types stand with their nouns (`handles`, `tools`,
-`sessions`, `inquiries`, `approvals`, `pushes`, `trust`, what the daemon says of itself in `reports`) and are
-offered here, too. The daemon decodes with these very types, the clients build them, the OpenRPC
-document is generated from them.
+Rules: the table is flat and complete; the types stand with their nouns (`handles`, `tools`, `sessions`,
+`inquiries`, `approvals`, `pushes`, `trust`, `reports`) and are exported here, too. The daemon decodes with these
+types, the clients build them, the OpenRPC document is generated from them.
 """
 
 from __future__ import annotations
@@ -209,8 +208,8 @@ __all__ = [
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method: its wire name, the types of its params and result, and one line about it. The result
-    is one of several where it is a tuple of types."""
+    """One method: its wire name, the types of params and result, and one line about it. A tuple of types
+    lists alternative results."""
 
     name: str
     params: type[Any]
@@ -225,9 +224,9 @@ METHODS: dict[str, Method] = {
             "initialize",
             InitializeParams,
             InitializeResult,
-            "Say who connects; answers with the daemon's limits.",
+            "Introduce the client; the result has the daemon's limits.",
         ),
-        Method("ping", Empty, PingResult, "Ask whether the daemon is there."),
+        Method("ping", Empty, PingResult, "Check that the daemon answers."),
         Method(
             "spawn", SpawnParams, HandleState, "Start a tool under an id of the caller's choice."
         ),
@@ -262,25 +261,25 @@ METHODS: dict[str, Method] = {
             "turn/end",
             TurnEndParams,
             TurnEndResult,
-            "End a turn, and what is not to outlast it.",
+            "End a turn, and the handles that must not outlast it.",
         ),
         Method(
             "tools/call",
             ToolsCallParams,
             (CalledState, CalledAwait, CalledList, CalledText),
-            "Call a tool as an assistant does: a verb by `action`, else a run to the end.",
+            "Call a tool as an assistant does: a verb by `action`, else a complete run.",
         ),
         Method(
             "notifications/drain",
             DrainParams,
             NoticesResult,
-            "Take the notices that ride on the next tools/call otherwise.",
+            "Take the notices that the next tools/call would carry.",
         ),
         Method(
             "subscribe",
             SubscribeParams,
             SubscribeResult,
-            "Be told of states, output, screens or notices as they come.",
+            "Receive states, output, screens or notices as they occur.",
         ),
         Method("unsubscribe", UnsubscribeParams, Empty, "End a subscription."),
         Method(
@@ -292,12 +291,12 @@ METHODS: dict[str, Method] = {
             ToolsDescribeResult,
             "Describe tools in full, with examples and each parameter.",
         ),
-        Method("tools/reload", Empty, ReloadResult, "Read the tool definitions again."),
+        Method("tools/reload", Empty, ReloadResult, "Reload the tool definitions."),
         Method(
             "trust/show",
             TrustShowParams,
             TrustShowResult,
-            "Show what the definitions of a root would run.",
+            "Show the commands in the definitions of a root.",
         ),
         Method(
             "trust/grant",
@@ -309,7 +308,7 @@ METHODS: dict[str, Method] = {
             "trust/revoke",
             TrustRevokeParams,
             TrustRevokeResult,
-            "Trust nothing of a root any more.",
+            "Revoke the trust in a root.",
         ),
         Method(
             "trust/list", Empty, TrustListResult, "List the roots whose definitions are trusted."
@@ -318,32 +317,32 @@ METHODS: dict[str, Method] = {
             "inquiries/list",
             InquiriesListParams,
             InquiriesListResult,
-            "List what tools ask and nobody has answered.",
+            "List the open questions of tools.",
         ),
-        Method("inquiries/answer", InquiriesAnswerParams, Empty, "Answer what a tool asks."),
+        Method("inquiries/answer", InquiriesAnswerParams, Empty, "Answer a tool's question."),
         Method(
             "approvals/list",
             ApprovalsListParams,
             ApprovalsListResult,
-            "List what waits for a person's word.",
+            "List the actions that await a person's approval.",
         ),
         Method(
             "approvals/decide",
             ApprovalsDecideParams,
             Empty,
-            "Allow, deny, skip or edit what waits for a person's word.",
+            "Allow, deny, skip or edit an action that awaits approval.",
         ),
         Method(
             "askpass",
             AskpassParams,
             AskpassResult,
-            "Ask a secret of whoever drives the handle; called by the helper `haft-askpass` only.",
+            "Ask the handle's driver for a secret; for the helper `haft-askpass` only.",
         ),
-        Method("daemon/status", Empty, StatusResult, "The daemon's own figures and problems."),
-        Method("daemon/reload", Empty, ReloadResult, "Read configuration and definitions again."),
+        Method("daemon/status", Empty, StatusResult, "Report the daemon's figures and problems."),
+        Method("daemon/reload", Empty, ReloadResult, "Reload configuration and definitions."),
+        Method("daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and all its handles."),
         Method(
-            "daemon/shutdown", ShutdownParams, Empty, "Stop the daemon and everything it holds."
+            "rpc.discover", Empty, dict[str, Any], "Return this protocol as an OpenRPC document."
         ),
-        Method("rpc.discover", Empty, dict[str, Any], "This protocol as an OpenRPC document."),
     )
 }

@@ -1,7 +1,6 @@
-"""How deep a JSON text is nested, told before anything decodes it.
+"""Nesting depth of a JSON text, found before decoding.
 
-Rules: the text is well-formed, or what is said of it means nothing. The time is that of its length,
-however it is nested.
+Rules: the result is defined for well-formed text only. Time grows with length, not with nesting.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ _NOT_STRUCTURE = bytes(byte for byte in range(256) if byte not in b'{}[]"')
 
 
 def nesting(message: bytes) -> int:
-    """How deep well-formed JSON is nested: 0 for a scalar. 8 MiB of anything take less than a second.
+    """Return the depth of well-formed JSON: 0 for a scalar. 8 MiB of anything take less than a second.
 
-    Strings are taken out first, then the innermost pairs of brackets, a level a round: most
-    messages are nothing after a few.
+    Strings are removed first, then the innermost pairs of brackets, a level a round: most messages are empty
+    after a few.
     """
     if b"\\" in message:
         # In this order: a run of backslashes pairs up from its left, so an escaped quote is

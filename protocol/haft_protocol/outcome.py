@@ -1,9 +1,8 @@
-"""What a tool process prints, when it speaks one of our forms; both generations are read.
+"""The printed forms in which a tool process reports, in both generations.
 
-Rules: an object whose `type` is one of ours is an outcome; one whose fields do not fit that type is
-`Malformed`, with the field. Anything else is `Raw`, which is a supported form and no error. Nothing
-is guessed and nothing of the tool's text is changed. The meaning of an outcome for the handle is not
-known here. Section 10.
+Rules: an object with a known `type` is an outcome, or `Malformed` where a field does not fit, with the field's
+name. Anything else is `Raw`, a supported form and no error. Nothing is guessed, no text of the tool changed.
+The effect on the handle is not known here. Section 10.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ __all__ = [
 
 
 class Success(msgspec.Struct, frozen=True, tag=True):
-    """It is done; `content` is its result."""
+    """The tool succeeded with the result `content`."""
 
     content: str
 
 
 class Failure(msgspec.Struct, frozen=True, tag=True):
-    """It failed, in its own words. `transient`: the same call may succeed later."""
+    """The tool failed, in its own words. `transient`: the same call may succeed later."""
 
     message: str
     trace: tuple[str, ...] = ()
@@ -45,24 +44,24 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
 
 
 class NeedsInput(msgspec.Struct, frozen=True, tag=True):
-    """It asks. From a process that has ended: run it again with the answer added to `answers`."""
+    """The tool asks. After the process has ended: run it again with the answer added to `answers`."""
 
     question: Question
     content: str = ""
 
 
 class Progress(msgspec.Struct, frozen=True, tag=True):
-    """It runs; `content` is what it has to say so far, since it last said something."""
+    """The tool runs; `content` is its output since the previous report."""
 
     content: str
 
 
 class Raw(msgspec.Struct, frozen=True, tag=True):
-    """It printed something else: the text itself is the output."""
+    """The tool printed another form: the text itself is the output."""
 
 
 class Malformed(msgspec.Struct, frozen=True, tag=True):
-    """An outcome with a field that does not fit its type; `message` is a clause that names the field
+    """An outcome with an invalid field; `message` is a clause that names the field
     ("a malformed `error` outcome: `message` is missing; it must be a string")."""
 
     message: str
@@ -75,8 +74,8 @@ _decode = msgspec.json.Decoder().decode
 _BLANK = b" \t\r\n"
 
 
-def _object(text: bytes) -> dict[str, Any] | None:
-    """The JSON object that `text` is; None for anything else."""
+def _read_object(text: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in `text`; None for anything else."""
     if not (text.lstrip(_BLANK).startswith(b"{") and text.rstrip(_BLANK).endswith(b"}")):
         return None
     try:
@@ -87,14 +86,14 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 def read_outcome(stdout: bytes) -> Outcome:
-    """Read all that a process printed to stdout; call it when the process has ended."""
-    form = _object(stdout)
+    """Read all that an ended process printed to stdout."""
+    form = _read_object(stdout)
     return _RAW if form is None else _read(form)
 
 
 def read_event(line: bytes) -> Outcome:
-    """Read one line of a live tool: a tool state, or the notification `state` with one in it."""
-    form = _object(line)
+    """Read one line of a live tool: a tool state, or the notification `state` around one."""
+    form = _read_object(line)
     if form is None:
         return _RAW
     match form:
@@ -105,7 +104,7 @@ def read_event(line: bytes) -> Outcome:
 
 
 class _Wrong(ValueError):
-    """A field does not fit; the message is a clause about it."""
+    """A field is invalid; the message is a clause about it."""
 
 
 def _read(form: dict[str, Any]) -> Outcome:
@@ -142,7 +141,7 @@ def _string(form: dict[str, Any], key: str, path: str = "") -> str:
 
 
 def _optional_string(form: dict[str, Any], key: str) -> str:
-    """A string that may be null or absent, and is empty then."""
+    """Return a string that may be null or absent, then as an empty one."""
     return "" if form.get(key) is None else _string(form, key)
 
 
@@ -168,7 +167,7 @@ def _question(form: dict[str, Any]) -> Question:
 
 
 def _stopped(form: dict[str, Any]) -> Outcome:
-    """Read a state `stopped`: `result` and `error` side by side, or one in the other's envelope."""
+    """Read a state `stopped`: `result` and `error` side by side, or nested in one envelope."""
     if form.get("error") is not None:
         return _error(form, "error", "")
     result = form.get("result")
@@ -193,8 +192,8 @@ def _error(form: dict[str, Any], key: str, path: str) -> Failure:
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A tool as its binary describes it; `parameters` as in a definition: a form by each name, or a
-    whole schema."""
+    """A tool as its program describes it; `parameters` as in a definition: a form by each name, or a whole
+    schema."""
 
     name: str
     summary: str | None = None
@@ -208,14 +207,14 @@ class _Schema(msgspec.Struct, frozen=True):
 
 
 class SchemaUnreadable(ValueError):
-    """A binary did not describe itself; the message says what was wrong with its answer."""
+    """A program did not describe itself; the message names the fault in its answer."""
 
 
 _decode_schema = msgspec.json.Decoder(_Schema).decode
 
 
 def read_schema(stdout: bytes) -> tuple[Described, ...]:
-    """Read what a binary answered to the action `schema`; raises `SchemaUnreadable`."""
+    """Read a program's answer to the action `schema`; raise `SchemaUnreadable`."""
     if not stdout.strip():
         raise SchemaUnreadable("it printed nothing")
     try:

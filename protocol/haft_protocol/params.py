@@ -1,7 +1,7 @@
-"""What every method takes, and the forms that params are made of.
+"""Params of every method, and the annotated types of their fields.
 
-Rules: params are frozen and refuse unknown fields; the daemon decodes with these very types, and the
-clients build them. A bound stands in the type.
+Rules: params are frozen and refuse unknown fields; the daemon decodes with these types, the clients build
+them. A bound stands in the type.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 ID_FORM = "[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}"
-"""What an id may look like, as a regular expression without its ends."""
+"""The regular expression of an id, without its anchors."""
 
 Id = Annotated[
     str,
@@ -65,8 +65,8 @@ else:
 class Params(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What every method takes besides its own. Without `session` it is the one that `initialize`
-    named on this connection, else `default`."""
+    """Params common to all methods. The default of `session` is the one named by `initialize` on this
+    connection, else `default`."""
 
     session: Id | UnsetType = UNSET
     root: Root | UnsetType = UNSET

@@ -1,7 +1,7 @@
-"""What a subscriber is sent: notifications of the daemon's, each with the subscription that it is for.
+"""Pushes: the daemon's notifications to a subscriber, each with its subscription.
 
-Rules: values only, frozen. `handle/state` is the handle state object and `session/notification` the
-notice, each with `subscription` beside its fields. Section 7, "Push".
+Rules: values only, frozen. `handle/state` is the handle state object and `session/notification` the notice,
+each with `subscription` beside its fields. Section 7, "Push".
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class PushedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PushedScreen(msgspec.Struct, frozen=True):
-    """A terminal's screen: `lines` at first and after a resize, then the rows that have `changed`
-    since this subscription was last sent it."""
+    """A terminal's screen: `lines` at first and after a resize, then the rows that have `changed` since the
+    previous push of this subscription."""
 
     subscription: str
     id: str
@@ -65,7 +65,7 @@ class PushedScreen(msgspec.Struct, frozen=True):
 
 
 class PushedTools(msgspec.Struct, frozen=True):
-    """The definitions were read again, or a root was trusted or is so no more: `tools/list` may have changed."""
+    """Definitions were reloaded, or the trust in a root has changed: `tools/list` may differ."""
 
     subscription: str
 
@@ -86,7 +86,7 @@ class SubscribeParams(Params, frozen=True, kw_only=True):
 
 
 class SubscribeResult(msgspec.Struct, frozen=True):
-    """The subscription's name; every notification that is for it carries it."""
+    """The subscription's name, which each of its notifications carries."""
 
     subscription: str
 

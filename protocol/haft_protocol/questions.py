@@ -1,6 +1,6 @@
-"""Questions a tool asks and the answers it takes.
+"""Questions of a tool and their answers.
 
-Rules: a question is frozen; an answer is checked before it changes anything; both generations of
+Rules: a question is frozen; an answer is validated before it changes anything; both generations of
 `answer_type` are read (`{"type": "boolean"}` and `"Boolean"`), only the newer is written.
 Follows sections 3 and 6 of the protocol.
 """
@@ -38,28 +38,28 @@ class Boolean(msgspec.Struct, frozen=True, tag="boolean"):
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
-    """One free text."""
+    """A free text."""
 
 
 class Secret(msgspec.Struct, frozen=True, tag="secret"):
-    """A text asked of a person only; never stored, logged or shown to an assistant."""
+    """A text that only a person is asked for; never stored, logged or shown to an assistant."""
 
 
 class Select(msgspec.Struct, frozen=True, tag="select"):
-    """One of the options, which are scalars and compared as JSON values (1 is not true)."""
+    """One of the options, scalars that compare as JSON values (1 is not true)."""
 
     options: tuple[Scalar, ...]
 
 
 class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of the options for one thing; `text` says what it is about."""
+    """The options of one field; `text` describes the field."""
 
     options: tuple[Scalar, ...]
     text: str = ""
 
 
 class Form(msgspec.Struct, frozen=True, tag="form"):
-    """A choice for each of several things, all in one answer: an object with these names."""
+    """A choice for each of several fields, in one answer: an object with these names."""
 
     fields: dict[str, Choice]
 
@@ -68,7 +68,7 @@ AnswerType = Boolean | Text | Secret | Select | Form
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a tool wants to know before it goes on. `default` is offered, never applied unasked."""
+    """A question that a tool needs answered before it continues. `default` is offered, never applied unasked."""
 
     id: str
     text: str
@@ -78,11 +78,11 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class InvalidAnswer(ValueError):
-    """The answer does not fit the question; the message says what would."""
+    """The answer does not fit the question; the message describes one that does."""
 
 
-_MOST_WRONG = 8
-"""Fields of a form whose answers are named as wrong."""
+_MAX_NAMED_FIELDS = 8
+"""Invalid fields of a form that a message names."""
 
 _OLD_NAMES: dict[str, AnswerType] = {"Boolean": Boolean(), "Text": Text(), "Secret": Secret()}
 
@@ -107,7 +107,7 @@ def _read_answer_type(form: object) -> AnswerType:
 
 
 def read_question(form: object) -> Question:
-    """Read a question in either generation of forms; raises `msgspec.ValidationError`."""
+    """Read a question in either generation of forms; raise `msgspec.ValidationError`."""
     if not isinstance(form, dict):
         raise msgspec.ValidationError("a question is an object with `id`, `text` and `answer_type`")
     known = {k: form[k] for k in ("id", "text", "pre_amble", "default") if k in form}
@@ -120,8 +120,8 @@ def read_question(form: object) -> Question:
     return msgspec.convert({**known, "answer_type": msgspec.to_builtins(answer_type)}, Question)
 
 
-def _same(one: Scalar, other: Scalar) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _same(value: Scalar, option: Scalar) -> bool:
+    return value == option and isinstance(value, bool) == isinstance(option, bool)
 
 
 def _is_one_of(value: object, options: tuple[Scalar, ...]) -> bool:
@@ -129,7 +129,11 @@ def _is_one_of(value: object, options: tuple[Scalar, ...]) -> bool:
 
 
 def check_answer(question: Question, value: object) -> Answer:
-    """Return the answer if it fits `question`, else raise `InvalidAnswer`; nothing is coerced."""
+    """Return the answer if it fits `question`, else raise `InvalidAnswer`; nothing is coerced.
+
+    >>> check_answer(Question(id="go", text="Go on?", answer_type=Boolean()), True)
+    True
+    """
     match question.answer_type:
         case Boolean():
             if isinstance(value, bool):
@@ -148,7 +152,7 @@ def check_answer(question: Question, value: object) -> Answer:
 
 
 def takes_null(question: Question) -> bool:
-    """Whether `null` is an answer to the question, and not the absence of one."""
+    """Return whether `null` is a valid answer, as opposed to a missing one."""
     kind = question.answer_type
     return isinstance(kind, Select) and None in kind.options
 
@@ -167,7 +171,7 @@ def _check_form(id: str, fields: dict[str, Choice], value: object) -> Answer:
         f"`{name}` takes one of {_listed(choice.options)}"
         for name, choice in fields.items()
         if name in value and not _is_one_of(value[name], choice.options)
-    ][:_MOST_WRONG]
+    ][:_MAX_NAMED_FIELDS]
     if wrong:
         raise InvalidAnswer(f"question {id!r}: {'; '.join(wrong)}")
     return {name: value[name] for name in fields}

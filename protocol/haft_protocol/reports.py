@@ -1,7 +1,7 @@
-"""What the daemon tells of itself: who it is, its limits, its figures, its problems, its sessions.
+"""Reports of the daemon about itself: version, limits, figures, problems, sessions.
 
-Rules: results only, frozen; the methods that answer with them are in `methods`, which offers these
-types too. Section 8.
+Rules: results only, frozen; the methods that return them are in `methods`, which offers these types too.
+Section 8.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class LimitsResult(msgspec.Struct, frozen=True):
-    """The limits of section 1 as this daemon has them."""
+    """The limits of section 1 in this daemon."""
 
     max_message: int
     max_nesting: int
@@ -48,7 +48,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 
 class InitializeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`started_at` is seconds since the epoch."""
+    """The daemon and its limits; `started_at` is in seconds since the epoch."""
 
     server: ServerInfo
     protocol: int
@@ -60,13 +60,13 @@ class InitializeResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PingResult(msgspec.Struct, frozen=True):
-    """The daemon is there."""
+    """The daemon answers."""
 
     pong: bool = True
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file or definition that was left out, and why."""
+    """A file or definition that was left out, and the reason."""
 
     file: str
     key: str
@@ -76,22 +76,22 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ReloadResult(msgspec.Struct, frozen=True):
-    """What is there after reading everything again."""
+    """The number of tools, and the problems, after a reload."""
 
     tools: int
     problems: tuple[Problem, ...]
 
 
 class WebSocketInfo(msgspec.Struct, frozen=True):
-    """Where the WebSocket listens."""
+    """The address at which the WebSocket listens."""
 
     host: str
     port: int
 
 
 class OpenQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question that waits for its answer; `since` is in seconds since the epoch. At a turn's end none
-    is about a single handle."""
+    """A question that waits for its answer; `since` is in seconds since the epoch. The question at a turn's end
+    is not about a single handle."""
 
     inquiry_id: str
     session: str
@@ -131,7 +131,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class SessionInfo(msgspec.Struct, frozen=True):
-    """A session and how many handles it has."""
+    """A session with the number of its handles."""
 
     session: str
     live: int
@@ -140,6 +140,6 @@ class SessionInfo(msgspec.Struct, frozen=True):
 
 
 class SessionListResult(msgspec.Struct, frozen=True):
-    """All sessions that are known."""
+    """All known sessions."""
 
     sessions: tuple[SessionInfo, ...]

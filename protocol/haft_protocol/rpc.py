@@ -1,10 +1,9 @@
-"""JSON-RPC 2.0 envelopes: bytes in, what they are out.
+"""Reader of JSON-RPC 2.0 envelopes: bytes to requests, responses and faults.
 
-Rules: one typed decode a message, and `params` and `id` stay as they came (`msgspec.Raw`), so
-nothing is decoded twice and an id is echoed exactly. A fault of a message is a value (`ParseFault`,
-`Invalid`), never an exception; only `read_params` raises. Methods are unknown here. This is the
-daemon's side, with `encoding` for the way back; what a client writes and reads is in `haft.wire`.
-Sections 1, 2 and 9 of the protocol.
+Rules: one typed decode a message; `params` and `id` stay as received (`msgspec.Raw`), so nothing is decoded
+twice and an id is echoed exactly. A faulty message is a value (`ParseFault`, `Invalid`), never an exception;
+only `read_params` and `read_reply` raise. Methods are unknown here. The daemon's side; `encoding` is the way
+back, and `haft.wire` the client's side. Sections 1, 2 and 9 of the protocol.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .errors import RpcError, invalid_params, invalid_request, limit_exceeded, parse_error
 from .nesting import nesting
-from .weighing import Weight
+from .value_counter import ValueCount
 
 __all__ = [
     "BadReply",
     "Batch",
-    "Incoming",
     "Invalid",
     "Message",
     "ParseFault",
     "Request",
+    "Response",
     "Single",
     "read_message",
     "read_params",
@@ -37,22 +36,22 @@ __all__ = [
 _T = TypeVar("_T")
 
 NULL = b"null"
-_LONGEST_ID = 256
-_LONGEST_INT = 20
+_MAX_ID_BYTES = 256
+_MAX_INT_DIGITS = 20
 _OPENINGS = (b"{", b"[")
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A request, or a notification when `id` is None; `id` is JSON as it came."""
+    """A request, or a notification where `id` is None; `id` is JSON as received."""
 
     method: str
     params: Raw | None
     id: bytes | None
 
 
-class Incoming(msgspec.Struct, frozen=True, gc=False):
-    """A response from the peer: to a request of ours, or to nothing. It is never answered. `id`,
-    `result` and `error` are JSON as they came, which `read_reply` reads."""
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """A response of the peer, to a request of the daemon or to none; never answered. `id`, `result` and
+    `error` are JSON as received, for `read_reply`."""
 
     id: bytes
     result: bytes | None = None
@@ -60,13 +59,13 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
 
 
 class Invalid(msgspec.Struct, frozen=True):
-    """An element that is no request and is answered with `error`; `id` is null if it was unusable."""
+    """An element that is no request and gets `error`; `id` is null where unusable."""
 
     error: RpcError
     id: bytes
 
 
-Element = Request | Incoming | Invalid
+Element = Request | Response | Invalid
 
 
 class Single(msgspec.Struct, frozen=True):
@@ -76,13 +75,13 @@ class Single(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A message that is a list; `items` in its order, at least one."""
+    """A message that is a list; `items` in order, at least one."""
 
     items: tuple[Element, ...]
 
 
 class ParseFault(msgspec.Struct, frozen=True):
-    """A message that is answered as a whole, once, with the id null."""
+    """A message that gets one error as a whole, with the id null."""
 
     error: RpcError
 
@@ -119,10 +118,14 @@ def read_message(
     max_batch: int,
     max_nesting: int,
     max_values: int = 0,
-    weight: Weight | None = None,
+    value_count: ValueCount | None = None,
 ) -> Message:
-    """Read one message; never raises. Nesting is counted from the request object, which is 1. A long
-    one was weighed before: one of more than `max_values` is refused, and no part of it decoded."""
+    """Read one message; never raises. Nesting counts from the request object, which is 1. The values of a long
+    message were counted before: one with more than `max_values` is refused undecoded.
+
+    >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', max_batch=16, max_nesting=64)
+    Single(item=Request(method='ping', params=None, id=b'1'))
+    """
     if not message.isascii():
         # msgspec passes over what it does not decode, also over bytes that are no UTF-8.
         try:
@@ -132,13 +135,15 @@ def read_message(
     if not message.startswith(_OPENINGS):
         message = message.lstrip(b" \t\r\n")
     try:
-        heavy = weight is not None and weight.values > max_values
+        has_too_many = value_count is not None and value_count.values > max_values
         if message.startswith(b"{"):
-            brackets = None if weight is None else b"" if heavy else weight.brackets
+            brackets = (
+                None if value_count is None else b"" if has_too_many else value_count.brackets
+            )
             item = _read_element(message, max_nesting, brackets)
-            return Single(_too_heavy(item, max_values) if heavy else item)
+            return Single(_refuse_values(item, max_values) if has_too_many else item)
         if message.startswith(b"["):
-            if heavy:
+            if has_too_many:
                 return ParseFault(_too_many(max_values))
             return _read_batch(message, max_batch, max_nesting)
         _anything(message)
@@ -154,7 +159,7 @@ def read_message(
 
 
 def _malformed(fault: msgspec.DecodeError, message: bytes) -> RpcError:
-    from .refusals import why_malformed  # only a wrong message pays for it
+    from .validation_messages import why_malformed  # only a wrong message pays for it
 
     return parse_error(why_malformed(str(fault), message))
 
@@ -172,13 +177,13 @@ def _batch_decoder(max_batch: int) -> msgspec.json.Decoder[Any]:
 
 def _read_batch(message: bytes, max_batch: int, max_nesting: int) -> Message:
     try:
-        found = _batch_decoder(max_batch).decode(message)
+        batch = _batch_decoder(max_batch).decode(message)
     except msgspec.ValidationError:
         return ParseFault(
             limit_exceeded("max_batch", max_batch, "The batch has too many requests, none was run")
         )
     elements: list[Element] = []
-    for raw in msgspec.structs.astuple(found):
+    for raw in msgspec.structs.astuple(batch):
         if raw is UNSET:
             break
         element = bytes(raw)
@@ -201,7 +206,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
         id_ = None
     else:
         id_ = bytes(raw)
-        if not (id_.isdigit() and len(id_) <= _LONGEST_INT) and not _usable(id_):
+        if not (id_.isdigit() and len(id_) <= _MAX_INT_DIGITS) and not _is_usable_id(id_):
             id_ = NULL
             if envelope.method is not UNSET:
                 return Invalid(invalid_request(_ID_RULE), NULL)
@@ -209,7 +214,7 @@ def _read_element(message: bytes, max_nesting: int, brackets: bytes | None = Non
     if method is UNSET:
         if envelope.result is UNSET and envelope.error is UNSET:
             return Invalid(invalid_request("it has no `method`"), NULL if id_ is None else id_)
-        return _incoming(id_ or NULL, envelope.result, envelope.error)
+        return _response(id_ or NULL, envelope.result, envelope.error)
     if envelope.jsonrpc != "2.0":
         return Invalid(invalid_request(_VERSION_RULE), NULL if id_ is None else id_)
     # Two cheap bounds come first: a level takes two bytes, and an opening bracket.
@@ -231,35 +236,35 @@ _ID_RULE = (
 _VERSION_RULE = '`jsonrpc` must be "2.0"'
 
 
-def _usable(id_: bytes) -> bool:
-    """Whether the JSON in `id_` may be an id: an integer (no float), a text, or null."""
+def _is_usable_id(id_: bytes) -> bool:
+    """Return whether the JSON in `id_` may be an id: an integer (no float), a text, or null."""
     if id_.startswith(b'"'):
-        if len(id_) - 2 <= _LONGEST_ID:
+        if len(id_) - 2 <= _MAX_ID_BYTES:
             return True
-        return len(id_) <= 6 * _LONGEST_ID + 2 and len(_text(id_).encode()) <= _LONGEST_ID
+        return len(id_) <= 6 * _MAX_ID_BYTES + 2 and len(_text(id_).encode()) <= _MAX_ID_BYTES
     if id_ == NULL:
         return True
     digits = id_.removeprefix(b"-")
-    return digits.isdigit() and len(digits) <= _LONGEST_INT
+    return digits.isdigit() and len(digits) <= _MAX_INT_DIGITS
 
 
 def _refuse(loose: _LooseEnvelope) -> Element:
-    """Say what is wrong with an object whose `method` or `jsonrpc` is no text."""
+    """Return the fault of an object whose `method` or `jsonrpc` is no text."""
     id_ = NULL if loose.id is UNSET else bytes(loose.id)
-    if not _usable(id_):
+    if not _is_usable_id(id_):
         id_ = NULL
     if loose.method is UNSET:
         if loose.result is not UNSET or loose.error is not UNSET:
-            return _incoming(id_, loose.result, loose.error)
+            return _response(id_, loose.result, loose.error)
         return Invalid(invalid_request("it has no `method`"), id_)
     if not bytes(loose.method).startswith(b'"'):
         return Invalid(invalid_request("`method` must be a text"), id_)
     return Invalid(invalid_request(_VERSION_RULE), id_)
 
 
-def _incoming(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> Incoming:
-    # Copied: a raw part keeps its whole message alive, and may have to wait for whoever asked.
-    return Incoming(
+def _response(id_: bytes, result: Raw | UnsetType, error: Raw | UnsetType) -> Response:
+    # Copied: a raw part would keep its whole message alive until the asking task reads it.
+    return Response(
         id_,
         None if result is UNSET else bytes(result),
         None if error is UNSET else bytes(error),
@@ -272,15 +277,15 @@ def _too_many(max_values: int) -> RpcError:
     )
 
 
-def _too_heavy(item: Element, max_values: int) -> Element:
-    """What a message that has too many values is: refused, by its id where it has one."""
+def _refuse_values(item: Element, max_values: int) -> Element:
+    """Return the refusal of a message with too many values, by its id where there is one."""
     match item:
         case Request(id=id_):
             return Invalid(_too_many(max_values), id_ or NULL)
-        case Incoming(id=id_):
-            said = _too_many(max_values)
-            body = {"code": said.code, "message": said.message}
-            return Incoming(id_, error=msgspec.json.encode(body))
+        case Response(id=id_):
+            error = _too_many(max_values)
+            body = {"code": error.code, "message": error.message}
+            return Response(id_, error=msgspec.json.encode(body))
     return item
 
 
@@ -292,16 +297,14 @@ def _too_deep(max_nesting: int) -> RpcError:
 
 _decoders: dict[Any, Any] = {}
 _ABSENT = re.compile(rb"null|\[[ \t\r\n]*\]")
-"""How clients write that there are no params, besides leaving them out."""
+"""Forms in which clients write absent params."""
 
 
 def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
-    """Decode params into `kind`; raises `RpcError` that names the field and what was expected.
+    """Decode params into `kind`; raise `RpcError` with the field and the expected form.
 
-    `null` and an empty list are taken for no params.
-
-    A number that no 64-bit float or 4,300-digit integer holds is a parse error, as it is
-    elsewhere in a message. `method` only makes the sentences better.
+    `null` and an empty list stand for no params. A number that no 64-bit float or 4,300-digit integer holds is a
+    parse error, as elsewhere in a message. `method` only improves the sentences.
     """
     decode = _decoders.get(kind)
     if decode is None:
@@ -316,7 +319,7 @@ def read_params(raw: Raw | None, kind: type[_T], method: str = "") -> _T:
         raise _malformed(fault, b"" if raw is None else bytes(raw)) from None
     except (RecursionError, MemoryError):
         raise invalid_params("they are nested too deeply or too large") from None
-    from .refusals import explain  # only a wrong call pays for it
+    from .validation_messages import explain  # only a wrong call pays for it
 
     raise explain(problem, b"{}" if raw is None else bytes(raw), kind, method)
 
@@ -334,13 +337,12 @@ _error = msgspec.json.Decoder(_Error).decode
 
 
 class BadReply(Exception):
-    """What came as a reply is none; the argument says why."""
+    """A malformed response; the argument is the reason."""
 
 
-def read_reply(incoming: Incoming, *, max_nesting: int) -> Any:
-    """The result of a reply to a request of ours. Raises the `RpcError` that the peer answered, or
-    `BadReply`."""
-    result, error = incoming.result, incoming.error
+def read_reply(response: Response, *, max_nesting: int) -> Any:
+    """Return the result of a response. Raises the `RpcError` of the peer, or `BadReply`."""
+    result, error = response.result, response.error
     if result is not None and error is not None:
         raise BadReply("it has both a `result` and an `error`")
     body = result if error is None else error
@@ -349,9 +351,11 @@ def read_reply(incoming: Incoming, *, max_nesting: int) -> Any:
     try:
         if error is None:
             return msgspec.json.decode(body)
-        said = _error(body)
+        fault_body = _error(body)
     except (msgspec.MsgspecError, RecursionError, MemoryError, UnicodeDecodeError) as fault:
         raise BadReply(str(fault) or type(fault).__name__) from None
     raise RpcError.received(
-        said.code, said.message, said.data if isinstance(said.data, dict) else {}
+        fault_body.code,
+        fault_body.message,
+        fault_body.data if isinstance(fault_body.data, dict) else {},
     )

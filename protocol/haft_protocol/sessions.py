@@ -1,4 +1,4 @@
-"""Who connects, and what becomes of handles when a turn, a session or the daemon ends.
+"""Clients and sessions, and the fate of handles when a turn, a session or the daemon ends.
 
 Rules: those of `params`. Sections 7 and 8.
 """
@@ -34,14 +34,14 @@ TurnDecision = Literal["wait", "abort", "keep"]
 
 
 class Client(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who connects, as it calls itself."""
+    """The client's own name and version."""
 
     name: Annotated[str, Meta(max_length=128)]
     version: Annotated[str, Meta(max_length=64)] = ""
 
 
 class ClientCapabilities(msgspec.Struct, frozen=True):
-    """What a client can be asked; what this daemon does not know is passed over."""
+    """The requests that a client serves; unknown capabilities are ignored."""
 
     inquiry: bool = False
     approval: bool = False
@@ -52,7 +52,7 @@ PROTOCOL = 1
 
 
 class InitializeParams(Params, frozen=True, kw_only=True):
-    """Say who connects; optional on a Unix socket, required first on a WebSocket."""
+    """Introduce the client; optional on a Unix socket, required first on a WebSocket."""
 
     client: Client
     protocol: int
@@ -61,7 +61,7 @@ class InitializeParams(Params, frozen=True, kw_only=True):
 
 
 class ShutdownParams(Params, frozen=True, kw_only=True):
-    """Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one lives."""
+    """Stop the daemon: `abort` ends every handle within its grace, `refuse` fails when one is live."""
 
     policy: Literal["abort", "refuse"] = "abort"
 
@@ -79,14 +79,14 @@ class SessionCloseResult(msgspec.Struct, frozen=True):
 
 
 class TurnResult(msgspec.Struct, frozen=True):
-    """Turns of a session are counted from 1."""
+    """The number of the turn, from 1 in each session."""
 
     turn: int
 
 
 class TurnEndParams(Params, frozen=True, kw_only=True):
-    """End a turn: what still runs in the session is aborted, awaited, kept or asked about, as each
-    tool says. `target` is who is meant to answer, `context` is handed to whoever does."""
+    """End a turn: the session's live handles are aborted, awaited, kept or inquired about, as each tool says.
+    `target` names the side to answer, `context` is handed to that side."""
 
     policy: TurnPolicy | UnsetType = UNSET
     timeout_ms: Milliseconds = 60_000
@@ -95,8 +95,8 @@ class TurnEndParams(Params, frozen=True, kw_only=True):
 
 
 class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was decided of a handle that was asked about; `stopped` where it has stopped before. `why`
-    is there where nobody has decided."""
+    """The decision about a handle that was inquired about; `stopped` where it had stopped before. `why` is set
+    where no decision was made."""
 
     id: str
     decided: Literal["wait", "abort", "keep", "stopped"]
@@ -104,7 +104,7 @@ class Inquired(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnEndResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The states of those that ran when the turn ended; that they are here does not count as read."""
+    """The states of the handles that were live at the turn's end; their output does not count as read."""
 
     turn: int
     handles: tuple[HandleState, ...]

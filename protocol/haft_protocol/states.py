@@ -1,7 +1,7 @@
-"""The handle state object: what spawn, fetch, apply and abort return.
+"""The handle state object: the result of spawn, fetch, apply and abort.
 
-Rules: each state carries exactly its own data; a field that is not there is not said (`null` is
-never written for "absent", except where the protocol gives `null` a meaning). Section 3.
+Rules: each state carries exactly its own data; an absent field is omitted (`null` is never written for
+"absent", except where the protocol gives `null` a meaning). Section 3.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ Waited = Literal["immediate", "output", "input", "matched", "quiet", "stopped", 
 
 
 SUSPENDED_HINT = 'A signal has stopped the program; the input {"signal": "CONT"} lets it go on, and abort ends it.'
-"""What goes with `suspended`."""
+"""The hint beside `suspended`."""
 
 
 class Base64(str):
-    """Bytes in a field that else holds a text: who makes them says so, since half of them is nothing.
+    """Bytes in a field that otherwise holds a text. The type marks them, since half of an encoding is useless.
     On the wire it is any text."""
 
     __slots__ = ()
 
 
 def as_text(value: object) -> str:
-    """The `enc_hook` of whoever encodes states."""
+    """Return the wire form of a `Base64`: the `enc_hook` of encoders of states."""
     if isinstance(value, Base64):
         return str(value)
     raise NotImplementedError(f"a {type(value).__name__} has no form on the wire")
 
 
 class Exit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a process ended: `code` or `signal` (its name without SIG), never both."""
+    """A process's exit status: `code` or `signal` (its name without SIG), never both."""
 
     code: int | UnsetType = UNSET
     signal: str | UnsetType = UNSET
 
 
 class LeftBehind(msgspec.Struct, frozen=True):
-    """A process of the handle that outlived the one that was started."""
+    """A process of the handle that outlived the main one."""
 
     pid: int
     command: str
 
 
 class EndedBy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who ended a handle; `client` where a client did it."""
+    """The reason of a handle's end; `client` names the client that caused it."""
 
     by: By
     client: str | UnsetType = UNSET
@@ -88,7 +88,7 @@ class ToolError(msgspec.Struct, frozen=True):
 
 
 class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a program reads: a line, a key or a secret, with the last line it showed."""
+    """The input that a program reads: a line, a key or a secret, with the last line of output."""
 
     kind: Literal["line", "key", "secret"]
     prompt: str
@@ -96,8 +96,8 @@ class InputWanted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text;
-    `scrollback` counts the lines above it."""
+    """A terminal's screen; `cursor` is [row, col] from 0; `changed` maps row numbers to text; `scrollback`
+    counts the lines above it."""
 
     rows: int
     cols: int
@@ -111,9 +111,8 @@ class Screen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something that a session has not seen yet; `at` is in seconds since the epoch, `id` names the
-    handle that it is about. Of output: the `pattern` that has matched, how many lines (`count`), and the
-    first of them. Section 7."""
+    """An event that the session has not seen yet; `at` is in seconds since the epoch, `id` names the handle. Of
+    output: the matched `pattern`, the number of lines (`count`), and the first of them. Section 7."""
 
     kind: str
     level: Literal["info", "warning", "error", "critical"]
@@ -126,8 +125,8 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Truncated(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A result was cut: `bytes` in all, `kept` of them here, all of them in `path` if there is one,
-    but for the `omitted` bytes of the output that nobody has any more."""
+    """A truncated result: `bytes` in all, `kept` of them here, all of them in `path` if set, except the
+    `omitted` bytes of output that are no longer kept."""
 
     bytes: int
     kept: int
@@ -151,13 +150,13 @@ class _Handle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class Pending(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
-    """The id is taken; nothing runs yet."""
+    """The id is taken; no process runs yet."""
 
     content: str
 
 
 class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
-    """The tool runs."""
+    """The tool is running."""
 
     content: str
     input_wanted: InputWanted | UnsetType | None = UNSET
@@ -166,7 +165,7 @@ class Running(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="runni
 
 
 class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
-    """The tool asked one question and goes on when it is answered."""
+    """The tool waits for the answer to one question."""
 
     content: str
     question: Question
@@ -174,7 +173,7 @@ class Waiting(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="waiti
 
 
 class Stopped(_Handle, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
-    """Terminal. `result` or `error`, never both; `content` beside an error of a raw process."""
+    """The final state. `result` or `error`, never both; `content` beside an error of a raw process."""
 
     ended_by: EndedBy
     result: str | UnsetType = UNSET

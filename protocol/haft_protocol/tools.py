@@ -1,6 +1,6 @@
-"""What is asked about tools, and what an assistant's call of one is answered.
+"""Params and results of the methods on tools, and of an assistant's call.
 
-Rules: those of `params`. A call is answered as the verb is that it comes to, with what rides on it.
+Rules: those of `params`. A call gets the reply of the method that it stands for, with notices attached.
 Section 5.
 """
 
@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from .errors import invalid_arguments, limit_exceeded
 from .handles import AwaitResult, HandlesListResult
 from .inquiries import Inquiry
-from .jsontext import MAX_VALUES, TooManyValues, decode_text
+from .json_text import MAX_VALUES, TooManyValues, decode_text
 from .params import ArgumentsOrText, Params
 from .reports import Problem
 from .states import HandleState, Notice, Pending, Running, Stopped, Waiting
@@ -55,9 +55,9 @@ Surface = Literal["actions", "verbs"]
 
 
 class ToolsCallParams(Params, frozen=True, kw_only=True):
-    """Call a tool as an assistant does. With `action` among the arguments it is that verb on a handle,
-    else the tool runs to its end. `context` is handed to whoever answers the tool's questions; its `vars`,
-    an object, to the tool as well; `env` is as for spawn. With the surface `verbs` it is one of the tools that
+    """Call a tool as an assistant does. With `action` among the arguments the call is that verb on a handle,
+    else the tool runs to its end. `context` is handed to the side that answers the tool's questions; its `vars`, an
+    object, to the tool as well; `env` is as for spawn. With the surface `verbs` the tool is one of those that
     `tools/list` gives for that surface; with the format `text` the reply is a text for a model."""
 
     tool: str
@@ -98,22 +98,21 @@ def _read_arguments(tool: str, given: str) -> dict[str, Any]:
 
 
 class DrainParams(Params, frozen=True, kw_only=True):
-    """Take the notices of the session, with `markdown` also as a text."""
+    """Take the session's notices, with `markdown` also as a text."""
 
     format: Literal["json", "markdown"] = "json"
 
 
 class NoticesResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the session has not seen, oldest first; it is handed out once. `text` is the same as
-    Markdown."""
+    """The unseen notices of the session, oldest first, each returned once. `text` is their Markdown."""
 
     notifications: tuple[Notice, ...]
     text: str | UnsetType = UNSET
 
 
 class ToolsListParams(Params, frozen=True, kw_only=True):
-    """List the tools with their schemas, in the words of a provider. With the surface `verbs` each definition has
-    a tool that starts it, and five tools are for all handles; `style` has no meaning then."""
+    """List the tools with their schemas in a provider's dialect. With the surface `verbs` each definition has a
+    tool that starts it, and five tools are for all handles; `style` has no meaning then."""
 
     provider: Provider = "generic"
     style: Style | UnsetType = UNSET
@@ -121,8 +120,8 @@ class ToolsListParams(Params, frozen=True, kw_only=True):
 
 
 class Annotations(msgspec.Struct, frozen=True):
-    """What a tool may do, as MCP has it: `destructive` and `idempotent` count where it is not `read_only`, and
-    `open_world` says that it reaches beyond this machine's own data."""
+    """A tool's possible effects, in MCP's terms: `destructive` and `idempotent` count where `read_only` is
+    false, and `open_world` means that the tool reaches beyond this machine's own data."""
 
     read_only: bool = False
     destructive: bool = True
@@ -131,8 +130,7 @@ class Annotations(msgspec.Struct, frozen=True):
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
-    """A tool as a client sees it; `parameters` is a JSON Schema, in the words of the provider asked
-    for."""
+    """A tool for a client; `parameters` is a JSON Schema in the requested provider's dialect."""
 
     name: str
     description: str
@@ -146,7 +144,7 @@ class ToolInfo(msgspec.Struct, frozen=True):
 
 
 class ToolsListResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tools, by name, and those that the provider cannot be given."""
+    """The tools, by name, and the problems of those that the provider cannot be given."""
 
     tools: tuple[ToolInfo, ...]
     problems: tuple[Problem, ...] = ()
@@ -159,7 +157,7 @@ class ToolsDescribeParams(Params, frozen=True, kw_only=True):
 
 
 class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One parameter of a tool; one inside another is named by its path, as `a.b` or `list[].b`."""
+    """One parameter of a tool; the name of a nested one is its path, as `a.b` or `list[].b`."""
 
     name: str
     type: str
@@ -169,7 +167,7 @@ class ParameterInfo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class ToolDescription(msgspec.Struct, frozen=True):
-    """All that a tool's definition says to whoever calls it."""
+    """The whole description of a tool's definition."""
 
     name: str
     summary: str
@@ -181,57 +179,57 @@ class ToolDescription(msgspec.Struct, frozen=True):
 
 
 class ToolsDescribeResult(msgspec.Struct, frozen=True):
-    """The descriptions, in the order in which they were asked for."""
+    """The descriptions, in the order of the request."""
 
     tools: tuple[ToolDescription, ...]
 
 
 class CalledPending(Pending, frozen=True, kw_only=True, omit_defaults=True, tag="pending"):
-    """A handle state with what rides on it."""
+    """A pending handle's state with notices attached."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledRunning(Running, frozen=True, kw_only=True, omit_defaults=True, tag="running"):
-    """The same."""
+    """A running handle's state with notices attached."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledWaiting(Waiting, frozen=True, kw_only=True, omit_defaults=True, tag="waiting"):
-    """The same."""
+    """A waiting handle's state with notices attached."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledStopped(Stopped, frozen=True, kw_only=True, omit_defaults=True, tag="stopped"):
-    """The same."""
+    """A stopped handle's state with notices attached."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledAwait(AwaitResult, frozen=True, kw_only=True, omit_defaults=True):
-    """What `await` gives, called as a tool."""
+    """The result of `await`, called as a tool."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledList(HandlesListResult, frozen=True, kw_only=True):
-    """What `handle_list` gives."""
+    """The result of `handle_list`."""
 
     call_id: str
     notifications: tuple[Notice, ...]
 
 
 class CalledText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A reply as text for a model, with the notices in it. `failed`: the tool itself has failed. `inquiry` is a
-    question of the handle that no client, program or model is being asked; `states` are the handles that the
-    text is about, without their output."""
+    """A reply as text for a model, notices included. `failed`: the tool itself has failed. `inquiry` is a
+    question of the handle that no client, program or model is being asked; `states` are the handles in the text,
+    without their output."""
 
     text: str
     call_id: str
@@ -257,6 +255,6 @@ def called(
     call_id: str,
     notifications: tuple[Notice, ...],
 ) -> CalledState | CalledAwait | CalledList:
-    """What a call is answered: the reply of its verb with what rides on it."""
+    """Return the reply of a verb with the notices attached."""
     fields = {name: getattr(reply, name) for name in reply.__struct_fields__}
     return _CALLED[type(reply)](**fields, call_id=call_id, notifications=notifications)

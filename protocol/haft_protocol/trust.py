@@ -1,7 +1,7 @@
-"""What the files of a root would run, as whoever may trust them is shown it.
+"""The effects of a root's definition files, for the person who may trust them.
 
-Rules: nothing is left out of it. What the files say is as they say it; escaping it for a terminal is
-the business of who shows it. Section 5.
+Rules: nothing is left out. Texts of the files are unchanged; escaping for a terminal is the viewer's task.
+Section 5.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class DefinedTool(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A file in a root's `.haft/tools/`. One that is `refused` cannot be trusted as it is."""
+    """A file in a root's `.haft/tools/`. A `refused` one cannot be trusted as it is."""
 
     file: str
     state: FileState
@@ -57,7 +57,7 @@ class DefinitionFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class TrustShowResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What would be trusted, and what of it is."""
+    """The files to trust, each with its present state."""
 
     root: str
     digest: str
@@ -67,21 +67,21 @@ class TrustShowResult(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 
 class TrustResult(msgspec.Struct, frozen=True):
-    """What is trusted now."""
+    """The files that are trusted now."""
 
     root: str
     files: tuple[str, ...]
 
 
 class TrustRevokeResult(msgspec.Struct, frozen=True):
-    """Whether anything of it was trusted."""
+    """The root; `was` is true where a file of it was trusted."""
 
     root: str
     was: bool
 
 
 class TrustedRoot(msgspec.Struct, frozen=True):
-    """A root with files that are trusted."""
+    """A root with trusted files."""
 
     root: str
     at: float
@@ -95,20 +95,20 @@ class TrustListResult(msgspec.Struct, frozen=True):
 
 
 class TrustShowParams(Params, frozen=True, kw_only=True):
-    """Show what the files in a root's `.haft/tools/` would run. `root` has to be given."""
+    """Show the commands of the files in a root's `.haft/tools/`. `root` is required."""
 
     root: Root
 
 
 class TrustGrantParams(Params, frozen=True, kw_only=True):
-    """Trust the files of a root as `trust/show` has shown them. `root` has to be given. Over the Unix
-    socket only, and not from what a tool runs."""
+    """Trust the files of a root as `trust/show` has shown them. `root` is required. Over the Unix socket only,
+    and not from a tool's process."""
 
     root: Root
     digest: Annotated[str, Meta(max_length=64)]
 
 
 class TrustRevokeParams(Params, frozen=True, kw_only=True):
-    """Trust nothing of a root any more. `root` has to be given."""
+    """Revoke the trust in all files of a root. `root` is required."""
 
     root: Root

@@ -18,7 +18,7 @@ from msgspec import UNSET
 
 from haft import ConnectionLost, Declined, ProtocolFault, RemoteError, aio
 from haft_protocol.approvals import Approval, Decided
-from haft_protocol.inquiries import Inquiry, Lasting
+from haft_protocol.inquiries import Inquiry, RememberedAnswer
 from tests.client.conftest import Serve
 from tests.client.fake import LATER, FakeDaemon
 from tests.e2e.inquiring import asking, tool
@@ -69,7 +69,7 @@ async def test_a_lasting_answer_is_asked_for_once(place: RunningDaemon) -> None:
 
     async def answer(inquiry: Inquiry) -> object:
         asked.append(str(inquiry.call_id))
-        return Lasting(True, "session")
+        return RememberedAnswer(True, "session")
 
     async with aio.connect(answer=answer, session="lasting") as haft:
         done = [await haft.call_tool("one", call_id=name) for name in ("a", "b")]

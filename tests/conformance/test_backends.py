@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from haft_protocol.inquiries import Inquiry
-from haft_protocol.rpc import Incoming
+from haft_protocol.rpc import Response
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.backend import Backend, Candidate, Declined
@@ -114,11 +114,11 @@ class ClientBench:
                 bench._open.add(said["id"])
             elif reply == DECLINES:
                 error = b'{"code":-32800,"message":"not now"}'
-                nursery.start_soon(hear, Incoming(id_, None, error))
+                nursery.start_soon(hear, Response(id_, None, error))
             else:
-                nursery.start_soon(hear, Incoming(id_, json.dumps(reply).encode()))
+                nursery.start_soon(hear, Response(id_, json.dumps(reply).encode()))
 
-        async def hear(reply: Incoming) -> None:
+        async def hear(reply: Response) -> None:
             clients.on_reply(caller, reply)
 
         clients.open(ClientRequests(caller, Out(), send, 64))

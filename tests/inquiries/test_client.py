@@ -11,7 +11,7 @@ import trio
 from msgspec import UNSET
 
 from haft_protocol.inquiries import Target
-from haft_protocol.rpc import Incoming
+from haft_protocol.rpc import Response
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.client import ClientBackend
@@ -48,13 +48,13 @@ async def asked(
     async with trio.open_nursery() as nursery:
 
         def connect(caller: Caller) -> None:
-            async def say(reply: Incoming) -> None:
+            async def say(reply: Response) -> None:
                 clients.on_reply(caller, reply)
 
             def send(message: bytes) -> None:
                 names.append(caller.name)
                 number = json.dumps(json.loads(message)["id"]).encode()
-                nursery.start_soon(say, Incoming(number, b'{"answer":true,"remember":"session"}'))
+                nursery.start_soon(say, Response(number, b'{"answer":true,"remember":"session"}'))
 
             clients.open(ClientRequests(caller, _Out(), send, 64))
 

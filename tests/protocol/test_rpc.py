@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from haft_protocol import rpc
 from haft_protocol.encoding import encode_error, encode_reply
 from haft_protocol.errors import RpcError
-from haft_protocol.rpc import Batch, Incoming, Invalid, ParseFault, Request, Single
+from haft_protocol.rpc import Batch, Invalid, ParseFault, Request, Response, Single
 
 scalars = (
     st.none()
@@ -359,13 +359,13 @@ def test_any_batch_gives_one_item_an_element(elements: list[Any]) -> None:
 )
 def test_U19_a_response_is_never_answered_however_odd_it_is(message: bytes, id_: bytes) -> None:
     found = single(message)
-    assert isinstance(found, Incoming)
+    assert isinstance(found, Response)
     assert found.id == id_
 
 
 def test_U19_a_response_that_is_too_deep_is_passed_over_like_any() -> None:
     found = single(b'{"id":1,"result":' + b"[" * 200 + b"]" * 200 + b"}")
-    assert isinstance(found, Incoming)
+    assert isinstance(found, Response)
     assert found.id == b"1"
 
 

@@ -1,4 +1,4 @@
-"""A long message was weighed before it is read: what has too many values is refused, and how."""
+"""A long message is counted before decoding: too many values are refused, by id where there is one."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 
 from haft_protocol import rpc
 from haft_protocol.errors import RpcError
-from haft_protocol.rpc import Batch, Incoming, Invalid, ParseFault, Request, Single
-from haft_protocol.weighing import Scale
+from haft_protocol.rpc import Batch, Invalid, ParseFault, Request, Response, Single
+from haft_protocol.value_counter import ValueCounter
 
 
 def request(**fields: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "method": "m", **fields}).encode()
 
 
-def weighed(message: bytes, *, max_values: int, max_nesting: int = 64) -> rpc.Message:
-    scale = Scale(message, max_values)
-    while not scale.step():
+def read_counted(message: bytes, *, max_values: int, max_nesting: int = 64) -> rpc.Message:
+    counter = ValueCounter(message, max_values)
+    while not counter.step():
         pass
     return rpc.read_message(
         message,
         max_batch=256,
         max_nesting=max_nesting,
         max_values=max_values,
-        weight=scale.weight,
+        value_count=counter.count,
     )
 
 
@@ -35,12 +35,12 @@ def test_a_message_of_too_many_values_is_refused_by_its_id(
     id_: dict[str, str], echoed: bytes
 ) -> None:
     message = request(params=[0] * 9, **id_)
-    weight = Scale(message, 99)
-    weight.step()
-    most = weight.weight.values
-    read = weighed(message, max_values=most)
+    counter = ValueCounter(message, 99)
+    counter.step()
+    most = counter.count.values
+    read = read_counted(message, max_values=most)
     assert isinstance(read, Single) and isinstance(read.item, Request)
-    read = weighed(message, max_values=most - 1)
+    read = read_counted(message, max_values=most - 1)
     assert isinstance(read, Single) and isinstance(read.item, Invalid)
     assert read.item.id == echoed
     assert read.item.error.data == {
@@ -52,8 +52,8 @@ def test_a_message_of_too_many_values_is_refused_by_its_id(
 
 def test_a_batch_of_too_many_values_is_one_error() -> None:
     message = b"[" + request(id=1, params=[0] * 9) + b"]"
-    assert isinstance(weighed(message, max_values=99), Batch)
-    read = weighed(message, max_values=9)
+    assert isinstance(read_counted(message, max_values=99), Batch)
+    read = read_counted(message, max_values=9)
     assert isinstance(read, ParseFault) and read.error.data["limit"] == "max_values"
 
 
@@ -61,14 +61,14 @@ def test_of_a_message_that_is_too_deep_and_has_too_many_values_it_is_said_that_i
     """Its brackets were counted only up to where there were too many."""
     message = request(id=1, params=json.loads("[" * 70 + "0" + "]" * 70))
     for max_values, limit in ((99, "max_nesting"), (9, "max_values")):
-        read = weighed(message, max_values=max_values)
+        read = read_counted(message, max_values=max_values)
         assert isinstance(read, Single) and isinstance(read.item, Invalid)
         assert read.item.error.data["limit"] == limit
 
 
 def test_a_response_of_too_many_values_is_an_error_to_whoever_asked() -> None:
-    read = weighed(b'{"jsonrpc":"2.0","id":7,"result":[1,2,3,4,5,6,7,8,9]}', max_values=9)
-    assert isinstance(read, Single) and isinstance(read.item, Incoming)
+    read = read_counted(b'{"jsonrpc":"2.0","id":7,"result":[1,2,3,4,5,6,7,8,9]}', max_values=9)
+    assert isinstance(read, Single) and isinstance(read.item, Response)
     assert read.item.id == b"7" and read.item.result is None
     with pytest.raises(RpcError, match="too many names and values"):
         rpc.read_reply(read.item, max_nesting=64)

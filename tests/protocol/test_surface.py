@@ -19,9 +19,9 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(haft_protocol.__
 
 def test_the_rooms_are_those_of_the_design() -> None:
     assert MODULES == [
-        "approvals", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "jsontext",
-        "markdown", "methods", "modeltext", "nesting", "outcome", "params", "places", "pushes", "questions", "refusals", "reports", "rpc",
-        "sessions", "states", "tools", "trust", "weighing",
+        "approvals", "discover", "encoding", "errors", "framing", "handles", "inputs", "inquiries", "json_text",
+        "markdown", "methods", "model_text", "nesting", "outcome", "params", "paths", "pushes", "questions", "reports", "rpc",
+        "sessions", "states", "tools", "trust", "validation_messages", "value_counter",
     ]  # fmt: skip
 
 
@@ -50,10 +50,10 @@ def test_a_client_imports_nothing_slow() -> None:
         "difflib",
         "logging",
         "json",
-        "haft_protocol.refusals",
+        "haft_protocol.validation_messages",
     ]
     code = (
-        "import haft_protocol.rpc, haft_protocol.framing, haft_protocol.places, "
+        "import haft_protocol.rpc, haft_protocol.framing, haft_protocol.paths, "
         "haft_protocol.methods, haft_protocol.inputs, haft_protocol.outcome, sys; "
         f"print([name for name in {slow!r} if name in sys.modules])"
     )

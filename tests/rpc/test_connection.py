@@ -69,7 +69,7 @@ class Told:
 
 
 async def test_a_message_has_so_many_values_at_most_however_short_it_is() -> None:
-    """Only what is longer than the limit can have too many, and that is weighed."""
+    """Only what is longer than the limit can have too many, and only that is counted."""
     rig = Rig(limits=limits(max_values=100))
     wire = Told(
         request("none", 1, a=[0] * 200), request("echo", 2, text="x" * 500), request("ping", 3)

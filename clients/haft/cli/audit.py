@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from haft_protocol.places import PlaceError, audit_log
+from haft_protocol.paths import PathError, audit_log
 
 from ..errors import Misplaced
 from . import show
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the records, oldest first; none is no failure."""
     try:
         path = audit_log(os.environ)
-    except PlaceError as fault:
+    except PathError as fault:
         raise Misplaced(str(fault)) from fault
     broken: list[bytes] = []
     records = list(_chosen(_records(path, broken), getattr(options, "id", None), session(options)))

@@ -19,11 +19,11 @@ from typing import Literal
 import msgspec
 
 from haft_protocol.methods import StatusResult
-from haft_protocol.places import (
-    LONGEST_SOCKET_PATH,
-    PlaceError,
+from haft_protocol.paths import (
+    MAX_SOCKET_PATH,
+    PathError,
     config_file,
-    runtime_places,
+    runtime_paths,
     state_folder,
     tools_folder,
     with_login_folder,
@@ -107,13 +107,13 @@ def _show(finding: Finding) -> None:
 def _places(options: argparse.Namespace) -> Iterator[Finding]:
     try:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
-        places = runtime_places(env, os.getuid(), socket=chosen_socket(options))
-    except PlaceError as fault:
+        places = runtime_paths(env, os.getuid(), socket=chosen_socket(options))
+    except PathError as fault:
         yield Finding("socket", "problem", str(fault), "set HAFT_SOCKET to a short absolute path")
     else:
         length = len(os.fsencode(places.socket))
         yield Finding(
-            "socket", "ok", f"{places.socket}, {length} of at most {LONGEST_SOCKET_PATH} bytes"
+            "socket", "ok", f"{places.socket}, {length} of at most {MAX_SOCKET_PATH} bytes"
         )
         yield from _folder("runtime folder", places.folder, "XDG_RUNTIME_DIR or HAFT_SOCKET")
     try:
@@ -121,7 +121,7 @@ def _places(options: argparse.Namespace) -> Iterator[Finding]:
         # It may be a link to a place with more room.
         yield from _folder("state folder", state, "XDG_STATE_HOME", follow=True)
         config = config_file(os.environ)
-    except PlaceError as fault:
+    except PathError as fault:
         yield Finding("home", "problem", str(fault), "set HOME")
     else:
         there = "" if Path(config).exists() else " (none: the defaults hold)"
@@ -132,7 +132,7 @@ def _files() -> Iterator[Finding]:
     """Where no daemon says what is wrong with its files: those that are not even TOML."""
     try:
         config = config_file(os.environ)
-    except PlaceError:
+    except PathError:
         return  # The places have said so.
     for file in (Path(config), *sorted(Path(tools_folder(config)).rglob("*.toml"))):
         if not file.is_file():

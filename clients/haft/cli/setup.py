@@ -20,7 +20,7 @@ from typing import Protocol
 import msgspec
 
 from haft_protocol.methods import HandleInfo
-from haft_protocol.places import PlaceError, config_home, data_folder, state_folder
+from haft_protocol.paths import PathError, config_home, data_folder, state_folder
 
 from ..autostart import is_in_handle, starts_barred
 from ..client import Haft
@@ -392,7 +392,7 @@ def _remove_units(manager: UserManager) -> None:
 def _data_folder() -> str:
     try:
         return data_folder(os.environ)
-    except PlaceError as fault:
+    except PathError as fault:
         raise Misplaced(str(fault)) from fault
 
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import msgspec
 
-from haft_protocol.places import state_folder
+from haft_protocol.paths import state_folder
 
 __all__ = ["Broken", "State", "open_state", "seal", "state_key"]
 

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from haft_protocol import places
+from haft_protocol import paths
 
 __all__ = [
     "EXIT_CONFIG",
@@ -47,7 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of all files. `config_given`: the configuration file was named, so it must exist."""
 
-    runtime: places.Runtime
+    runtime: paths.Runtime
     state: str
     spool: str
     audit: str
@@ -91,17 +91,17 @@ def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None)
     """Return the paths of the files; raises `ConfigError` for an unusable one."""
     options = options or Options()
     try:
-        config = places.config_file(env, config=options.config)
-        state = places.state_folder(env)
+        config = paths.config_file(env, config=options.config)
+        state = paths.state_folder(env)
         return Paths(
-            runtime=places.runtime_places(env, uid, socket=options.socket),
+            runtime=paths.runtime_paths(env, uid, socket=options.socket),
             state=state,
             spool=f"{state}/spool",
-            audit=places.audit_log(env),
-            trust=places.trust_store(env),
+            audit=paths.audit_log(env),
+            trust=paths.trust_store(env),
             config=config,
-            tools=places.tools_folder(config),
+            tools=paths.tools_folder(config),
             config_given=options.config is not None,
         )
-    except places.PlaceError as error:
+    except paths.PathError as error:
         raise ConfigError(str(error)) from None

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from haft_protocol.approvals import Remember
 from haft_protocol.errors import shown
-from haft_protocol.inquiries import ASK, Inquiry, Target, inquiry_id, read_lasting, schema
+from haft_protocol.inquiries import ASK, Inquiry, Target, inquiry_id, read_remembered_answer, schema
 from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
 from haftd.caller import Caller
 from haftd.core.handles import Handle
@@ -84,7 +84,7 @@ class ToolQuestion(InquiryKind):
         return "user" if isinstance(self.question.answer_type, Secret) else "caller"
 
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
-        return read_lasting(self.message(), reply)
+        return read_remembered_answer(self.message(), reply)
 
     def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         question = self.question.id

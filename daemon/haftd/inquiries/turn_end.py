@@ -16,7 +16,7 @@ import trio
 from msgspec import UNSET, UnsetType
 
 from haft_protocol.approvals import Remember
-from haft_protocol.inquiries import ASK, Inquiry, Target, read_lasting, schema
+from haft_protocol.inquiries import ASK, Inquiry, Target, read_remembered_answer, schema
 from haft_protocol.methods import TurnDecision
 from haft_protocol.questions import Choice, Form, Question
 from haftd.core.handles import Handle
@@ -69,7 +69,7 @@ class TurnEnd(InquiryKind):
             stopped = {handle.id for handle in self.depends_on if handle.stopped}
             left = {name: one for name, one in answer.items() if name not in stopped}
             reply = {**reply, "answer": left}
-        return read_lasting(self.message(), reply)
+        return read_remembered_answer(self.message(), reply)
 
     def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         return self.timeout_s, f"nobody has answered within {self.timeout_s:g} s"

@@ -2,7 +2,7 @@
 
 `base` defines the form of a method. Methods that read a handle share `reading`, `conditions`, `waiting` and `evidence`;
 methods that need approval share `approved` and `rendering`; `described` awaits the descriptions of tools. Calls of a
-model go through `modelcall`, those of the surface for models through `verbcall`, and `modeltext` writes their text.
+model go through `modelcall`, those of the surface for models through `verbcall`, and `model_text` writes their text.
 """
 
 from __future__ import annotations

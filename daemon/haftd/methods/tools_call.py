@@ -42,8 +42,8 @@ from .apply import apply, is_beside
 from .await_ import NO_IDS, await_
 from .base import DeferredReply, result_of
 from .fetch import fetch
+from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
-from .modeltext import called_text
 from .spawn import spawn
 from .verbcall import verb_call
 

@@ -40,6 +40,7 @@ from .await_ import await_
 from .base import DeferredReply, result_of
 from .fetch import fetch
 from .handles_list import handles_list
+from .model_text import MAX_TEXT
 from .modelcall import (
     handle_of,
     input_of,
@@ -48,7 +49,6 @@ from .modelcall import (
     run_to_end,
     tool_of,
 )
-from .modeltext import MAX_TEXT
 from .reading import plain_state
 from .spawn import spawn
 

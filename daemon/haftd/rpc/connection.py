@@ -20,7 +20,7 @@ import trio
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.methods import LimitsResult
-from haft_protocol.weighing import Scale
+from haft_protocol.value_counter import ValueCounter
 from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
 from haftd.host.process.peer_process import PeerProcess
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds
 _MUCH = 262_144  # bytes of answers that are written before more are made
-_LONG = 65_536  # bytes of a message that is weighed before it is decoded
+_LONG = 65_536  # bytes from which on the values of a message are counted before decoding
 _TURN_S = 0.002  # of a batch, before others get their turn
 _HELD = 4  # times `max_queued`: what answers that had to wait may come to before it is too much
 
@@ -245,12 +245,12 @@ class Connection:
 
     async def _decide_long(self, message: bytes) -> Answer:
         """Decide a long message; others have their turns between what is done to it."""
-        scale = Scale(message, self._rim.limits.max_values)
-        while not scale.step():
+        counter = ValueCounter(message, self._rim.limits.max_values)
+        while not counter.step():
             await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
         dispatcher = self._rim.dispatcher
-        read = dispatcher.read(message, scale.weight)
+        read = dispatcher.read(message, counter.count)
         await trio.lowlevel.checkpoint()
         return dispatcher.decide(self._caller, read, self._room)
 

@@ -37,15 +37,15 @@ from haft_protocol.errors import (
 from haft_protocol.methods import LimitsResult, SpawnParams
 from haft_protocol.rpc import (
     Batch,
-    Incoming,
     Invalid,
     Message,
     Request,
+    Response,
     Single,
     read_message,
     read_params,
 )
-from haft_protocol.weighing import Weight
+from haft_protocol.value_counter import ValueCount
 from haftd.caller import Caller
 from haftd.core.truncation import FindHandle, truncate_batch
 from haftd.logs import Log
@@ -151,7 +151,7 @@ def _nothing_found(session: str, id: str, generation: int) -> None:
     """No handle is known."""
 
 
-def _nobody_asked(caller: Caller, reply: Incoming) -> None:
+def _nobody_asked(caller: Caller, reply: Response) -> None:
     """Nobody asks this daemon's clients anything."""
 
 
@@ -170,7 +170,7 @@ class Dispatcher:
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
         default_factory=lambda: {"spawn": lambda caller, params: params}
     )
-    on_reply: Callable[[Caller, Incoming], None] = _nobody_asked
+    on_reply: Callable[[Caller, Response], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
     find: FindHandle = _nothing_found
     _methods: _Methods = field(init=False)
@@ -187,15 +187,15 @@ class Dispatcher:
         """Decide a short message; `room` is how many more of its requests may wait. Never raises."""
         return self.decide(caller, self.read(message, None), room)
 
-    def read(self, message: bytes, weight: Weight | None) -> Message:
-        """Read a message, with its weight where it is a long one. Never raises."""
+    def read(self, message: bytes, value_count: ValueCount | None) -> Message:
+        """Read a message; a long one comes with its `value_count`. Never raises."""
         limits = self.limits
         return read_message(
             message,
             max_batch=limits.max_batch,
             max_nesting=limits.max_nesting,
             max_values=limits.max_values,
-            weight=weight,
+            value_count=value_count,
         )
 
     def decide(self, caller: Caller, read: Message, room: int) -> Answer:
@@ -317,7 +317,7 @@ class Dispatcher:
         self.log.error("verb failed", incident=incident, method=name[:64], exc_info=fault)
         return internal(incident)
 
-    def _unasked(self, caller: Caller, item: Incoming | Invalid) -> bytes | None:
+    def _unasked(self, caller: Caller, item: Response | Invalid) -> bytes | None:
         """The answer to what is no request; a reply to one of ours gets none."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)

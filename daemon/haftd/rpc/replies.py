@@ -15,7 +15,7 @@ import trio
 
 from haft_protocol.encoding import encode_error
 from haft_protocol.errors import RpcError, invalid_request, request_cancelled
-from haft_protocol.rpc import Incoming, Invalid, Request, read_params
+from haft_protocol.rpc import Invalid, Request, Response, read_params
 from haftd.methods.base import DeferredReply
 
 __all__ = [
@@ -102,7 +102,7 @@ class Cancel:
 
 
 Ready = Callable[[], Awaitable[None]]
-Item = Request | Incoming | Invalid
+Item = Request | Response | Invalid
 
 
 @dataclass(slots=True, eq=False)

@@ -15,7 +15,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from haft_protocol.jsontext import decode_text
+from haft_protocol.json_text import decode_text
 
 from .names import own_properties
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from haft_protocol.places import Runtime, runtime_places
+from haft_protocol.paths import Runtime, runtime_paths
 from haftd.rpc.transports.token import Credentials
 
 
 def places(folder: Path) -> Runtime:
-    return runtime_places({}, 7, socket=f"{folder}/s")
+    return runtime_paths({}, 7, socket=f"{folder}/s")
 
 
 def ensure_token(path: Path) -> str:

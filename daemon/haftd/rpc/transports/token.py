@@ -20,7 +20,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from haft_protocol.places import Runtime
+from haft_protocol.paths import Runtime
 
 __all__ = ["Credentials"]
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, structs
 from haft_protocol.approvals import Approval
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
-from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
+from haft_protocol.model_text import await_text, has_failed, list_text, notices_text, state_text
 from haft_protocol.states import HandleState, Notice, Pending, Stopped, Waiting
 from haftd.core.text import cut_text
 from haftd.daemon import Daemon

@@ -1,7 +1,7 @@
-"""JSON that stands inside a text, as models write the arguments of a call or one of them.
+"""JSON inside a text, as models write the arguments of a call or one of them.
 
-Rules: the text is bounded as a message is by default. The daemon counts the values and the nesting of
-a message before anything decodes it, and a text in it is one value there, whatever it holds.
+Rules: the text has the default bounds of a message. The daemon counts values and nesting of a message before
+decoding, and counts such a text as one value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from .nesting import nesting
-from .weighing import Scale
+from .value_counter import ValueCounter
 
 __all__ = ["MAX_VALUES", "TooManyValues", "decode_text"]
 
@@ -22,17 +22,17 @@ MAX_NESTING = 64
 
 
 class TooManyValues(ValueError):
-    """The text holds more than `MAX_VALUES` names and values; nothing of it was decoded."""
+    """The text holds more than `MAX_VALUES` names and values; none of it was decoded."""
 
 
 def decode_text(text: str) -> Any:
-    """Decode a JSON text; raises `TooManyValues`, or another ValueError where it is no JSON."""
+    """Decode a JSON text; raise `TooManyValues`, or another ValueError for malformed JSON."""
     data = text.strip().encode()
     if len(data) > MAX_VALUES:  # a shorter text cannot hold as many
-        scale = Scale(data, MAX_VALUES)
-        while not scale.step():
+        counter = ValueCounter(data, MAX_VALUES)
+        while not counter.step():
             pass
-        if scale.weight.values > MAX_VALUES:
+        if counter.count.values > MAX_VALUES:
             raise TooManyValues(f"it holds more than {MAX_VALUES} names and values")
     try:
         value = msgspec.json.decode(data)

@@ -1,7 +1,7 @@
-"""Why a message was refused: what is wrong with its JSON, or which field of its params and what that takes.
+"""Sentences about a refused message: the fault in its JSON, or in a field of its params.
 
-Rules: reached by a wrong call only, so its imports cost nobody else; works from msgspec's own words
-and the description beside a type (`Meta(description=…)`), so a field is described once.
+Rules: only a faulty call imports this module. The sentences are made from msgspec's messages and the
+description beside a type (`Meta(description=…)`), so a field is described once.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _WORDS = {
 
 
 def why_malformed(fault: str, message: bytes) -> str:
-    """Say why `message` is no JSON, where msgspec says `fault`."""
+    """Return the reason for which `message` is no JSON; `fault` is msgspec's message."""
     if not message:
         return "it is empty"
     if message.startswith(b"\xef\xbb\xbf"):
         return "it begins with a byte order mark, which JSON on the wire does not have"
     why = fault.removeprefix("JSON is malformed: ")
-    # msgspec looks for the second half of a pair whatever follows, also behind the text's end.
+    # msgspec looks for the second half of a pair even behind the text's end.
     may_be_half = "truncated" in why or "hex escape" in why
     is_whole = message.rstrip().endswith((b"}", b"]"))
     if "surrogate" in why or (may_be_half and is_whole and _HALF.search(message)):
@@ -58,7 +58,7 @@ def why_malformed(fault: str, message: bytes) -> str:
 
 
 def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
-    """Turn msgspec's `problem` about `raw`, which should have been a `kind`, into the reply."""
+    """Translate msgspec's `problem` about `raw`, which should have been a `kind`, into the error."""
     if raw.startswith(b"["):
         return invalid_params(f"params go by name, send an object; {_takes(kind, method)}")
     if not raw.startswith(b"{"):
@@ -87,7 +87,7 @@ def explain(problem: str, raw: bytes, kind: type[Any], method: str) -> RpcError:
 
 
 def _meant(name: str, known: list[str]) -> str | None:
-    """The known field that an unknown one stands for, or is a misspelling of."""
+    """Return the known field that an unknown one stands for, or is a misspelling of."""
     if (ours := _ELSEWHERE.get(name)) in known:
         return ours
     near = difflib.get_close_matches(name, known, 1)
@@ -127,7 +127,7 @@ def _fields(kind: type[Any]) -> list[str]:
 
 
 def _takes(kind: type[Any], method: str) -> str:
-    """What `kind` takes, its own fields first, those that must be given marked."""
+    """Return the list of `kind`'s fields, required ones first and marked."""
     fields = msgspec.structs.fields(kind)
     ordered = [f for f in fields if f.required] + [f for f in fields if not f.required]
     listed = ", ".join(f.encode_name + (" (required)" if f.required else "") for f in ordered)
@@ -142,7 +142,7 @@ def _method(kind: type[Any]) -> str:
 
 
 def _walk(node: inspect.Type | None, path: str) -> inspect.Type | None:
-    """The type at a path of msgspec's (`a.b[0]`), None where it cannot be told."""
+    """Return the type at a path of msgspec's (`a.b[0]`), None where unknown."""
     for name, index in _STEP.findall("." + path if path and not path.startswith("[") else path):
         node = _bare(node)
         match node:
@@ -168,7 +168,7 @@ def _parts(node: inspect.Type | None) -> tuple[inspect.Type, ...]:
 
 
 def _bare(node: inspect.Type | None) -> inspect.Type | None:
-    """The one type that is not null, without its metadata."""
+    """Return the one type that is not null, without its metadata."""
     for part in _parts(node):
         inner = part.type if isinstance(part, inspect.Metadata) else part
         if not isinstance(inner, inspect.NoneType):

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol.places import (
-    LONGEST_SOCKET_PATH,
-    PlaceError,
+from haft_protocol.paths import (
+    MAX_SOCKET_PATH,
+    PathError,
     config_file,
     machine_lock,
     machine_name,
-    runtime_places,
+    runtime_paths,
     socket_path,
     state_folder,
     tools_folder,
@@ -85,23 +85,23 @@ def test_a_slash_at_the_end_changes_nothing() -> None:
 
 
 def test_L04_a_chosen_path_that_is_too_long_is_refused_with_path_length_and_limit() -> None:
-    path = "/" + "x" * (LONGEST_SOCKET_PATH - 1)
+    path = "/" + "x" * (MAX_SOCKET_PATH - 1)
     assert socket_path({"HAFT_SOCKET": path}, 7) == path
     for env, option in (({"HAFT_SOCKET": path + "y"}, None), ({}, path + "y")):
-        with pytest.raises(PlaceError) as caught:
+        with pytest.raises(PathError) as caught:
             socket_path(env, 7, socket=option)
         for part in (path + "y", "108", "107", "--socket" if option else "HAFT_SOCKET"):
             assert part in str(caught.value)
 
 
 def test_the_length_of_a_path_is_counted_in_bytes() -> None:
-    with pytest.raises(PlaceError):
+    with pytest.raises(PathError):
         socket_path({"HAFT_SOCKET": "/" + "é" * 60}, 7)
 
 
 @pytest.mark.parametrize("path", ["rel.sock", "\0abstract", "/a\0b", "/folder/", "@abstract"])
 def test_U03_a_path_that_is_no_absolute_file_is_refused(path: str) -> None:
-    with pytest.raises(PlaceError, match="HAFT_SOCKET"):
+    with pytest.raises(PathError, match="HAFT_SOCKET"):
         socket_path({"HAFT_SOCKET": path}, 7)
 
 
@@ -109,7 +109,7 @@ def test_U03_a_path_that_is_no_absolute_file_is_refused(path: str) -> None:
 def test_a_long_runtime_folder_gives_way_to_a_short_one_of_its_own(name: str) -> None:
     base = "/" + name
     found = socket_path({"XDG_RUNTIME_DIR": base}, 7)
-    assert len(found.encode()) <= LONGEST_SOCKET_PATH
+    assert len(found.encode()) <= MAX_SOCKET_PATH
     assert found == socket_path({"XDG_RUNTIME_DIR": base, "HOME": "/h", "LANG": "C"}, 7)
     if not found.startswith(base):
         assert found.startswith("/tmp/haft-7/")
@@ -124,16 +124,16 @@ def test_a_folder_name_that_is_no_utf8_is_taken_as_it_is() -> None:
 
 
 def test_runtime_files_sit_beside_the_socket_wherever_that_is() -> None:
-    found = runtime_places({"XDG_RUNTIME_DIR": "/run/user/7"}, 7)
+    found = runtime_paths({"XDG_RUNTIME_DIR": "/run/user/7"}, 7)
     assert found.folder == "/run/user/7/haft"
     assert found.token == "/run/user/7/haft/token"
     assert found.handles_lock == "/run/user/7/haft/handles.lock"
     assert found.daemon_lock == "/run/user/7/haft/daemon.lock"
     assert found.recover_lock == "/run/user/7/haft/recover.lock"
     assert found.ours
-    found = runtime_places({"HAFT_SOCKET": "/s/a.sock"}, 7)
+    found = runtime_paths({"HAFT_SOCKET": "/s/a.sock"}, 7)
     assert (found.folder, found.token, found.ours) == ("/s", "/s/token", False)
-    found = runtime_places({}, 7, socket="/a.sock")
+    found = runtime_paths({}, 7, socket="/a.sock")
     assert (found.folder, found.token) == ("/", "/token")
 
 
@@ -160,12 +160,12 @@ def test_configuration_and_state_have_their_homes() -> None:
     assert tools_folder("/c/haft/config.toml") == "/c/haft/tools"
     assert tools_folder("/config.toml") == "/tools"
     assert config_file({}, config="/x/y.toml") == "/x/y.toml"
-    with pytest.raises(PlaceError, match="--config"):
+    with pytest.raises(PathError, match="--config"):
         config_file({}, config="y.toml")
 
 
 def test_without_any_home_the_message_says_what_to_set() -> None:
-    with pytest.raises(PlaceError, match="XDG_CONFIG_HOME nor HOME"):
+    with pytest.raises(PathError, match="XDG_CONFIG_HOME nor HOME"):
         config_file({})
-    with pytest.raises(PlaceError, match="XDG_STATE_HOME nor HOME"):
+    with pytest.raises(PathError, match="XDG_STATE_HOME nor HOME"):
         state_folder({"HOME": "h"})

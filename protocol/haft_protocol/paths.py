@@ -1,9 +1,8 @@
-"""Where the daemon's files are: the same answer for the daemon and for every client.
+"""Paths of the daemon's files: the same for the daemon and for every client.
 
-Rules: pure. The environment, the uid and what a file is come in; no folder is made. An empty
-variable counts as absent, a relative XDG folder is ignored (as the XDG specification asks).
-Whoever reads a command line makes its paths absolute first.
-Sections 1 and 11.
+Rules: pure. Environment, uid and file status come in; no folder is made. An empty variable counts as absent,
+a relative XDG folder is ignored (as the XDG specification asks). A command line makes its paths absolute
+first. Sections 1 and 11.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 __all__ = [
-    "LONGEST_SOCKET_PATH",
-    "PlaceError",
+    "MAX_SOCKET_PATH",
+    "PathError",
     "Runtime",
     "audit_log",
     "config_file",
@@ -25,7 +24,7 @@ __all__ = [
     "data_folder",
     "machine_lock",
     "machine_name",
-    "runtime_places",
+    "runtime_paths",
     "socket_path",
     "state_folder",
     "tools_folder",
@@ -33,16 +32,16 @@ __all__ = [
     "with_login_folder",
 ]
 
-LONGEST_SOCKET_PATH = 107
-"""What `sun_path` holds, less its final NUL."""
+MAX_SOCKET_PATH = 107
+"""Bytes in `sun_path`, less its final NUL."""
 
 
-class PlaceError(ValueError):
-    """A place cannot be used; the message says which, why, and what to set."""
+class PathError(ValueError):
+    """A path cannot be used; the message names the path, the reason, and the variable to set."""
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """The runtime folder (0700) and what is in it. `ours`: made by us, not chosen by `HAFT_SOCKET`."""
+    """The runtime folder (0700) and its files. `ours`: made by haft, not chosen by `HAFT_SOCKET`."""
 
     folder: str
     socket: str
@@ -55,11 +54,13 @@ class Runtime(msgspec.Struct, frozen=True):
 
 
 def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> str:
-    """The daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else /tmp.
+    """Return the daemon's socket: `socket` (an option), `HAFT_SOCKET`, `XDG_RUNTIME_DIR`, else /tmp.
 
-    Raises `PlaceError` for a path that was chosen and cannot be bound. One under
-    `XDG_RUNTIME_DIR` that is too long gives way to a short one of the user's under /tmp, which
-    depends on nothing but the uid and that folder.
+    Raises `PathError` for a chosen path that cannot be bound. One under `XDG_RUNTIME_DIR` that is too long gives
+    way to a short one of the user's under /tmp, which depends on the uid and that folder only.
+
+    >>> socket_path({"XDG_RUNTIME_DIR": "/run/user/1000"}, 1000)
+    '/run/user/1000/haft/haftd.sock'
     """
     for name, chosen in (("--socket", socket), ("HAFT_SOCKET", env.get("HAFT_SOCKET"))):
         if chosen:
@@ -69,7 +70,7 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
     if base is None:
         return f"{own}/haftd.sock"
     path = f"{base}/haft/haftd.sock"
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
         return path
     from hashlib import sha256  # 2 ms that only a long path costs
 
@@ -79,9 +80,9 @@ def socket_path(env: Mapping[str, str], uid: int, *, socket: str | None = None) 
 def with_login_folder(
     env: Mapping[str, str], uid: int, lstat: Callable[[str], os.stat_result]
 ) -> Mapping[str, str]:
-    """Return `env`, with /run/user/<uid> as `XDG_RUNTIME_DIR` where that is unset and the folder ours.
+    """Return `env`, with /run/user/<uid> as `XDG_RUNTIME_DIR` where that is unset and the folder the user's.
 
-    A host may start its children with a handful of variables. They are to find the daemon that a
+    A host may start its children with a handful of variables, and these children have to find the daemon that a
     terminal of the same login finds.
     """
     if _folder(env, "XDG_RUNTIME_DIR") is not None:
@@ -96,8 +97,8 @@ def with_login_folder(
     return {**env, "XDG_RUNTIME_DIR": folder}
 
 
-def runtime_places(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:
-    """The runtime folder and its files; they sit beside the socket, wherever that is."""
+def runtime_paths(env: Mapping[str, str], uid: int, *, socket: str | None = None) -> Runtime:
+    """Return the runtime folder and its files, which lie beside the socket."""
     path = socket_path(env, uid, socket=socket)
     folder = _parent(path)
     base = folder.rstrip("/")
@@ -114,50 +115,50 @@ def runtime_places(env: Mapping[str, str], uid: int, *, socket: str | None = Non
 
 
 def config_file(env: Mapping[str, str], *, config: str | None = None) -> str:
-    """The configuration file: `config` (an option), else `haft/config.toml` in the config home."""
+    """Return the configuration file: `config` (an option), else `haft/config.toml` in the config home."""
     if config:
         if not config.startswith("/") or "\0" in config:
-            raise PlaceError(f"--config must be an absolute path, not {config!r}")
+            raise PathError(f"--config must be an absolute path, not {config!r}")
         return config
     return f"{config_home(env)}/haft/config.toml"
 
 
 def config_home(env: Mapping[str, str]) -> str:
-    """The user's folder of configuration, of every program: `XDG_CONFIG_HOME`, else `~/.config`."""
+    """Return the user's configuration folder of all programs: `XDG_CONFIG_HOME`, else `~/.config`."""
     return _home(env, "XDG_CONFIG_HOME", ".config")
 
 
 def tools_folder(config: str) -> str:
-    """The folder of further definition files, beside the configuration file."""
+    """Return the folder of further definition files, beside the configuration file."""
     return f"{_parent(config).rstrip('/')}/tools"
 
 
 def state_folder(env: Mapping[str, str]) -> str:
-    """The folder of spools, trust and the audit log."""
+    """Return the folder of spools, trust and the audit log."""
     return f"{_home(env, 'XDG_STATE_HOME', '.local/state')}/haft"
 
 
 def data_folder(env: Mapping[str, str]) -> str:
-    """The folder of the Python environment that the service runs from."""
+    """Return the folder of the Python environment that the service runs from."""
     return f"{_home(env, 'XDG_DATA_HOME', '.local/share')}/haft"
 
 
 def audit_log(env: Mapping[str, str]) -> str:
-    """The audit log; what was before its present beginning is in the file of that name and `.1`."""
+    """Return the audit log; older events are in the file of that name and `.1`."""
     return f"{state_folder(env)}/audit.jsonl"
 
 
 def trust_store(env: Mapping[str, str]) -> str:
-    """Which files of which roots are trusted."""
+    """Return the file that lists the trusted files of each root."""
     return f"{state_folder(env)}/trust.json"
 
 
 def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
     """Return 16 hex digits that name this machine among those that share a home.
 
-    `machine_id` is the text of /etc/machine-id; it enters as a hash, since machine-id(5) asks not to
-    disclose it. Where it is none, as in many containers, the boot id and the inode of the pid
-    namespace take its place, and the name holds for one boot.
+    `machine_id` is the text of /etc/machine-id and enters as a hash, since machine-id(5) asks not to disclose
+    it. Without a valid one, as in many containers, the boot id and the inode of the pid namespace take its
+    place, and the name holds for one boot.
     """
     from hashlib import sha256
 
@@ -168,7 +169,7 @@ def machine_name(machine_id: str, boot_id: str, pid_namespace: int) -> str:
 
 
 def machine_lock(state: str, machine: str) -> str:
-    """The lock of the one daemon of this state folder on the machine of that name.
+    """Return the lock of this state folder's one daemon on the machine of that name.
 
     Its first line is a JSON object; `socket` in it is the path at which that daemon serves.
     """
@@ -190,19 +191,19 @@ def _home(env: Mapping[str, str], name: str, below: str) -> str:
         return folder
     home = _folder(env, "HOME")
     if home is None:
-        raise PlaceError(f"neither {name} nor HOME names a folder; set one of them")
+        raise PathError(f"neither {name} nor HOME names a folder; set one of them")
     return f"{home}/{below}"
 
 
 def _checked(name: str, path: str) -> str:
     if "\0" in path:
-        raise PlaceError(f"{name} has a NUL byte in it; an abstract socket is open to every user")
+        raise PathError(f"{name} has a NUL byte in it; an abstract socket is open to every user")
     if not path.startswith("/") or path.endswith("/"):
-        raise PlaceError(f"{name} must be the absolute path of a socket, not {path!r}")
+        raise PathError(f"{name} must be the absolute path of a socket, not {path!r}")
     length = len(os.fsencode(path))
-    if length > LONGEST_SOCKET_PATH:
-        raise PlaceError(
+    if length > MAX_SOCKET_PATH:
+        raise PathError(
             f"{name} is {path!r}, {length} bytes long; the path of a socket has at most "
-            f"{LONGEST_SOCKET_PATH}"
+            f"{MAX_SOCKET_PATH}"
         )
     return path

@@ -1,4 +1,4 @@
-"""What a long message weighs, told a slice at a time."""
+"""The counter of names and values finds the same count however the text is sliced."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft_protocol import weighing
+from haft_protocol import value_counter
 from haft_protocol.nesting import nesting
-from haft_protocol.weighing import Scale
+from haft_protocol.value_counter import ValueCounter
 
 TEXT = st.text(st.sampled_from(list('\\\\\\",:[]{}ae\u00e9\n')))
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -31,27 +31,27 @@ def counted(value: Any) -> int:
 
 
 @given(value=JSON, size=st.integers(1, 12).map(lambda half: 2 * half))
-def test_the_weight_is_that_of_the_value_however_it_is_cut(value: Any, size: int) -> None:
+def test_the_count_does_not_depend_on_the_slices(value: Any, size: int) -> None:
     message = json.dumps(value).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weighing, "_SLICE", size)
-        scale = Scale(message, 1_000)
-        while not scale.step():
+        patch.setattr(value_counter, "_SLICE", size)
+        counter = ValueCounter(message, 1_000)
+        while not counter.step():
             pass
-    assert scale.weight.values == counted(value)
-    assert nesting(scale.weight.brackets) == nesting(message)
+    assert counter.count.values == counted(value)
+    assert nesting(counter.count.brackets) == nesting(message)
 
 
-def test_what_is_too_much_is_not_weighed_to_its_end() -> None:
-    scale = Scale(b"[" + b"0," * 1_000_000, 5)
-    assert scale.step()
-    assert 5 < scale.weight.values < 100_000
+def test_counting_ends_past_the_limit() -> None:
+    counter = ValueCounter(b"[" + b"0," * 1_000_000, 5)
+    assert counter.step()
+    assert 5 < counter.count.values < 100_000
 
 
 @pytest.mark.parametrize("unit", [b"x", b"\\\\", b'\\"', b"[", b'"",', b"\\", b"\xff"])
 def test_a_step_is_bounded_whatever_the_message_is(unit: bytes) -> None:
     message = b'{"a":"' + unit * (1_000_000 // len(unit))
-    scale, steps = Scale(message, len(message)), 1
-    while not scale.step():
+    counter, steps = ValueCounter(message, len(message)), 1
+    while not counter.step():
         steps += 1
     assert steps >= len(message) // 65_536

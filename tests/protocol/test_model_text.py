@@ -10,7 +10,7 @@ import pytest
 
 from haft_protocol.handles import AwaitResult
 from haft_protocol.inquiries import Inquiry, Target, schema
-from haft_protocol.modeltext import await_text, has_failed, list_text, notices_text, state_text
+from haft_protocol.model_text import await_text, has_failed, list_text, notices_text, state_text
 from haft_protocol.questions import (
     AnswerType,
     Boolean,
