@@ -3,8 +3,8 @@
 Handles: `lifecycle` (the table of states), `handles`, `registry` with `session_handles` for each
 session, `sessions`, `batch` admission, `turns`.
 Output: `spool`, with a named file of it (`output_file`, `spool_files`); `timeline` of its bytes;
-`text` without `escapes`, with the `long_strings` noted; `echo` of typed input; `output_tail` for subscribers, `last_lines` for a
-sentence; `withheld` results during a review.
+`text` without `escapes`, with the `long_strings` noted; `echo` of typed input; `output_tail` for
+subscribers, `last_lines` for a sentence; `withheld` results during a review.
 Replies: `views` (a handle's state on the wire), `outcomes` (the error of an end), `truncation` of a batch.
 Notices: `notices` (the queues), `notify_settings` of a definition, `matches` of its patterns.
 Searches: `patterns` in coming output, `search` in kept output, `pattern_scanner` for notices.
