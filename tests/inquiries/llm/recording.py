@@ -105,7 +105,7 @@ class Recorded:
             "provider": self.provider,
             "model": self.said["model"],
             "url": url + _PLACES[self.provider],
-            "is_own_place": False,
+            "is_default_url": False,
             "key_env": "MODEL_KEY",
         }
         return LlmSettings(**{**said, **more})

@@ -214,7 +214,7 @@ def test_a_key_is_in_a_header_and_nowhere_else(said: Recorded) -> None:
 @pytest.mark.parametrize(("own", "bound"), [(True, "max_completion_tokens"), (False, "max_tokens")])
 def test_openai_and_the_others_bound_an_answer_by_different_names(own: bool, bound: str) -> None:
     said = recorded("openai")
-    settings = said.settings("http://127.0.0.1:1", max_tokens=5, is_own_place=own)
+    settings = said.settings("http://127.0.0.1:1", max_tokens=5, is_default_url=own)
     asked = Exchange(Conversation(), (), (Turn("user", "Well?"),), {})
     body = _PROVIDERS["openai"].request(settings, None, asked).body
     assert body[bound] == 5 and sum("tokens" in key for key in body) == 1
