@@ -18,6 +18,7 @@ MakeDaemon = Callable[..., RunningDaemon]
 
 ROOT = Path(__file__).parent.parent
 PRODUCT = ("daemon", "protocol", "clients")
+FOR_TESTS = {"dev", "clients"}
 OURS = {"haft", "haftd", "haft_protocol"}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -54,7 +55,7 @@ def distributions(packages: set[str]) -> set[str]:
 def test_what_is_imported_is_declared_and_nothing_else() -> None:
     extras = PROJECT["optional-dependencies"]
     expected = declared(PROJECT["dependencies"]).union(
-        *(declared(extras[name]) for name in extras if name != "dev")
+        *(declared(extras[name]) for name in extras if name not in FOR_TESTS)
     )
     assert distributions(set(imported())) == expected
 

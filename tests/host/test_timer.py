@@ -77,7 +77,7 @@ async def test_it_is_finer_than_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(timer, "time", _Standing())
     for after_us in (2_300_000, 1_500, 200, 150, 1, 0, -5):
         timer.call_in(after_us / 1_000_000, _nothing)
-    timer.call_in(1.0, lambda: None)  # DeferredReply than what it is set for: it stays as it is.
+    timer.call_in(1.0, lambda: None)  # Later than what it is set for: it stays as it is.
     asked_us = [ns / 1_000 for ns in kernel.asked_ns]
     assert asked_us == pytest.approx([2_300_000, 1_500, 200, 150, 1, 0.001, 0.001], abs=0.01)
 

@@ -1,4 +1,4 @@
-"""A daemon's outer rpc_context with a table of toy verbs, and clients for each transport, for the tests."""
+"""A daemon's RPC layer with a table of toy verbs, and clients for each transport, for the tests."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ async def serving(
     rig: Rig, *, websocket: bool = True, seconds: float = 3 * PATIENCE_S
 ) -> AsyncIterator[Served]:
     """The RPC context of `rig`, listening on both transports in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="haft-rpc_context-") as folder:
+    with tempfile.TemporaryDirectory(prefix="haft-rpc-") as folder:
         path = str(Path(folder, "s"))
         unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         unix.bind(path)
