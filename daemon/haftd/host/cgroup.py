@@ -126,12 +126,12 @@ class Cgroup:
 
     def procs(self) -> list[int]:
         """Return the pids in this cgroup and below; processes of other namespaces are left out."""
-        found: list[int] = []
+        pids: list[int] = []
         for folder in self._tree():
             with contextlib.suppress(OSError):
                 text = (folder / "cgroup.procs").read_bytes()
-                found += [int(line) for line in text.split() if line != b"0"]
-        return found
+                pids += [int(line) for line in text.split() if line != b"0"]
+        return pids
 
     def populated(self) -> bool:
         """Return whether a process lives in this cgroup or below. A cgroup that is gone is empty."""

@@ -22,9 +22,9 @@ def ask(request: bytes) -> bytes | None:
     Raises OSError."""
     head = _HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _REQUEST, 1, 0)
     kind = socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as asked:
-        asked.sendto(head + request, (0, 0))
-        told = asked.recv(_MAX_ANSWER)
-    if len(told) < _HEAD.size or _HEAD.unpack_from(told)[1] != _BY_FAMILY:
+    with socket.socket(socket.AF_NETLINK, kind, _NETLINK_SOCK_DIAG) as netlink:
+        netlink.sendto(head + request, (0, 0))
+        answer = netlink.recv(_MAX_ANSWER)
+    if len(answer) < _HEAD.size or _HEAD.unpack_from(answer)[1] != _BY_FAMILY:
         return None
-    return told[_HEAD.size :]
+    return answer[_HEAD.size :]

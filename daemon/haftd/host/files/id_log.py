@@ -38,17 +38,17 @@ class IdLog:
 
     def load(self) -> list[Use]:
         """Return the ids that are in the file, the longest unused first."""
-        found: dict[tuple[str, str], int] = {}
+        generations: dict[tuple[str, str], int] = {}
         lines = self._read().split(b"\n")
         for line in lines:
             with contextlib.suppress(ValueError, RecursionError):
                 match json.loads(line):
                     case [str(session), str(id_), int(generation)]:
-                        found.pop((session, id_), None)
+                        generations.pop((session, id_), None)
                         if generation > 0:
-                            found[session, id_] = generation
+                            generations[session, id_] = generation
         self._lines = len(lines)
-        return [(session, id_, generation) for (session, id_), generation in found.items()]
+        return [(session, id_, generation) for (session, id_), generation in generations.items()]
 
     def note(self, session: str, id_: str, generation: int) -> None:
         """Append that this is the last generation of an id."""

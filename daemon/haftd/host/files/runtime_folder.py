@@ -90,15 +90,15 @@ def prepare_state(folder: Path, inner: Sequence[str]) -> None:
     because its content is checked itself. Homes may be open to a group that has one member. Raises
     FolderRefused, OSError.
     """
-    for one in (folder, *(folder / name for name in inner)):
-        _make(one)
-        _check_parent(one.parent, _WRITABLE_BY_OTHERS)
-        facts = one.stat()
-        linked = one.is_symlink()
-        _check(one, facts, _WRITABLE_BY_OTHERS if linked else 0)
-        _check_way(one if linked else one.parent)
+    for place in (folder, *(folder / name for name in inner)):
+        _make(place)
+        _check_parent(place.parent, _WRITABLE_BY_OTHERS)
+        facts = place.stat()
+        linked = place.is_symlink()
+        _check(place, facts, _WRITABLE_BY_OTHERS if linked else 0)
+        _check_way(place if linked else place.parent)
         if not linked and st.S_IMODE(facts.st_mode) != 0o700:
-            one.chmod(0o700)
+            place.chmod(0o700)
 
 
 def _make(folder: Path) -> None:

@@ -35,7 +35,7 @@ def has_both_ends(pid: int, inode: int) -> bool:
     """Return whether a process holds the other end of its Unix socket, too."""
     peer = peer_of(inode)
     return peer is not None and _holds(
-        pid, lambda what, _: what.st_ino == peer and stat.S_ISSOCK(what.st_mode)
+        pid, lambda info, _: info.st_ino == peer and stat.S_ISSOCK(info.st_mode)
     )
 
 
@@ -43,9 +43,9 @@ def writes_to(pid: int, pipes: frozenset[int]) -> bool:
     """Return whether a process can write to one of these pipes, given by their inodes."""
     return _holds(
         pid,
-        lambda what, fd: (
-            what.st_ino in pipes
-            and stat.S_ISFIFO(what.st_mode)
+        lambda info, fd: (
+            info.st_ino in pipes
+            and stat.S_ISFIFO(info.st_mode)
             and max(0, _fdinfo_number(pid, fd, rb"^flags:\s*([0-7]+)", 8))
             & (os.O_WRONLY | os.O_RDWR)
             > 0
@@ -120,29 +120,29 @@ def _fdinfo_number(pid: int, fd: str, pattern: bytes, base: int) -> int:
     """Return a number in fdinfo; -1 where there is none."""
     try:
         with open(f"/proc/{pid}/fdinfo/{fd}", "rb") as file:
-            found = re.search(pattern, file.read(), re.MULTILINE)
+            match = re.search(pattern, file.read(), re.MULTILINE)
     except OSError:
         return -1
-    return int(found[1], base) if found else -1
+    return int(match[1], base) if match else -1
 
 
 def peer_of(inode: int) -> int | None:
     """Return the inode of the socket to which a Unix socket is connected."""
     request = _ASK.pack(socket.AF_UNIX, 0, 0, _ANY, inode, _SHOW_PEER, _ANY, _ANY)
     try:
-        told = sock_diag.ask(request)
+        answer = sock_diag.ask(request)
     except OSError:
         return None
-    return None if told is None else _peer_attribute(told)
+    return None if answer is None else _peer_attribute(answer)
 
 
-def _peer_attribute(told: bytes) -> int | None:
+def _peer_attribute(answer: bytes) -> int | None:
     """The peer that an answer names."""
     at = _TOLD.size
-    while at + _ATTRIBUTE.size <= len(told):
-        size, name = _ATTRIBUTE.unpack_from(told, at)
+    while at + _ATTRIBUTE.size <= len(answer):
+        size, name = _ATTRIBUTE.unpack_from(answer, at)
         if name == _PEER and size >= _ATTRIBUTE.size + _INT.size:
-            (peer,) = _INT.unpack_from(told, at + _ATTRIBUTE.size)
+            (peer,) = _INT.unpack_from(answer, at + _ATTRIBUTE.size)
             return int(peer)
         if size < _ATTRIBUTE.size:
             return None

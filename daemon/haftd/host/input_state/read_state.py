@@ -116,10 +116,10 @@ def _reading(terminal: _Terminal, pids: Iterable[int], depth: int = 0) -> ReadSt
     for _ in range(3):
         if group is None:
             break
-        told = _in_foreground(terminal, pids, group, depth)
+        result = _in_foreground(terminal, pids, group, depth)
         now = terminal.foreground()
         if now == group:
-            return told
+            return result
         group = now
     seen = frozenset[tuple[int, int, int]]() if group is None else frozenset({(group, 0, 0)})
     return ReadState("unknown", processes=seen)
@@ -139,30 +139,30 @@ def of_pipe(pids: Sequence[int], pipe_inode: int) -> ReadState:
             and what.st_dev == _pipe_device()
         )
 
-    look = take_snapshot(pids, None, sought)
-    found = confirm(look)
-    if found:
-        told = _reads(look, found, "line")
-    elif look.unsure or not look.members:
-        told = ReadState("unknown", "line", pids=tuple(sorted(look.unsure)))
+    snapshot = take_snapshot(pids, None, sought)
+    waits = confirm(snapshot)
+    if waits:
+        result = _reads(snapshot, waits, "line")
+    elif snapshot.unsure or not snapshot.members:
+        result = ReadState("unknown", "line", pids=tuple(sorted(snapshot.unsure)))
     else:
-        told = ReadState("busy", None, True, tuple(look.members))
-    return _with_processes(told, look, None)
+        result = ReadState("busy", None, True, tuple(snapshot.members))
+    return _with_processes(result, snapshot, None)
 
 
-def _with_processes(told: ReadState, look: WaitSnapshot, group: int | None) -> ReadState:
+def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None) -> ReadState:
     """Add the evidence of idleness, where that may have to decide."""
-    if told.certain and not (told.relays or told.loops):
-        return told
-    who = related(look, group)
+    if result.certain and not (result.relays or result.loops):
+        return result
+    who = related(snapshot, group)
     newest_s = max((one.ticks for one in who), default=0) / _TICKS_A_SECOND
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - newest_s
     return replace(
-        told,
+        result,
         processes=frozenset(
             {(group or 0, 0, 0), *((one.pid, one.ticks, one.reaped) for one in who)}
         ),
-        is_settled=bool(look.members or look.unsure) and age_s >= _SETTLED_S,
+        is_settled=bool(snapshot.members or snapshot.unsure) and age_s >= _SETTLED_S,
     )
 
 
@@ -189,58 +189,60 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         # /dev/tty is this one: the group is of its session.
         return itself(what) or (what.st_rdev == _DEV_TTY and stat.S_ISCHR(what.st_mode))
 
-    look = take_snapshot([*pids, group], group, sought)
-    add_strangers(look, itself)
+    snapshot = take_snapshot([*pids, group], group, sought)
+    add_strangers(snapshot, itself)
     kind, patience_ms = _kind(fd)
-    carried = _carried_terminal(look)
-    within = None if carried is None or depth >= _MAX_DEPTH else _inside(carried, look, depth + 1)
-    found = confirm(look)
-    if found and within is not None and within.state != "unknown":
-        told = within
-    elif found:
-        told = _reads(look, found, kind, patience_ms)
-    elif look.unsure or (not look.members and not pseudo_terminal.is_empty_group(group)):
-        told = ReadState("unknown", kind, pids=tuple(sorted(look.unsure)))
+    carried = _carried_terminal(snapshot)
+    within = (
+        None if carried is None or depth >= _MAX_DEPTH else _inside(carried, snapshot, depth + 1)
+    )
+    waits = confirm(snapshot)
+    if waits and within is not None and within.state != "unknown":
+        result = within
+    elif waits:
+        result = _reads(snapshot, waits, kind, patience_ms)
+    elif snapshot.unsure or (not snapshot.members and not pseudo_terminal.is_empty_group(group)):
+        result = ReadState("unknown", kind, pids=tuple(sorted(snapshot.unsure)))
     else:
-        doubtful = kind == "key" and (look.timed or bool(look.outward))
-        told = ReadState("busy", None, not doubtful, tuple(look.members))
-    told = _with_processes(told, look, group)
+        doubtful = kind == "key" and (snapshot.timed or bool(snapshot.outward))
+        result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
+    result = _with_processes(result, snapshot, group)
     # Nobody may be in the foreground in there.
-    return replace(told, is_settled=told.is_settled and (within is None or within.is_settled))
+    return replace(result, is_settled=result.is_settled and (within is None or within.is_settled))
 
 
-def _carried_terminal(look: WaitSnapshot) -> int | None:
+def _carried_terminal(snapshot: WaitSnapshot) -> int | None:
     """Return the number of the one inner terminal that every waiting process relays, where all input and
     output was passed on.
     """
-    waits = look.waits
+    waits = snapshot.waits
     carried = {number for wait in waits for number, _ in wait.seen.terminals}
     if len(carried) != 1 or any(
-        not wait.seen.terminals or wait.pid in look.outward or _is_fed(wait, look.members)
+        not wait.seen.terminals or wait.pid in snapshot.outward or _is_fed(wait, snapshot.members)
         for wait in waits
     ):
         return None
     return min(carried)
 
 
-def _inside(number: int, look: WaitSnapshot, depth: int) -> ReadState | None:
+def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None:
     """Return the state of the inner terminal; None where it cannot be found out."""
-    below = [child for pid in look.members for child in list_children(pid)]
+    below = [child for pid in snapshot.members for child in list_children(pid)]
     terminal = _Terminal(
         lambda: _foreground_of(below, number), lambda: os.open(f"/dev/pts/{number}", _THEIRS), None
     )
     try:
-        told = _reading(terminal, below, depth)
+        result = _reading(terminal, below, depth)
     except OSError:
         return None
-    if told.state != "reads":
-        return told
+    if result.state != "reads":
+        return result
     # What was printed in there may be on its way to who carries it, who is not awake yet.
-    for wait in look.waits:
+    for wait in snapshot.waits:
         for _, fd in wait.seen.terminals:
             if (readable := is_readable(wait.pid, fd)) is not False:
                 return None if readable is None else ReadState("busy", None, True)
-    return told
+    return result
 
 
 def _foreground_of(pids: Iterable[int], number: int) -> int | None:
@@ -249,10 +251,10 @@ def _foreground_of(pids: Iterable[int], number: int) -> int | None:
     for pid in pids:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
-                told = file.read()
+                result = file.read()
         except OSError:
             continue
-        fields = told[told.rfind(b")") + 2 :].split()
+        fields = result[result.rfind(b")") + 2 :].split()
         if int(fields[4]) & 0xFFFF_FFFF == _stat_device(terminal):
             return int(fields[5]) if int(fields[5]) > 0 else None
     return None
@@ -265,30 +267,30 @@ def _stat_device(device: int) -> int:
 
 
 def _reads(
-    look: WaitSnapshot, found: list[Wait], kind: Kind, patience_ms: int | None = None
+    snapshot: WaitSnapshot, waits: list[Wait], kind: Kind, patience_ms: int | None = None
 ) -> ReadState:
     """Combine several waits into a state. `patience_ms` is the timeout of a read."""
-    who = {wait.pid for wait in found}
-    fed = {wait.pid for wait in found if _is_fed(wait, look.members)}
-    bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in found]
+    who = {wait.pid for wait in waits}
+    fed = {wait.pid for wait in waits if _is_fed(wait, snapshot.members)}
+    bounds = [patience_ms if wait.seen.state == "reads" else wait.seen.within_ms for wait in waits]
     timed = [bound for bound in bounds if bound is not None]
     within = max(timed) if len(timed) == len(bounds) else None
-    carriers = {wait.pid for wait in found if wait.seen.terminals}
-    relays = who <= look.outward | fed | carriers
-    loops = all(wait.seen.loops for wait in found)
-    at_work = not who.isdisjoint(look.at_work) or _has_started(who, look)
+    carriers = {wait.pid for wait in waits if wait.seen.terminals}
+    relays = who <= snapshot.outward | fed | carriers
+    loops = all(wait.seen.loops for wait in waits)
+    at_work = not who.isdisjoint(snapshot.at_work) or _has_started(who, snapshot)
     return ReadState("reads", kind, True, tuple(sorted(who)), within, relays, loops, at_work)
 
 
-def _has_started(who: set[int], look: WaitSnapshot) -> bool:
+def _has_started(who: set[int], snapshot: WaitSnapshot) -> bool:
     """Return whether another member descends from one of these."""
-    for member in look.members:
+    for member in snapshot.members:
         if member not in who:
-            ancestor = look.processes.get(member)
+            ancestor = snapshot.processes.get(member)
             while ancestor is not None:
                 if ancestor.parent in who:
                     return True
-                ancestor = look.processes.get(ancestor.parent)
+                ancestor = snapshot.processes.get(ancestor.parent)
     return False
 
 

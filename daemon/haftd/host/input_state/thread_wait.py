@@ -149,10 +149,10 @@ def _run_count(pid: int, tid: int) -> bytes:
 def _sleeps(pid: int, tid: int) -> bool:
     """Return whether a thread is in interruptible sleep, and not stopped."""
     try:
-        told = _read(f"/proc/{pid}/task/{tid}/stat")
+        content = _read(f"/proc/{pid}/task/{tid}/stat")
     except OSError:
         return False
-    return told[told.rfind(b")") + 2 :][:1] == b"S"
+    return content[content.rfind(b")") + 2 :][:1] == b"S"
 
 
 def _judge(
@@ -172,13 +172,13 @@ def _judge(
             watched = _selected(pid, args[call.first], args[0] & 0xFFFF_FFFF)
         case _:
             watched = []
-    found = _files(pid, (_Watched(fd) for fd in watched), sought)
-    kinds = {_kind(pid, file) for file in found}
-    terminals = frozenset((file.inode, file.fd) for file in found if file.kind == "terminal")
-    pipes = frozenset(file.inode for file in found if file.kind == "pipe")
+    files = _files(pid, (_Watched(fd) for fd in watched), sought)
+    kinds = {_kind(pid, file) for file in files}
+    terminals = frozenset((file.inode, file.fd) for file in files if file.kind == "terminal")
+    pipes = frozenset(file.inode for file in files if file.kind == "pipe")
     if "sought" in kinds:
         state: Literal["reads", "watches"] = "reads" if call.shape == "read" else "watches"
-        loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in found
+        loops = call.shape == "epoll" and kinds != {"sought"} and _ASKED not in files
         return ThreadState(state, within, "socket" in kinds, terminals, loops, False, pipes, line)
     if "unclear" in kinds:
         raise _Undecidable
@@ -246,38 +246,38 @@ def _files(
     pid: int, watched: Iterable[_Watched], sought: FilePredicate, depth: int = 0
 ) -> set[_File]:
     """Return the files of these descriptors, epolls replaced by the files that they watch."""
-    found: set[_File] = set()
+    files: set[_File] = set()
     for fd, inode, once in watched:
         file = _file(pid, fd, inode, sought)
         if once and file is _SOUGHT:
             file = _ASKED
         if file.kind != "epoll":
-            found.add(file)
+            files.add(file)
         elif depth > _MAX_DEPTH:
-            found.add(_UNCLEAR)
+            files.add(_UNCLEAR)
         else:
-            found |= _files(pid, _registered(pid, fd), sought, depth + 1)
-    return found
+            files |= _files(pid, _registered(pid, fd), sought, depth + 1)
+    return files
 
 
 def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     path = f"/proc/{pid}/fd/{fd}"
     try:
-        what = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
+        info = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
         # Closed meanwhile; but what an epoll watches is a file, which may live without its number.
         return _OTHER if inode is None else _UNCLEAR
-    if inode not in (None, what.st_ino):
+    if inode not in (None, info.st_ino):
         return _UNCLEAR
-    if sought(what):
+    if sought(info):
         return _SOUGHT
-    if stat.S_ISSOCK(what.st_mode):
-        return _File("socket", what.st_ino, fd)
-    if stat.S_ISFIFO(what.st_mode):
-        return _File("pipe", what.st_ino)
-    if stat.S_ISCHR(what.st_mode):
-        return _File("terminal", terminal_of(pid, fd), fd) if _is_master(what.st_rdev) else _OTHER
-    if stat.S_IFMT(what.st_mode) == 0:
+    if stat.S_ISSOCK(info.st_mode):
+        return _File("socket", info.st_ino, fd)
+    if stat.S_ISFIFO(info.st_mode):
+        return _File("pipe", info.st_ino)
+    if stat.S_ISCHR(info.st_mode):
+        return _File("terminal", terminal_of(pid, fd), fd) if _is_master(info.st_rdev) else _OTHER
+    if stat.S_IFMT(info.st_mode) == 0:
         link = os.readlink(path)  # noqa: PTH115
         return _File("epoll") if link == _EPOLL_FILE else _UNCLEAR if link == _RING_FILE else _OTHER
     return _OTHER
@@ -314,12 +314,12 @@ def _selected(pid: int, address: int, count: int) -> list[int]:
 
 def _registered(pid: int, epoll: int) -> list[_Watched]:
     """Return the descriptors that an epoll watches for input."""
-    told = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
-    if len(told) > _MAX_WATCHED:
+    content = _WATCHED.findall(_read(f"/proc/{pid}/fdinfo/{epoll}"))
+    if len(content) > _MAX_WATCHED:
         raise _Undecidable
     return [
         _Watched(int(fd), int(inode, 16) if inode else None, int(events, 16) & _ONE_SHOT > 0)
-        for fd, events, inode in told
+        for fd, events, inode in content
         if int(events, 16) & _IN
     ]
 

@@ -60,77 +60,79 @@ class WaitSnapshot:
 
 def take_snapshot(pids: Iterable[int], group: int | None, sought: FilePredicate) -> WaitSnapshot:
     """Examine these processes and their descendants, as far as they are in the group."""
-    look, below = WaitSnapshot(), child_lister()
+    snapshot, below = WaitSnapshot(), child_lister()
     queue, known, threads = list(pids), set[int](), 0
     while queue:
         pid = queue.pop()
         if pid in known:
             continue
         if len(known) >= _MAX_PROCESSES or threads >= _MAX_THREADS:
-            look.unsure.add(pid)
+            snapshot.unsure.add(pid)
             break
         known.add(pid)
-        who = read_stat(pid)
-        if who is None:
+        stat = read_stat(pid)
+        if stat is None:
             if is_hidden(pid) and group in (None, _group_of(pid)):
-                look.unsure.add(pid)
+                snapshot.unsure.add(pid)
             continue
-        look.processes[pid] = who
-        if group is not None and who.group != group:
-            look.strangers.append(who)
-        elif is_running(who):
-            look.session = who.session
-            threads += _look_at_one(who, sought, look, _MAX_THREADS - threads)
+        snapshot.processes[pid] = stat
+        if group is not None and stat.group != group:
+            snapshot.strangers.append(stat)
+        elif is_running(stat):
+            snapshot.session = stat.session
+            threads += _add_process(stat, sought, snapshot, _MAX_THREADS - threads)
         # Listed after its threads were looked at: a thread that has not run since has started no other.
         queue += below(pid)
-    look.members.sort()
-    return look
+    snapshot.members.sort()
+    return snapshot
 
 
-def _look_at_one(who: Stat, sought: FilePredicate, look: WaitSnapshot, most: int) -> int:
+def _add_process(stat: Stat, sought: FilePredicate, snapshot: WaitSnapshot, most: int) -> int:
     """Examine the threads of a process; return how many there are."""
-    pid = who.pid
-    look.members.append(pid)
+    pid = stat.pid
+    snapshot.members.append(pid)
     try:
         tids = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - half the time of Path.iterdir
     except OSError:
         return 0
     for tid in map(int, tids[:most]):
-        if tid == pid and who.state in "ZX":
+        if tid == pid and stat.state in "ZX":
             continue  # the first thread has ended before the others
         seen = read_thread_state(pid, tid, sought)
         if seen.outward or (seen.terminals and seen.state == "away"):
-            look.outward.add(pid)
+            snapshot.outward.add(pid)
         if seen.state == "hidden":
-            look.unsure.add(pid)
+            snapshot.unsure.add(pid)
         elif seen.state == "away":
-            look.timed |= seen.within_ms is not None
+            snapshot.timed |= seen.within_ms is not None
             if not seen.idle:
-                look.at_work.add(pid)
+                snapshot.at_work.add(pid)
         else:
-            look.waits.append(Wait(pid, tid, seen))
+            snapshot.waits.append(Wait(pid, tid, seen))
     if len(tids) > most:
-        look.unsure.add(pid)
+        snapshot.unsure.add(pid)
     return len(tids)
 
 
-def add_strangers(look: WaitSnapshot, itself: FilePredicate) -> None:
+def add_strangers(snapshot: WaitSnapshot, itself: FilePredicate) -> None:
     """Add the processes that left the session and kept the terminal (`su -c`): they may read it, whichever
     group is in the foreground. Other waits of theirs are ignored.
     """
-    for pid in (who.pid for who in look.strangers if look.session not in (0, who.session)):
+    for pid in (
+        stat.pid for stat in snapshot.strangers if snapshot.session not in (0, stat.session)
+    ):
         seen = read_thread_state(pid, pid, itself)
         if seen.state in ("reads", "watches"):
-            look.waits.append(Wait(pid, pid, seen))
+            snapshot.waits.append(Wait(pid, pid, seen))
 
 
-def related(look: WaitSnapshot, group: int | None) -> list[Stat]:
+def related(snapshot: WaitSnapshot, group: int | None) -> list[Stat]:
     """Return the processes of the group, their ancestors and descendants, zombies included; other jobs are
     left out.
     """
-    known = look.processes
-    of_group = {pid for pid, who in known.items() if group in (None, who.group)}
-    found = set(of_group)
+    known = snapshot.processes
+    of_group = {pid for pid, stat in known.items() if group in (None, stat.group)}
+    chosen = set(of_group)
     for pid in known:
         line = []
         at: int | None = pid
@@ -138,15 +140,15 @@ def related(look: WaitSnapshot, group: int | None) -> list[Stat]:
             line.append(at)
             at = known[at].parent
         if pid in of_group:
-            found.update(line)
+            chosen.update(line)
         elif not of_group.isdisjoint(line):
-            found.add(pid)
-    return [known[pid] for pid in found]
+            chosen.add(pid)
+    return [known[pid] for pid in chosen]
 
 
-def confirm(look: WaitSnapshot) -> list[Wait]:
+def confirm(snapshot: WaitSnapshot) -> list[Wait]:
     """Return the waits that have lasted since they were seen."""
-    return [wait for wait in look.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
+    return [wait for wait in snapshot.waits if is_unchanged(wait.pid, wait.tid, wait.seen)]
 
 
 def _group_of(pid: int) -> int:

@@ -65,11 +65,11 @@ def list_children(pid: int) -> list[int]:
     """
     if not _kernel_lists():
         return _by_parent().get(pid, [])
-    found: list[int] = []
+    pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except _ENDED:
-        return found
+        return pids
     for thread in threads:
         try:
             fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -83,8 +83,8 @@ def list_children(pid: int) -> list[int]:
             continue
         finally:
             os.close(fd)
-        found += map(int, text.split())
-    return found
+        pids += map(int, text.split())
+    return pids
 
 
 def _by_parent() -> dict[int, list[int]]:

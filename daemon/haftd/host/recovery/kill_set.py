@@ -89,11 +89,11 @@ class KillSet:
         """Add a process if `is_target`, called while its pidfd is open, returns True."""
         if pid <= 1 or pid in self.protected:
             return "protected"
-        known = self._targets.get(pid)
-        if known is not None:
-            if not has_ended(known.pidfd):
+        existing = self._targets.get(pid)
+        if existing is not None:
+            if not has_ended(existing.pidfd):
                 return "known"
-            self._drop(known)
+            self._drop(existing)
         self._make_room()
         pidfd = open_pidfd(pid)
         if pidfd is None:
@@ -131,8 +131,8 @@ class KillSet:
                 owner = self._owner(read_stat(pid))
                 if owner is None:
                     continue
-                found = self.add_if(pid, owner.mark, lambda pid=pid: self._is_owned(pid))  # type: ignore[misc]
-                fresh = fresh or found == "new"
+                result = self.add_if(pid, owner.mark, lambda pid=pid: self._is_owned(pid))  # type: ignore[misc]
+                fresh = fresh or result == "new"
 
     def kill(self) -> None:
         """Kill every target, and with a group leader whatever has joined its group."""

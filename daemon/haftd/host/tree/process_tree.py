@@ -90,24 +90,24 @@ class ProcessTree:
 
     def signal(self, signum: int) -> int:
         """Signal all processes; return how many were signalled."""
-        found, _ = self._find()
-        return self._send(found, (signum,))
+        processes, _ = self._find()
+        return self._send(processes, (signum,))
 
     def signal_group(self, signum: int, group: int | None = None) -> int:
         """Signal the processes in a process group, by default the leader's; return how many were signalled."""
         wanted = self.leader.pid if group is None else group
-        found, _ = self._find()
-        chosen = {pid: stat for pid, stat in found.items() if stat.group == wanted}
-        return self._send(chosen, (signum,), among=found)
+        processes, _ = self._find()
+        chosen = {pid: stat for pid, stat in processes.items() if stat.group == wanted}
+        return self._send(chosen, (signum,), among=processes)
 
     async def gone(self) -> None:
         """Wait until no process is left. Woken by the ends of processes."""
         clean, pause = 0, 0.005
         while clean < 2:
-            found, sure = self._find()
-            if found:
+            processes, sure = self._find()
+            if processes:
                 clean, pause = 0, 0.005
-                await self._wait(found)
+                await self._wait(processes)
             elif sure:
                 clean += 1
                 await trio.lowlevel.checkpoint()
@@ -127,8 +127,8 @@ class ProcessTree:
         if self.cgroup is not None and len(self.cgroup.procs()) > _MANY_PROCESSES:
             await self._end_frozen(self.cgroup, grace_s, kill_s)
             grace_s = 0
-        found, _ = self._find()
-        if grace_s > 0 and self._request_stop(found):
+        processes, _ = self._find()
+        if grace_s > 0 and self._request_stop(processes):
             with trio.move_on_after(grace_s):
                 with trio.move_on_after(_SECOND_HANGUP_S):
                     await self.gone()
@@ -142,9 +142,9 @@ class ProcessTree:
         last: tuple[int, ...] = ()
         with trio.move_on_after(kill_s):
             while clean < 2:
-                found, sure = self._find()
-                last = tuple(sorted(found)) or last
-                if not found:
+                processes, sure = self._find()
+                last = tuple(sorted(processes)) or last
+                if not processes:
                     if sure:
                         clean += 1
                         await trio.lowlevel.checkpoint()
@@ -156,9 +156,9 @@ class ProcessTree:
                 clean = 0
                 if self.cgroup is not None:
                     self.cgroup.kill()
-                killed = self._send(found, (signal.SIGKILL,))
+                killed = self._send(processes, (signal.SIGKILL,))
                 with trio.move_on_after(0.1 if killed else 0.3) as scope:
-                    await self._wait(found)
+                    await self._wait(processes)
                 if not killed and scope.cancelled_caught:
                     break  # all that is left belongs to somebody else by now
         self.leader.reap()
@@ -190,15 +190,15 @@ class ProcessTree:
             with suppress(PermissionError):
                 send_signal(self.leader.pidfd, signal.SIGKILL)
 
-    def _request_stop(self, found: dict[int, Stat]) -> int:
+    def _request_stop(self, processes: dict[int, Stat]) -> int:
         """Send TERM to all. A stopped process acts on TERM only when it is continued."""
         self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
-        shells = self._hang_up(found)
-        return shells + self._send(found, (signal.SIGTERM, signal.SIGCONT))
+        shells = self._hang_up(processes)
+        return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 
-    def _hang_up(self, found: dict[int, Stat]) -> int:
-        shells = {pid: stat for pid, stat in found.items() if self._wants_hangup(pid)}
-        return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=found)
+    def _hang_up(self, processes: dict[int, Stat]) -> int:
+        shells = {pid: stat for pid, stat in processes.items() if self._wants_hangup(pid)}
+        return self._send(shells, (signal.SIGHUP, signal.SIGCONT), among=processes)
 
     def _wants_hangup(self, pid: int) -> bool:
         """Return whether the process is an interactive shell, which ignores TERM and ends by HUP."""
@@ -219,7 +219,7 @@ class ProcessTree:
 
     def _find(self) -> tuple[dict[int, Stat], bool]:
         """Return the living processes, and whether none can have been missed."""
-        found: dict[int, Stat] = {}
+        processes: dict[int, Stat] = {}
         sure = True
         me = os.getpid()
         queue: list[int] = []
@@ -230,7 +230,7 @@ class ProcessTree:
             sure = False
         while queue:
             pid = queue.pop()
-            if pid in found or pid == me or leaders.get(pid, self.leader) is not self.leader:
+            if pid in processes or pid == me or leaders.get(pid, self.leader) is not self.leader:
                 continue
             stat = read_stat(pid)
             if stat is None:
@@ -239,18 +239,23 @@ class ProcessTree:
             if stat.parent == me and not self._is_member(stat):
                 continue
             if is_running(stat):
-                found[pid] = stat
+                processes[pid] = stat
             try:
                 queue += below(pid)
             except OSError:
                 sure = False
         if self.cgroup is not None:
             for pid in self.cgroup.procs():
-                if pid not in found and pid != me and (stat := read_stat(pid)) and is_running(stat):
-                    found[pid] = stat
-        seen = {pid: stat.ticks for pid, stat in found.items()}
+                if (
+                    pid not in processes
+                    and pid != me
+                    and (stat := read_stat(pid))
+                    and is_running(stat)
+                ):
+                    processes[pid] = stat
+        seen = {pid: stat.ticks for pid, stat in processes.items()}
         self._seen = seen if sure else {**self._seen, **seen}
-        return found, sure
+        return processes, sure
 
     def _is_member(self, stat: Stat) -> bool:
         """Return whether a child of the daemon belongs to this handle."""
@@ -301,12 +306,12 @@ class ProcessTree:
                 os.close(pidfd)
         return count
 
-    async def _wait(self, found: dict[int, Stat]) -> None:
+    async def _wait(self, processes: dict[int, Stat]) -> None:
         """Wait until these have ended, or some of them if they are many."""
         held: list[int] = []
         try:
-            for stat in found.values():
-                pidfd = self._open_verified(stat, found)
+            for stat in processes.values():
+                pidfd = self._open_verified(stat, processes)
                 if pidfd is not None:
                     held.append(pidfd)
                     if len(held) == _MAX_PIDFDS or not has_room(pidfd, "wait"):
