@@ -2,13 +2,13 @@
 
 Rules: a call belongs to the task that makes it; cancelling the task (`trio.move_on_after`) cancels
 the request at the daemon and harms neither the handle nor the connection. Timeouts are trio's.
-A frame is never cut by a cancellation: what is to be sent goes through one buffer.
+A frame is never cut by a cancellation: all messages leave through one buffer.
 
     async with haft.aio.connect(autostart=True) as haft:
         await haft.spawn("run", "build", {"argv": ["make"]})
         await haft.await_(all=["build"])
 
-A host that can be asked gives `answer` (a tool's questions) and `approve` (a person's word):
+A host that serves inquiries passes `answer` (a tool's questions) and `approve` (approvals):
 
     async def answer(inquiry):
         return await ask_the_model(inquiry.question.text, inquiry.schema, inquiry.context)
@@ -73,10 +73,10 @@ async def connect(
     """Connect for the length of an `async with` block; see `haft.Haft.connect`.
 
     `hear` is called with each notification of the daemon; it must not block. `answer` is awaited
-    with each question that the daemon has for this client, `approve` with each action that waits
-    for a person's word; raising `Declined` leaves one to others. Each runs in a task of its own.
-    With either, the loss of the connection ends the block with `ConnectionLost` at once: who is
-    never asked would not hear of it. Without, the next call raises it.
+    with each question for this client, `approve` with each action that awaits approval; raising
+    `Declined` leaves the request to others. Each request runs in a task of its own. With either
+    function, the loss of the connection ends the block with `ConnectionLost` at once, as a client
+    that makes no call would not notice. Without, the next call raises it.
     """
     try:
         connected = open_daemon(socket, timeout)
@@ -120,7 +120,15 @@ async def connect(
 
 
 class Haft(HostingOnTrio):
-    """A connection; made by `connect`."""
+    """A connection, opened by `connect`.
+
+    >>> async def greet() -> str:
+    ...     async with connect(socket) as haft:
+    ...         await haft.spawn("run", "greet", {"argv": ["echo", "hello"]})
+    ...         return (await haft.await_(all=["greet"])).completed[0].result
+    >>> trio.run(greet)
+    'hello\\n'
+    """
 
     def __init__(
         self,

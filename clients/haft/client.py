@@ -1,9 +1,9 @@
 """The plain client: one blocking connection to haftd.
 
-Rules: one client belongs to one thread; connections are cheap, so make one a thread. Every call
-has an end: what it asks for (`timeout_ms`, `timeout_secs`) plus `patience`, or the `timeout` given
-with it; then `ReplyTimeout` is raised, the request is cancelled, and the connection stays usable.
-Replies may come in any order: `start` several calls, `finish` them as you like.
+Rules: one client belongs to one thread; connections are cheap, so make one a thread. Every call is
+bounded by its own limit (`timeout_ms`, `timeout_secs`) plus `patience`, or by its `timeout`; past the
+bound `ReplyTimeout` is raised, the request is cancelled, and the connection stays usable. Replies may
+come in any order: `start` several calls, then `finish` each.
 
     with Haft.connect(autostart=True) as haft:
         haft.spawn("run", "build", {"argv": ["make", "-j4"]})
@@ -60,7 +60,13 @@ _CHUNK = 1 << 18
 
 
 class Haft(Hosting):
-    """A connection; `connect` makes one, `close` or the end of the `with` block ends it."""
+    """A connection, opened by `connect` and closed by `close` or the end of the `with` block.
+
+    >>> with Haft.connect(socket) as haft:
+    ...     state = haft.spawn("run", "hello", {"argv": ["echo", "hello"]}, wait="stopped")
+    >>> state.exit.code, state.result
+    (0, 'hello\\n')
+    """
 
     def __init__(
         self,
@@ -98,10 +104,10 @@ class Haft(Hosting):
         timeout: float = 5.0,
         patience: float | None = _PATIENCE_S,
     ) -> Haft:
-        """Connect to the daemon at `socket`, or where section 1 says it is.
+        """Connect to the daemon at `socket`, by default at the path of section 1.
 
-        With `autostart` a daemon is started when none answers. `session` and `root` are those of
-        calls that name none. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
+        With `autostart` a daemon is started when none answers. `session` and `root` are the defaults
+        of calls. Raises `NotRunning`, or `StartFailed` after at most `timeout` seconds.
         """
         try:
             connected = open_daemon(socket, timeout)
@@ -204,7 +210,7 @@ class Haft(Hosting):
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Read a handle; with `cursor` from that byte, leaving the session's read mark alone."""
+        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
         fields = given(id=id, cursor=cursor, since_revision=since_revision)
         state: HandleState = self.call("fetch", timeout=timeout, **fields, **reading)
         return state
@@ -221,7 +227,7 @@ class Haft(Hosting):
         **reading: Unpack[Reading],
     ) -> HandleState:
         """Give input, or the answer to the handle's question; then read as `fetch` does. With
-        `question` it is given only while that one is asked."""
+        `question` the input counts only while that question is open."""
         fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
         state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
         return state
@@ -234,7 +240,7 @@ class Haft(Hosting):
         timeout: float | None = None,
         **common: Unpack[Common],
     ) -> HandleState:
-        """End a handle and everything it started; returns when nothing of it is left."""
+        """End a handle; return when none of its processes is left."""
         fields = given(id=id, grace_ms=grace_ms)
         state: HandleState = self.call("abort", timeout=timeout, **fields, **common)
         return state
@@ -257,7 +263,7 @@ class Haft(Hosting):
 
     @property
     def server(self) -> InitializeResult:
-        """Who answers, with its limits."""
+        """Return the daemon's introduction, with its limits."""
         if self._server is None:
             # Any reply brings this one along: it was asked for first.
             while (answer := self._wire.take(self._hello)) is None:
@@ -266,7 +272,7 @@ class Haft(Hosting):
         return self._server
 
     def ping(self, *, timeout: float | None = None) -> PingResult:
-        """Ask whether the daemon is there."""
+        """Check that the daemon answers."""
         result: PingResult = self.call("ping", timeout=timeout)
         return result
 
@@ -312,7 +318,7 @@ class Haft(Hosting):
         return result
 
     def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
-        """Have the tool definitions read again."""
+        """Reload the tool definitions."""
         result: ReloadResult = self.call("tools/reload", timeout=timeout)
         return result
 
@@ -327,12 +333,12 @@ class Haft(Hosting):
         return result
 
     def status(self, *, timeout: float | None = None) -> StatusResult:
-        """Ask for the daemon's own figures and problems."""
+        """Return the daemon's figures and problems."""
         result: StatusResult = self.call("daemon/status", timeout=timeout)
         return result
 
     def reload(self, *, timeout: float | None = None) -> ReloadResult:
-        """Have configuration and definitions read again."""
+        """Reload configuration and definitions."""
         result: ReloadResult = self.call("daemon/reload", timeout=timeout)
         return result
 
@@ -365,13 +371,13 @@ class Haft(Hosting):
                     raise self._wire.fault
                 self._turn(deadline, method)
         except BaseException:
-            # Also for Ctrl-C: the late reply must find nobody.
+            # Also for Ctrl-C: the late reply must be discarded.
             self._wire.forget(number)
             raise
         return result_of(answer)
 
     def _turn(self, deadline: float | None, method: str) -> None:
-        """Send what is to be sent and take in what is there; wait until one of both is possible."""
+        """Wait until the socket is ready; then send the buffer and receive."""
         if self._lost is not None:
             raise self._lost
         self._send()
@@ -385,7 +391,7 @@ class Haft(Hosting):
         self._receive()
 
     def _send(self) -> None:
-        """Write what goes without waiting."""
+        """Write as much of the buffer as the socket takes without blocking."""
         if not self._wire.to_send:
             return
         try:
@@ -393,7 +399,7 @@ class Haft(Hosting):
         except BlockingIOError:
             pass
         except OSError:
-            # What the daemon said before it hung up is still to be read; then comes the end.
+            # Messages from before the hangup are still to be read; then comes the end.
             self._wire.to_send.clear()
 
     def _receive(self) -> None:

@@ -71,7 +71,11 @@ class Decided(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"Decided({self.decision}, …)"
 
     def check(self) -> Decided:
-        """Return the decision; raise `InvalidAnswer` where its fields contradict each other."""
+        """Return the decision; raise `InvalidAnswer` where its fields contradict each other.
+
+        >>> Decided("allow", remember="session").check().remember
+        'session'
+        """
         has_arguments = self.arguments is not UNSET
         if has_arguments != (self.decision == "edit"):
             raise InvalidAnswer("`arguments` go with the decision `edit`, and with no other")

@@ -78,7 +78,13 @@ class Inquiry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def needs_a_person(self) -> bool:
-        """Return whether an answer of an assistant or of a program that haftd runs is invalid."""
+        """Return whether an answer of an assistant or of a program that haftd runs is invalid.
+
+        >>> question = Question(id="go", text="Go on?", answer_type=Boolean())
+        >>> fields = {"session": "s", "inquiry_id": "tool_call.deploy.1", "schema": {}, "target": "user"}
+        >>> Inquiry(question=question, **fields).needs_a_person
+        True
+        """
         return self.is_for_a_person or self.is_secret
 
     @property

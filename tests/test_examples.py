@@ -1,0 +1,66 @@
+"""Each public class with behaviour shows its use in a doctest, and all examples run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from types import FunctionType, ModuleType
+
+import pytest
+
+import haft.aio
+import haft.client
+import haft_protocol
+from tests.running import RunningDaemon
+
+PROTOCOL = [
+    importlib.import_module(f"haft_protocol.{module.name}")
+    for module in pkgutil.iter_modules(haft_protocol.__path__)
+]
+MODULES = [*PROTOCOL, haft.client, haft.aio]
+
+
+def classes_with_behaviour(module: ModuleType) -> list[type]:
+    """Return the module's own public classes that define a public method or property."""
+    return [
+        kind
+        for name, kind in vars(module).items()
+        if name in module.__all__
+        and inspect.isclass(kind)
+        and kind.__module__ == module.__name__
+        and any(
+            not key.startswith("_")
+            and isinstance(member, FunctionType | property | classmethod | staticmethod)
+            for key, member in vars(kind).items()
+        )
+    ]
+
+
+CLASSES = [kind for module in MODULES for kind in classes_with_behaviour(module)]
+
+
+def examples(of: object, **names: object) -> list[doctest.DocTest]:
+    return [test for test in doctest.DocTestFinder().find(of, extraglobs=names) if test.examples]
+
+
+def test_the_classes_with_behaviour_are_found() -> None:
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in CLASSES}
+    assert {"haft.client.Haft", "haft.aio.Haft", "haft_protocol.framing.Framer"} <= names
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_a_class_with_behaviour_has_an_example(kind: type) -> None:
+    assert examples(kind), f"{kind.__module__}.{kind.__name__} shows its use in no doctest"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_of_a_module_are_right(
+    module: ModuleType, shared_daemon: RunningDaemon
+) -> None:
+    runner = doctest.DocTestRunner(verbose=False)
+    output: list[str] = []
+    for test in examples(module, socket=str(shared_daemon.socket)):
+        runner.run(test, out=output.append)
+    assert not runner.failures, "".join(output)
