@@ -195,7 +195,7 @@ class Cgroup:
                         return False
                     poll = select.poll()
                     poll.register(events, select.POLLPRI)
-                    # A change is told at once; the bound is for a child that joined unseen.
+                    # A change wakes the poll at once; the bound is for a child that joined unseen.
                     poll.poll(min(left, 0.02) * 1000)
             finally:
                 os.close(events)

@@ -67,7 +67,7 @@ def close(fd: int) -> None:
     try:
         trio.lowlevel.notify_closing(fd)
     except RuntimeError:
-        pass  # no loop runs in this thread: nobody waits
+        pass  # no loop runs in this thread, so no task waits
     os.close(fd)
 
 

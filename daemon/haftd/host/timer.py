@@ -43,7 +43,7 @@ class _Timer:
 
     def _arm(self, when: float) -> None:
         self._armed = when
-        # Zero would stop it, and what is past is to ring at once.
+        # Zero would disarm the timer, and a time that has passed is to fire at once.
         ns = max(1, int((when - time.monotonic()) * _NS))
         _libc.timerfd_settime(self.fd, 0, _SPEC.pack(0, 0, ns // _NS, ns % _NS), None)
 

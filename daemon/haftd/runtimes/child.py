@@ -396,7 +396,7 @@ class Child:
         exit = exit or Exit()
         # One that has a code had left before the signal came, if it does not handle TERM, or if no
         # signal was sent: a shell blocks them for a moment when its command has ended.
-        untouched = heeds_term or not (parted or self.kin.leader_was_asked)
+        untouched = heeds_term or not (parted or self.kin.leader_was_signalled)
         natural = natural or self._dismissed or (untouched and exit.code is not None)
         self._drain()
         at_end()

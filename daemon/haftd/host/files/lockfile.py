@@ -83,8 +83,8 @@ class DaemonLock:
             except BaseException:
                 os.close(fd)
                 raise
-            # Somebody may have replaced the file between open and flock: a lock on a file
-            # that nobody else will open locks nothing.
+            # The file may have been replaced between open and flock: a lock on a file
+            # that no other daemon will open locks nothing.
             if not lock.is_in_place():
                 os.close(fd)
                 if time.monotonic() > deadline:

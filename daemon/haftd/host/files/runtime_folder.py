@@ -183,7 +183,7 @@ def _clear(path: Path) -> None:
         raise FolderRefused(
             f"{path} is not a socket; remove it, or set HAFT_SOCKET to another path"
         )
-    # EAGAIN is a full backlog: somebody listens there, however slowly.
+    # EAGAIN is a full backlog: a server listens there, however slowly.
     if _probe(path) in (0, errno.EAGAIN, errno.EINPROGRESS):
         raise SocketInUse(f"somebody else serves {path}")
     unlink_inode(path, (facts.st_dev, facts.st_ino))

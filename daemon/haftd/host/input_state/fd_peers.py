@@ -1,8 +1,8 @@
-"""Who is at the other end of a descriptor: of a Unix socket, a pipe, the master of a terminal.
+"""Find the process at the other end of a descriptor: of a Unix socket, a pipe, the master of a terminal.
 
-Rules: nothing is opened but for the moment, and nothing waits: sock_diag(7) has answered before the
-request returns. What the kernel does not tell (another network's socket, a kernel without unix_diag,
-another user's program) is nobody. Nothing is raised.
+Rules: descriptors are opened for the moment only, and nothing waits: sock_diag(7) has answered before the
+request returns. A peer that the kernel does not reveal (another network's socket, a kernel without
+unix_diag, another user's program) counts as none. Nothing is raised.
 """
 
 from __future__ import annotations

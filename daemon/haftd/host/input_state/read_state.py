@@ -169,7 +169,7 @@ def _with_processes(result: ReadState, snapshot: WaitSnapshot, group: int | None
 def _in_foreground(terminal: _Terminal, pids: Iterable[int], group: int, depth: int) -> ReadState:
     try:
         fd = terminal.open()
-    except OSError:  # it is exclusive, or there is no descriptor to be had
+    except OSError:  # the terminal is exclusive, or no descriptor is left
         kind = None if terminal.master is None else _kind(terminal.master)[0]
         return ReadState("unknown", kind)
     try:
@@ -207,7 +207,7 @@ def _at(fd: int, pids: Iterable[int], group: int, depth: int) -> ReadState:
         doubtful = kind == "key" and (snapshot.timed or bool(snapshot.outward))
         result = ReadState("busy", None, not doubtful, tuple(snapshot.members))
     result = _with_processes(result, snapshot, group)
-    # Nobody may be in the foreground in there.
+    # The inner terminal may have no foreground process.
     return replace(result, is_settled=result.is_settled and (within is None or within.is_settled))
 
 
@@ -237,7 +237,7 @@ def _inside(number: int, snapshot: WaitSnapshot, depth: int) -> ReadState | None
         return None
     if result.state != "reads":
         return result
-    # What was printed in there may be on its way to who carries it, who is not awake yet.
+    # Output of the inner terminal may be on its way to the relaying process, which is not awake yet.
     for wait in snapshot.waits:
         for _, fd in wait.seen.terminals:
             if (readable := is_readable(wait.pid, fd)) is not False:

@@ -102,7 +102,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except OSError:
-        # What it is in may be hidden; whether it sleeps is not. Input is awaited asleep.
+        # The call may be hidden, the sleep is not, and a thread that awaits input sleeps.
         return _HIDDEN if _sleeps(pid, tid) else _AWAY
     words = line.split()
     if words[:1] == [b"running"]:
@@ -123,7 +123,7 @@ def read_thread_state(pid: int, tid: int, sought: FilePredicate) -> ThreadState:
     except (FileNotFoundError, ProcessLookupError):
         return _AWAY
     except (_Undecidable, OSError):
-        # A thread that has gone on meanwhile is not hidden: what it had has changed under the look.
+        # A thread that has gone on meanwhile is not hidden: its data changed while it was read.
         return (
             _HIDDEN if is_unchanged(pid, tid, ThreadState("hidden", line=line, ran=ran)) else _AWAY
         )
@@ -193,7 +193,7 @@ def _is_long(pid: int, call: Call, args: list[int]) -> bool:
     """Return whether a wait for a lock has no timeout, or one too long for a working thread."""
     if args[call.bound] == 0:
         return True
-    # The others (FUTEX_WAIT_BITSET) say when, not for how long.
+    # The others (FUTEX_WAIT_BITSET) give a point in time, not a duration.
     is_relative = args[call.first] & _FUTEX_COMMAND == 0
     return is_relative and (_bound(pid, call, args) or 0) >= _HOUSEKEEPING_MS
 
@@ -265,7 +265,7 @@ def _file(pid: int, fd: int, inode: int | None, sought: FilePredicate) -> _File:
     try:
         info = os.stat(path)  # noqa: PTH116 - a quarter of the time of Path.stat
     except FileNotFoundError:
-        # Closed meanwhile; but what an epoll watches is a file, which may live without its number.
+        # Closed meanwhile; but an epoll watches a file, which may live without its number.
         return _OTHER if inode is None else _UNCLEAR
     if inode not in (None, info.st_ino):
         return _UNCLEAR
@@ -332,7 +332,7 @@ def _is_foreign(pid: int, stack: int, place: int) -> bool:
     if stack >= _4_GIB or place >= _4_GIB:
         return False
     if stack == place == 0:
-        raise _Undecidable  # a worker of io_uring: it shows the call of the one that it works for
+        raise _Undecidable  # a worker of io_uring shows the call of its submitter
     return _read(f"/proc/{pid}/exe", len(_ELF_64)) != _ELF_64
 
 

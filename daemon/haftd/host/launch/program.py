@@ -233,7 +233,7 @@ def _interpreter(path: str) -> str | None:
 
 
 def _first_word(head: bytes) -> bytes:
-    # Only blank and tab end the kernel's word: a CR is part of the name, which is what goes wrong.
+    # Only blank and tab end the kernel's word: a CR is part of the name, the usual mistake.
     line = head[2:].split(b"\n", 1)[0].lstrip(b" \t")
     return line.split(b"\0")[0].replace(b"\t", b" ").split(b" ", 1)[0]
 
@@ -260,7 +260,7 @@ def _loader(head: bytes) -> str | None:
                 begin, _, _, length = struct.unpack_from(order + "IIII", head, at + 4)
             return os.fsdecode(head[begin : begin + length].split(b"\0")[0]) or None
     except (struct.error, OverflowError):
-        pass  # not what it says it is
+        pass  # not a valid ELF file
     return None
 
 

@@ -224,7 +224,7 @@ class LaunchedProcess:
         stat = read_stat(self.pid)
         if stat is None or not _is_exiting(stat.state, stat.flags):
             return stat is None
-        # The first thread of a program may end before the others: then it lives on.
+        # The first thread of a program may end before the others: then the program lives on.
         try:
             threads = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208
         except OSError:
@@ -330,7 +330,7 @@ def _connect(plan: LaunchSpec, launched: LaunchedProcess, fds: SpawnFds) -> None
     if plan.terminal:
         master, launched.slave = pseudo_terminal.open_terminal(plan.rows, plan.cols)
         launched.master = fds.adopt(master)
-        # A session leader that opens a terminal which is nobody's gets it as controlling one.
+        # A session leader that opens a terminal without a session gets it as its controlling terminal.
         fds.open_in_child(0, launched.slave, os.O_RDWR)
         fds.dup_in_child(0, 1)
         fds.dup_in_child(0, 2)
@@ -362,7 +362,7 @@ def _record(record: Callable[[Identity], None], identity: Identity) -> None:
 def _undo(pid: int, fds: SpawnFds) -> None:
     """Kill the child, which is at its gate or just past it, and close every descriptor."""
     if pid:
-        # A child of ours that nobody has reaped: the number is its own.
+        # An unreaped child of this process: the pid is its own.
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     fds.close()

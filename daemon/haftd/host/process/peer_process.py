@@ -2,15 +2,15 @@
 
 Rules:
 
-- The process is identified when its connection is accepted, through a pidfd: of the kernel's making where it
-  has SO_PEERPIDFD (Linux 6.5), else opened at once by the number of SO_PEERCRED. Asked later, that number may
-  be another process's.
-- What is read in /proc counts only if the process was still not reaped afterwards.
-- A process of another pid namespace has no number here, and does not descend from this one.
-- The kernel names no process for a TCP connection: whoever has the other end open is looked for among the
-  descendants of this process, then among all others. A connection that nobody is seen to have counts as one
-  of a descendant's: it is on its way through a Unix socket, in a table of files of a thread's own, or in an
-  io_uring. Nor does the owner of the socket say who has it: it can be one of a user namespace's.
+- The process is identified when its connection is accepted, through a pidfd: from SO_PEERPIDFD where the
+  kernel has it (Linux 6.5), else opened at once by the pid of SO_PEERCRED. Asked later, that pid may be
+  another process's.
+- Data from /proc counts only if the process was still not reaped afterwards.
+- A process of another pid namespace has no pid here, and does not descend from this process.
+- The kernel names no process for a TCP connection: its holder is searched for among the descendants of
+  this process, then among all others. A connection without a visible holder counts as a descendant's: it
+  is on its way through a Unix socket, in a table of files of a thread's own, or in an io_uring. Nor does
+  the owner of the socket identify the holder, who can be of a user namespace.
 """
 
 from __future__ import annotations

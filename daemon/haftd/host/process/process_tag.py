@@ -104,15 +104,14 @@ def has_tag(environ: bytes, mark: bytes) -> bool:
 
 
 def exec_with_tag(home: str, environ: MutableMapping[str, str]) -> str:
-    """Execute this process again with the tag of a new instance in its environment; return the instance once
-    that is done.
+    """Give this process the tag of a new instance in its initial environment, and return the instance.
 
     Call this before anything else: the process executes itself with the same arguments, which closes
     every descriptor that is not inheritable. `environ` is os.environ.
     """
     mine = ProcessTag.read(environ.get(VARIABLE, ""))
     # The number survives exec and nothing else does: a daemon that was started from within a
-    # handle, or by a daemon, carries somebody else's mark.
+    # handle, or by a daemon, carries the tag of another one.
     if mine is not None and mine.home == home and environ.get(_CARRIED) == str(os.getpid()):
         del environ[_CARRIED]
         return mine.instance

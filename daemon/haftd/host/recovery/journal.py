@@ -196,7 +196,7 @@ class Journal:
             raise AssertionError("a compacted journal has its file open")
         facts = os.fstat(self._fd)
         if facts.st_nlink == 0:
-            # Written there it would be read by nobody: what lives is written down anew.
+            # No reader would find a line there: the live records are written anew.
             self.compact()
             facts = os.fstat(self._fd)
         data = b"\n" + line if self._torn else line

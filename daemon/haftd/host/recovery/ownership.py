@@ -104,7 +104,7 @@ class Ownership:
             if mark.n == 0 and holds_daemon_lock(pid)
         }
         if named := {pid: one for pid, one in named.items() if pid not in found}:
-            # Of which home it is, only what it runs tells.
+            # Only the processes that the daemon runs show its home.
             runs = {mark.instance[: privacy.LENGTH] for mark in marked.values()}
             brands = {
                 number for pid in every_pid() if (number := rlimit_tag.read_tag(pid)) is not None
@@ -131,7 +131,7 @@ class Ownership:
         if number is None or rlimit_tag.home_prefix(number) != self._home_prefix:
             return None
         stat = read_stat(pid)
-        if stat is None or stat.state in "ZX":  # the brand stays until it is reaped
+        if stat is None or stat.state in "ZX":  # the rlimit tag stays until the process is reaped
             return None
         if number in self._known:
             return self._known[number]

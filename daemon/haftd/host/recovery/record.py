@@ -213,7 +213,7 @@ def read(fd: int) -> Records:
     reading.torn = bool(tail)
     if size == 0:
         reading.problems.append("the file was empty")
-    # A kill may cut the last line where it crosses a page: what it told of had not begun.
+    # A kill may cut the last line where it crosses a page: the recorded start had not begun.
     elif right != size and not (right + len(tail) == size and right and _CUT.fullmatch(tail)):
         reading.problems.append(f"{size - right} of {size} bytes were no records")
     if size and reading.version is None:

@@ -62,7 +62,7 @@ class ProcessTree:
         "_tag_bytes",
         "cgroup",
         "leader",
-        "leader_was_asked",
+        "leader_was_signalled",
         "mark",
     )
 
@@ -76,8 +76,8 @@ class ProcessTree:
         )
         self._tag_bytes = os.fsencode(mark)
         self._seen: dict[int, int] = {}
-        self.leader_was_asked = False
-        """Whether an `end` has signalled the leader while it lived."""
+        self.leader_was_signalled = False
+        """True once `end` has signalled the leader while the leader lived."""
 
     def members(self) -> tuple[int, ...]:
         """Return the pids of the living processes, as of now."""
@@ -160,7 +160,7 @@ class ProcessTree:
                 with trio.move_on_after(0.1 if killed else 0.3) as scope:
                     await self._wait(processes)
                 if not killed and scope.cancelled_caught:
-                    break  # all that is left belongs to somebody else by now
+                    break  # the remaining processes belong to another user by now
         self.leader.reap()
         if clean == 2:
             return ()
@@ -192,7 +192,7 @@ class ProcessTree:
 
     def _request_stop(self, processes: dict[int, Stat]) -> int:
         """Send TERM to all. A stopped process acts on TERM only when it is continued."""
-        self.leader_was_asked = self.leader_was_asked or not self.leader.exiting()
+        self.leader_was_signalled = self.leader_was_signalled or not self.leader.exiting()
         shells = self._hang_up(processes)
         return shells + self._send(processes, (signal.SIGTERM, signal.SIGCONT))
 

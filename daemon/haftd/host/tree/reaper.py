@@ -43,7 +43,7 @@ class Reaper:
             while True:
                 if pending:
                     await trio.sleep(self._linger_s)
-                    # Whoever waits for one of these by its pidfd was woken too: it goes first.
+                    # A task that waits for one of these by a pidfd was woken, too, and goes first.
                     await trio.lowlevel.checkpoint()
                     await trio.lowlevel.checkpoint()
                 else:
@@ -98,5 +98,5 @@ def _take(pid: int, carried: int | None) -> None:
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        return  # somebody else was waiting for it
+        return  # another waiter has reaped the child
     usage.count_end(carried, used_s)

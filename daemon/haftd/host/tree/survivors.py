@@ -71,7 +71,7 @@ def _carries(pid: int, mark: str) -> bool:
     """Return whether a process belongs to the handle with this tag."""
     if (leader := leaders.get(pid)) is not None:
         return leader.mark == mark
-    # The brand first: a process that hangs may hold up whoever reads its environment.
+    # The rlimit tag first: reading the environment of a hanging process may block.
     if (carried := rlimit_tag.read_tag(pid)) is not None and carried == rlimit_tag.encode(mark):
         return True
     return bool(mark) and has_tag(read_environ(pid) or b"", os.fsencode(mark))
