@@ -18,7 +18,7 @@ export interface AbortParams {
   root?: string;
   /** the handle */
   id: string;
-  /** how long what was asked to end has before it is killed; `abort_grace_ms` of the configuration by default */
+  /** the time between the request to end and the kill; `abort_grace_ms` of the configuration by default */
   grace_ms?: number;
 }
 
@@ -58,7 +58,7 @@ export interface ApplyParams {
   cursor?: number;
   /** the `revision` of a screen that the client has */
   since_revision?: number;
-  /** what to type, or the answer to the question, see Input */
+  /** the input, or the answer to the question, see Input */
   input: Input | Answer;
   /** the id of the question that the input answers: given only while that one is asked */
   question?: string;
@@ -66,13 +66,13 @@ export interface ApplyParams {
 
 /** An action that awaits a person's decision. `rendered` is for display; with the `mode` `edit` the person gets the arguments to change. `refused` tells the client why its previous decision was invalid. The action `result` releases a tool's result: its one argument is `text`, beside `failed`, `bytes` and `omitted`. */
 export interface Approval {
-  /** given once; nobody can guess it */
+  /** given once; cannot be guessed */
   approval_id: string;
   /** whose handle it is */
   session: string;
   /** the tool */
   tool: string;
-  /** `spawn`, `call` (a run to the end), what is to be done to a handle, or `result`: to hand out what the tool came to */
+  /** `spawn`, `call` (a complete run), an action on a handle, or `result`: to release the tool's result */
   action: "abort" | "apply" | "call" | "fetch" | "result" | "spawn";
   /** the handle */
   id: string;
@@ -98,7 +98,7 @@ export interface ApprovalsDecideParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** given once; nobody can guess it */
+  /** given once; cannot be guessed */
   approval_id: string;
   /** `allow`, `deny` (the call fails with `-32007`), `skip` (nothing is done, and that is no failure), or `edit` */
   decision: "allow" | "deny" | "edit" | "skip";
@@ -106,7 +106,7 @@ export interface ApprovalsDecideParams {
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
-  /** told to the caller, and recorded */
+  /** passed to the caller, and recorded */
   reason?: string;
 }
 
@@ -120,7 +120,7 @@ export interface ApprovalsListParams {
 
 /** The open approvals, each as a client with the capability `approval` gets it. */
 export interface ApprovalsListResult {
-  /** what waits, the longest first */
+  /** the open approvals, the longest waiting first */
   approvals: Approval[];
 }
 
@@ -130,9 +130,9 @@ export interface AskpassParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** the value of HAFT_HANDLE in the environment of who asks */
+  /** the value of HAFT_HANDLE in the environment of the asking process */
   mark: string;
-  /** what is asked; shown without control characters, 4 KiB of it */
+  /** the prompt; shown without control characters, 4 KiB of it */
   prompt: string;
   /** `confirm`: yes or no; `none`: it only informs */
   hint?: "confirm" | "none";
@@ -187,7 +187,7 @@ export interface CalledAwait {
   waiting?: HandleState[];
   /** the call's name: the caller's, or the one that was made up */
   call_id: string;
-  /** what the session has not seen, oldest first; each is handed out once */
+  /** notices that the session has not seen, oldest first; each is returned once */
   notifications: Notice[];
 }
 
@@ -208,13 +208,13 @@ export interface CalledPending {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -241,13 +241,13 @@ export interface CalledRunning {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -261,11 +261,11 @@ export interface CalledRunning {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now, where that is known; `null`: nothing that is known */
+  /** the input that the program reads now; `null`: none that is known */
   input_wanted?: InputWanted | null;
   /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
   suspended?: boolean;
-  /** what to do about that */
+  /** the way to resume the program */
   hint?: string;
   call_id: string;
   notifications: Notice[];
@@ -280,13 +280,13 @@ export interface CalledStopped {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -298,7 +298,7 @@ export interface CalledStopped {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** who ended it */
+  /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or for a raw program the output that was not read yet */
   result?: string;
@@ -310,7 +310,7 @@ export interface CalledStopped {
   exit?: Exit;
   /** `false` while something that it left behind still holds its output; then that is read for half a second more */
   output_complete?: boolean;
-  /** what lives on after the process that was started; it stays the handle's, `abort` ends it */
+  /** processes that outlive the main one; they stay the handle's, `abort` ends them */
   left_behind?: LeftBehind[];
   /** process ids that could not be ended */
   unconfirmed?: number[];
@@ -322,7 +322,7 @@ export interface CalledStopped {
 
 /** A reply as text for a model, notices included. `failed`: the tool itself has failed. `inquiry` is a question of the handle that no client, program or model is being asked; `states` are the handles in the text, without their output. */
 export interface CalledText {
-  /** one header line (id, state, age, what it reads), the output, what is left out, notices */
+  /** one header line (id, state, age, wanted input), the output, the omitted part, notices */
   text: string;
   /** the call's name */
   call_id: string;
@@ -330,7 +330,7 @@ export interface CalledText {
   failed?: boolean;
   /** the handles that it is about, without their output */
   states?: HandleState[];
-  /** what the handle asks, where nobody is being asked */
+  /** the handle's question, where no client, program or model is being asked */
   inquiry?: Inquiry;
 }
 
@@ -343,13 +343,13 @@ export interface CalledWaiting {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -363,7 +363,7 @@ export interface CalledWaiting {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the tool wants to know; `apply` answers it */
+  /** the tool's question; `apply` answers it */
   question: Question;
   /** the id under which `inquiries/answer` answers it */
   inquiry_id?: string;
@@ -375,7 +375,7 @@ export interface CalledWaiting {
 export interface Choice {
   /** one of these */
   options: (boolean | number | string | null)[];
-  /** what it is about */
+  /** the description of the field */
   text?: string;
 }
 
@@ -403,7 +403,7 @@ export interface Decided {
   arguments?: { [name: string]: unknown };
   /** the same for this tool and action from now on, in the session, or until its turn ends */
   remember?: "session" | "turn";
-  /** told to the caller, and recorded */
+  /** passed to the caller, and recorded */
   reason?: string;
 }
 
@@ -415,7 +415,7 @@ export interface DefinedTool {
   runs?: string[];
   /** the shell that the words are a script for */
   shell?: string;
-  /** what happens before an action, for those that are not unattended: `ask`, `edit` or `skip` */
+  /** the permission of each action that is not unattended: `ask`, `edit` or `skip` */
   asks?: { [name: string]: string };
   /** whether the command is run to describe the tool, too, when it is first listed or called; nobody is asked for that */
   describes_itself?: boolean;
@@ -439,9 +439,9 @@ export interface DefinitionFile {
   text?: string;
   /** its content when it was trusted last, where it has changed */
   was?: string;
-  /** what it defines */
+  /** the tools in the file */
   tools?: DefinedTool[];
-  /** what is wrong with it */
+  /** the faults of the file */
   problems?: Problem[];
 }
 
@@ -465,7 +465,7 @@ export interface Empty {
 
 /** The reason of a handle's end; `client` names the client that caused it. */
 export interface EndedBy {
-  /** what ended it; with `limit`, `error` says which one */
+  /** the cause; with `limit`, `error` names the limit */
   by: "abort" | "disconnect" | "exit" | "limit" | "lost" | "shutdown" | "turn_end";
   /** the client that asked for it */
   client?: string;
@@ -526,7 +526,7 @@ export interface FoundLine {
 
 /** A handle's state, and facts by which an assistant finds the handle again. Times are seconds since the epoch, `age_s` seconds since spawn, `cpu_s` and `memory` (bytes, resident) sums over its processes. */
 export interface HandleInfo {
-  /** what runs */
+  /** the command that runs */
   command: string;
   /** the working folder of the call, an absolute path */
   root: string;
@@ -566,11 +566,11 @@ export interface InitializeParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** who connects; its name appears in `ended_by` of what it ends */
+  /** the client; its name appears in `ended_by` of handles that it ends */
   client: Client;
   /** the version of the protocol, 1 */
   protocol: number;
-  /** what the client can be asked */
+  /** the requests that the client serves */
   capabilities?: ClientCapabilities;
   /** random, for one use, on a WebSocket: `proof` answers it */
   challenge?: string;
@@ -578,7 +578,7 @@ export interface InitializeParams {
 
 /** The daemon and its limits; `started_at` is in seconds since the epoch. */
 export interface InitializeResult {
-  /** what answers */
+  /** the daemon's name and version */
   server: ServerInfo;
   /** the version of the protocol, 1 */
   protocol: number;
@@ -600,7 +600,7 @@ export interface InputWanted {
   kind: "key" | "line" | "secret";
   /** the last line that it printed */
   prompt: string;
-  /** the kernel said so; else it was concluded */
+  /** true where the kernel shows the read; otherwise it was inferred */
   certain?: boolean;
 }
 
@@ -610,7 +610,7 @@ export interface Inquired {
   id: string;
   /** `stopped` where it has stopped before anybody decided */
   decided: "abort" | "keep" | "stopped" | "wait";
-  /** where nobody has decided: why */
+  /** the reason, where no decision was made */
   why?: string;
 }
 
@@ -626,7 +626,7 @@ export interface InquiriesAnswerParams {
   answer: unknown;
   /** the id of the question that is answered: given only while that one is asked */
   question?: string;
-  /** the same question of the same tool is answered like this from now on, in the session, or until its turn ends; not for a secret, nor for what a model is asked */
+  /** reuse the answer for the same question of the same tool in this session, or until its turn ends; not for a secret, nor for a model's question */
   remember?: "session" | "turn";
 }
 
@@ -640,7 +640,7 @@ export interface InquiriesListParams {
 
 /** The open questions, each as a client with the capability `inquiry` gets it. */
 export interface InquiriesListResult {
-  /** what is asked and not answered, the oldest handle first */
+  /** the open questions, the oldest handle first */
   inquiries: Inquiry[];
 }
 
@@ -650,19 +650,19 @@ export interface Inquiry {
   session: string;
   /** `tool_call.<tool>.<call_id>`: one for all questions of a call; `turn_end.<session>.<number>` */
   inquiry_id: string;
-  /** what is asked */
+  /** the question */
   question: Question;
   /** of the answer: an object with `inquiry_id` and `answer` */
   schema: { [name: string]: unknown };
-  /** who is meant: `caller`, `assistant`, `user` (a person only), or the definition's own table */
+  /** the side to answer: `caller`, `assistant`, `user` (a person only), or the definition's own table */
   target: "assistant" | "caller" | "user" | { [name: string]: unknown };
   /** the handle that waits; none at the end of a turn */
   handle?: string;
   /** that of the call; none at the end of a turn; made of handle and generation where it had none */
   call_id?: string;
-  /** what `tools/call` was given as `context` */
+  /** the `context` of the `tools/call` */
   context?: unknown;
-  /** why the answer before, of the one who is asked, could not be taken */
+  /** the reason for which the previous answer of the same client was invalid */
   refused?: string;
 }
 
@@ -719,7 +719,7 @@ export interface Notice {
   id?: string;
   /** of the definition's `notify`, that lines of the output have matched */
   pattern?: string;
-  /** the first of them, eight at most; without `pattern` the last line of what was printed */
+  /** the first of them, eight at most; without `pattern` the last line of output */
   lines?: string[];
   /** how many lines have matched and were not read, the first of them in `lines` */
   count?: number;
@@ -727,7 +727,7 @@ export interface Notice {
 
 /** The unseen notices of the session, oldest first, each returned once. `text` is their Markdown. */
 export interface NoticesResult {
-  /** what the session has not seen, oldest first; handed out once */
+  /** notices that the session has not seen, oldest first; each is returned once */
   notifications: Notice[];
   /** the same as Markdown, where that was asked for; empty where there is nothing */
   text?: string;
@@ -745,7 +745,7 @@ export interface OpenQuestion {
   since: number;
   /** whether a client, a program or a model is asked now; else it waits for whoever comes by */
   asked: boolean;
-  /** what asks; absent at a turn's end */
+  /** the asking tool; absent at a turn's end */
   tool?: string;
   /** its handle; absent at a turn's end */
   handle?: string;
@@ -759,9 +759,9 @@ export interface ParameterInfo {
   type: string;
   /** a call has to give it */
   required?: boolean;
-  /** what the definition says of it, and what is checked */
+  /** the definition's description, and the constraints */
   description?: string;
-  /** what is taken when it is not given */
+  /** the value of an absent parameter */
   default?: unknown;
 }
 
@@ -774,13 +774,13 @@ export interface Pending {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -808,11 +808,11 @@ export interface Problem {
   file: string;
   /** at which key */
   key: string;
-  /** what is wrong */
+  /** the fault */
   message: string;
   /** on which line */
   line?: number;
-  /** what to do, where that is not to mend the file and to reload */
+  /** the remedy, where that is not to mend the file and to reload */
   advice?: string;
 }
 
@@ -844,7 +844,7 @@ export interface PushedScreen {
   id: string;
   /** which use of the id it is */
   generation: number;
-  /** with `lines`, or only with what has `changed` */
+  /** with `lines`, or with the `changed` rows only */
   screen: Screen;
 }
 
@@ -860,9 +860,9 @@ export interface Question {
   id: string;
   /** the question */
   text: string;
-  /** what answers fit */
+  /** the type of the answer */
   answer_type: Boolean | Text | Secret | Select | Form;
-  /** what to show before it */
+  /** a text to show before the question */
   pre_amble?: string | null;
   /** an answer to offer; never applied unasked */
   default?: unknown;
@@ -872,7 +872,7 @@ export interface Question {
 export interface ReloadResult {
   /** how many tools there are now */
   tools: number;
-  /** what was left out of the configuration, and why */
+  /** parts of the configuration that were left out, with the reason */
   problems: Problem[];
 }
 
@@ -885,13 +885,13 @@ export interface Running {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -905,11 +905,11 @@ export interface Running {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the program reads now, where that is known; `null`: nothing that is known */
+  /** the input that the program reads now; `null`: none that is known */
   input_wanted?: InputWanted | null;
   /** a signal has stopped the program (`C-z`, `kill -STOP`): it does nothing until it is sent CONT */
   suspended?: boolean;
-  /** what to do about that */
+  /** the way to resume the program */
   hint?: string;
 }
 
@@ -983,7 +983,7 @@ export interface SessionCloseParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** what becomes of live handles */
+  /** the fate of live handles */
   policy?: "abort";
 }
 
@@ -1045,7 +1045,7 @@ export interface SpawnParams {
   id: string;
   /** the tool's arguments, checked against its schema; `null` stands for none */
   args?: { [name: string]: unknown } | null;
-  /** the same `call_id`, tool and arguments again give the handle of the first call, under the id that it has, whatever `id` says now: a retry starts nothing twice */
+  /** the same `call_id`, tool and arguments again return the handle of the first call, under its own id, whatever the `id` of this call: a retry starts no second process */
   call_id?: string;
   /** the environment of the tool instead of the daemon's; `null` leaves a name out */
   env?: { [name: string]: string | null };
@@ -1083,7 +1083,7 @@ export interface StatusResult {
   threads: number;
   /** bytes of output on disk */
   spooled: number;
-  /** what was left out of the configuration, and why */
+  /** parts of the configuration that were left out, with the reason */
   problems: Problem[];
   /** those that wait for an answer */
   questions?: OpenQuestion[];
@@ -1095,7 +1095,7 @@ export interface StatusResult {
   websocket?: WebSocketInfo;
   /** process ids that could not be ended, of this run and of an earlier one */
   unconfirmed?: number[];
-  /** what the last start found and ended */
+  /** counts of the last start's recovery: `ended`, `lost` and `dropped` handles, `killed` processes */
   recovered?: { [name: string]: number };
   /** connections that were turned away, by reason */
   refused?: { [name: string]: number };
@@ -1110,13 +1110,13 @@ export interface Stopped {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -1128,7 +1128,7 @@ export interface Stopped {
   skipped?: string;
   /** of a tool whose result is looked at first: `held` while it runs, `waits` when it has ended, then what became of it; `dropped`: it was given up with the handle or the call, see Approvals */
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
-  /** who ended it */
+  /** the cause of the end */
   ended_by: EndedBy;
   /** success: the tool's result, or for a raw program the output that was not read yet */
   result?: string;
@@ -1140,7 +1140,7 @@ export interface Stopped {
   exit?: Exit;
   /** `false` while something that it left behind still holds its output; then that is read for half a second more */
   output_complete?: boolean;
-  /** what lives on after the process that was started; it stays the handle's, `abort` ends it */
+  /** processes that outlive the main one; they stay the handle's, `abort` ends them */
   left_behind?: LeftBehind[];
   /** process ids that could not be ended */
   unconfirmed?: number[];
@@ -1215,7 +1215,7 @@ export interface ToolDescription {
   examples: string;
   /** it is held across calls */
   stateful: boolean;
-  /** what can be done with it */
+  /** the actions that the tool supports */
   actions: string[];
   /** the tool's own, for a stateful one those of spawn */
   parameters: ParameterInfo[];
@@ -1225,7 +1225,7 @@ export interface ToolDescription {
 export interface ToolError {
   /** one sentence */
   message: string;
-  /** what the tool said about it besides */
+  /** further lines of the tool about the error */
   trace: string[];
   /** the same call may succeed later */
   transient: boolean;
@@ -1235,13 +1235,13 @@ export interface ToolError {
 export interface ToolInfo {
   /** its name, one that the provider takes */
   name: string;
-  /** the summary, for whoever chooses a tool; the description where there is no summary */
+  /** the summary, for choosing a tool; the description where there is no summary */
   description: string;
   /** a JSON Schema */
   parameters: { [name: string]: unknown };
   /** it is held across calls */
   stateful: boolean;
-  /** what can be done with it */
+  /** the actions that the tool supports */
   actions: string[];
   /** where its definition comes from */
   source: string;
@@ -1249,7 +1249,7 @@ export interface ToolInfo {
   runtime: string;
   /** its own name, where that is another */
   tool?: string;
-  /** what it may do, with the surface `verbs` */
+  /** the tool's possible effects, with the surface `verbs` */
   annotations?: Annotations;
 }
 
@@ -1331,7 +1331,7 @@ export interface TrustGrantParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root: string;
-  /** of what was shown; what is not so any more is not trusted */
+  /** the digest of the files as shown; a file changed since is not trusted */
   digest: string;
 }
 
@@ -1403,13 +1403,13 @@ export interface TurnEndParams {
   session?: string;
   /** the working folder of the call, an absolute path */
   root?: string;
-  /** for all of them, instead of what their tools say */
+  /** the policy for all handles, instead of those of their tools */
   policy?: "abort" | "await" | "inquire" | "keep";
-  /** how long those that are awaited have; what runs on then is kept. What is asked about has as long to be answered, and what is to be waited for then as long again */
+  /** the time for awaited handles; one that still runs then is kept. An inquiry has as long to be answered, and the handles to wait for then as long again */
   timeout_ms?: number;
-  /** who is meant to answer what is asked: `caller`, `assistant`, `user` (a person) */
+  /** the side to answer the inquiry: `caller`, `assistant`, `user` (a person) */
   target?: "assistant" | "caller" | "user";
-  /** handed to whoever answers what is asked */
+  /** handed to the side that answers the inquiry */
   context?: unknown;
 }
 
@@ -1419,7 +1419,7 @@ export interface TurnEndResult {
   turn: number;
   /** in the order of their starts */
   handles: HandleState[];
-  /** what was decided of those that were asked about */
+  /** the decisions about the handles of the inquiry */
   inquired?: Inquired[];
 }
 
@@ -1448,13 +1448,13 @@ export interface Waiting {
   tool: string;
   /** whose it is */
   session: string;
-  /** the byte offset in the handle's output after what is returned here */
+  /** the byte offset in the handle's output after the returned part */
   cursor: number;
   /** counts the uses of this id in its session, from 1 */
   generation: number;
   /** since spawn; frozen at the stop */
   elapsed_ms: number;
-  /** bytes of what was asked for that are not returned: cut by `max_bytes`, or no longer kept */
+  /** requested bytes that are not returned: cut by `max_bytes`, or no longer kept */
   omitted?: number;
   /** with the view `answer`: bytes at the beginning that were the echo, and are left out */
   echoed?: number;
@@ -1468,7 +1468,7 @@ export interface Waiting {
   review?: "allowed" | "denied" | "dropped" | "edited" | "held" | "skipped" | "waits";
   /** text that `view` asks for */
   content: string;
-  /** what the tool wants to know; `apply` answers it */
+  /** the tool's question; `apply` answers it */
   question: Question;
   /** the id under which `inquiries/answer` answers it */
   inquiry_id?: string;
