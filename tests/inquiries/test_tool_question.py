@@ -167,8 +167,8 @@ def test_in_any_order_one_is_asked_at_a_time_and_each_ends_once(deeds: list[str]
         ("one\ntwo? ", "one\ntwo? "),
         ("\x1b[31mred\x1b[0m \x1b]0;title\x07x\x1b]8;;u\x1b\\y", "red xy"),
         ("a\x00\r\b\x7f\u202e\u200bb\x9b", "ab"),
-        ("\x1b]never ended", "never ended"),
-        ("\x1b]2;login\nPassword: ", "2;login\nPassword: "),
+        ("\x1b]never ended", ""),
+        ("\x1b]2;login\nPassword: ", "\nPassword: "),
         ("\x9b31mPassword\x9b0m: ", "Password: "),
     ],
 )
