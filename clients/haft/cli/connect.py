@@ -13,8 +13,8 @@ import select
 import socket
 import sys
 
-from ..connecting import open_daemon
-from ..errors import ConnectionLost, NotRunning
+from ..errors import ConnectionLost
+from .open_or_start import open_or_start
 from .options import UsageError, chosen_socket
 from .show import OutputFailed
 from .statuses import Status
@@ -34,7 +34,6 @@ examples:
 """
 
 _CHUNK = 1 << 16
-_START_S = 10.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -52,18 +51,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(
             "connect reads its standard input and writes its standard output: open both"
         )
-    join(sys.stdin.fileno(), sys.stdout.fileno(), _connect(chosen_socket(options)))
+    join(sys.stdin.fileno(), sys.stdout.fileno(), open_or_start(chosen_socket(options)))
     return Status.DONE
-
-
-def _connect(chosen: str | None) -> socket.socket:
-    try:
-        return open_daemon(chosen, _START_S)
-    except NotRunning:
-        # Loaded only when it is needed: most calls find a daemon.
-        from ..autostart import start_and_connect
-
-        return start_and_connect(chosen, timeout=_START_S)
 
 
 def join(source: int, sink: int, connected: socket.socket) -> None:

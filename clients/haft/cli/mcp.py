@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import sys
 
-from ..connecting import open_daemon
-from ..errors import NotRunning
+from .open_or_start import open_or_start
 from .options import UsageError, chosen_root, chosen_socket, session, suggestion
 from .statuses import Status
 
@@ -34,7 +32,6 @@ examples:
   haft mcp --root /home/me/project            what a host starts
 """
 
-_START_S = 10.0
 INSTRUCTIONS = """\
 haft holds running programs for you, across turns, host restarts and conversations.
 - run: one command, its result, or a handle if it goes on (builds, tests, servers, REPLs). shell: a bash session.
@@ -112,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         return bridge
 
     def new_link() -> DaemonLink:
-        return DaemonLink(lambda: _connect(chosen))
+        return DaemonLink(lambda: open_or_start(chosen))
 
     if port is not None:
         # Loaded only where it is asked for: it brings an HTTP server.
@@ -155,16 +152,6 @@ def _configure_host(options: argparse.Namespace, printed: str | None) -> int:
         told = f"written; start {host} again to use it:" if done else "the entry is there already:"
     show.line(f"haft mcp: {told} {entry.path}")
     return Status.DONE
-
-
-def _connect(chosen: str | None) -> socket.socket:
-    try:
-        return open_daemon(chosen, _START_S)
-    except NotRunning:
-        # Loaded only when it is needed: most starts find a daemon.
-        from ..autostart import start_and_connect
-
-        return start_and_connect(chosen, timeout=_START_S)
 
 
 def _cwd() -> str | None:
