@@ -30,9 +30,10 @@ __all__ = [
 
 
 class Success(msgspec.Struct, frozen=True, tag=True):
-    """The tool succeeded with the result `content`."""
+    """The tool succeeded with the result `content`. `output` is what a state printed beside it."""
 
     content: str
+    output: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, tag=True):
@@ -41,6 +42,7 @@ class Failure(msgspec.Struct, frozen=True, tag=True):
     message: str
     trace: tuple[str, ...] = ()
     transient: bool = False
+    output: str = ""
 
 
 class NeedsInput(msgspec.Struct, frozen=True, tag=True):
@@ -168,27 +170,28 @@ def _question(form: dict[str, Any]) -> Question:
 
 def _stopped(form: dict[str, Any]) -> Outcome:
     """Read a state `stopped`: `result` and `error` side by side, or nested in one envelope."""
+    content = _optional_string(form, "content")
     if form.get("error") is not None:
-        return _error(form, "error", "")
+        return _error(form, "error", "", content)
     result = form.get("result")
     match result:
         case None:
-            return Success(_optional_string(form, "content"))
+            return Success(content)
         case str():
-            return Success(result)
+            return Success(result, content)
         case {"Err": _, **rest} if not rest:
-            return _error(result, "Err", "result.")
+            return _error(result, "Err", "result.", content)
         case {"Ok": _, **rest} if not rest:
-            return Success(_string(result, "Ok", "result."))
+            return Success(_string(result, "Ok", "result."), content)
     raise _Wrong('`result` must be a string, {"Ok": …} or {"Err": …}')
 
 
-def _error(form: dict[str, Any], key: str, path: str) -> Failure:
+def _error(form: dict[str, Any], key: str, path: str, output: str) -> Failure:
     error = form[key]
     if isinstance(error, str):
-        return Failure(error)
+        return Failure(error, output=output)
     _check(isinstance(error, dict), form, key, "an object or a string", path)
-    return _failure(error, f"{path}{key}.")
+    return msgspec.structs.replace(_failure(error, f"{path}{key}."), output=output)
 
 
 class Described(msgspec.Struct, frozen=True):

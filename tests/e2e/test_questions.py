@@ -284,3 +284,33 @@ def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays(
 ) -> None:
     with pytest.raises(Refused, match=says):
         answers(kind, given)
+
+
+DIES = r"""
+import json, sys
+json.loads(sys.stdin.readline())
+print(json.dumps({"type": "running", "content": "half done\n"}), flush=True)
+raise SystemExit("the disk is full")
+"""
+
+
+def test_a_live_tool_that_dies_is_explained_by_its_stderr(shared_daemon: RunningDaemon) -> None:
+    shared_daemon.tools(
+        "[tools.dies]\nstateful = true\noutput = 'events'\nparameters = {}\n"
+        f"""command = ["{sys.executable}", "-S", "-c", '''{DIES}''']\n"""
+    )
+    with shared_daemon.connect() as wire:
+        wire.call("tools/reload")
+        state = wire.call("spawn", tool="dies", id="dies", wait="stopped")
+        assert state["error"] == {
+            "message": "The process exited with code 1 before it printed a final state (`stopped`). Its "
+            "standard error ends with: the disk is full",
+            "trace": ["the disk is full"],
+            "transient": False,
+        }
+        assert state["exit"] == {"code": 1}
+        assert state["ended_by"] == {"by": "exit"}
+        assert set(state["content"].splitlines()) == {"half done", "the disk is full"}
+        called = wire.call("tools/call", tool="dies", arguments={"action": "fetch", "id": "dies"})
+        assert called["error"] == state["error"]
+        wire.call("session/close")

@@ -52,6 +52,10 @@ FORMS: list[tuple[dict[str, Any], Outcome]] = [
     ({"type": "stopped", "result": None, "error": {"message": "no"}}, Failure("no")),
     ({"type": "stopped", "content": "done", "error": None}, Success("done")),
     ({"type": "stopped", "content": "", "error": {"message": "no"}}, Failure("no")),
+    ({"type": "stopped", "content": "so far", "result": "done"}, Success("done", "so far")),
+    ({"type": "stopped", "content": "so far", "result": {"Ok": "done"}}, Success("done", "so far")),
+    ({"type": "stopped", "content": "so far", "result": {"Err": "no"}}, Failure("no", output="so far")),
+    ({"type": "stopped", "content": "so far", "error": {"message": "no"}}, Failure("no", output="so far")),
     ({"type": "stopped"}, Success("")),
 ]  # fmt: skip
 

@@ -225,6 +225,7 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
 
 
 async def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that begins as a state does is kept back up to a bound only."""
     monkeypatch.setattr("haftd.runtimes.events._MAX_LINE_LENGTH", 100_000)
     script = """
 sys.stdout.write('{' + 'x' * 300_000 + '\\n'); sys.stdout.flush()
@@ -243,3 +244,93 @@ async def test_one_that_closes_its_input_says_so_when_spoken_to() -> None:
         with pytest.raises(InputRefused, match="closed"):
             performance.grip.write(Input("line", "x"))
         await performance.finish()
+
+
+async def failed(call: Call, **answers: object) -> tuple[ToolFailed, Recorder]:
+    """Run `call` to its failure."""
+    port = Recorder(grace_s=0.2, answers=answers)
+    with trio.fail_after(PATIENCE_S), pytest.raises(ToolFailed) as failure:
+        await stdio.run(call, port)
+    return failure.value, port
+
+
+async def test_an_end_without_a_final_state_is_explained_by_its_stderr() -> None:
+    script = """
+say({'type': 'running', 'content': 'working\\n'})
+print('looking', file=sys.stderr)
+raise ValueError('no such table')
+"""
+    failure, port = await failed(tool(script))
+    assert failure.message == (
+        "The process exited with code 1 before it printed a final state (`stopped`). Its standard error "
+        "ends with: ValueError: no such table"
+    )
+    assert failure.trace[0] == "looking"
+    assert failure.trace[-1] == "ValueError: no such table"
+    assert failure.shows_output
+    assert b"ValueError: no such table" in port.output
+    assert port.end == Ended(code=1, failure=failure)
+
+
+async def test_a_signal_before_a_final_state_is_named() -> None:
+    failure, port = await failed(tool("os.kill(os.getpid(), signal.SIGSEGV)"))
+    assert failure.message == (
+        "The process was ended by signal SEGV before it printed a final state (`stopped`). Its standard "
+        "error is empty."
+    )
+    assert failure.trace == ()
+    assert port.end == Ended(signal="SEGV", failure=failure)
+
+
+async def test_the_kept_end_of_stderr_is_bounded_and_printable() -> None:
+    script = "sys.stderr.write('x' * 300_000 + '\\n\\x1b[31mred\\x1b[0m\\n' * 100); sys.exit(2)"
+    failure, _ = await failed(tool(script))
+    assert failure.message.endswith("ends with: red")
+    assert len(failure.trace) <= 20
+    assert set(failure.trace) == {"red"}
+
+
+async def test_an_end_with_an_open_question_is_a_failure() -> None:
+    failure, port = await failed(
+        tool(f"say({{'type': 'waiting', 'question': {NAME!r}}}); sys.exit(0)"), name=trio.Event()
+    )
+    assert failure.message.startswith(
+        "The process exited with code 0 without waiting for the answer to its question 'name'."
+    )
+    assert port.end == Ended(code=0, failure=failure)
+
+
+async def test_an_aborted_tool_owes_no_final_state() -> None:
+    async with trio.open_nursery() as nursery:
+        script = "print('ready', flush=True); hear(); print('oops', file=sys.stderr); sys.exit(4)"
+        performance = await perform(nursery, stdio, tool(script))
+        await performance.port.until(lambda: b"ready" in performance.port.output)
+        performance.port.grace_s = 10
+        performance.scope.cancel()
+        await performance.finish()
+    assert performance.port.end == Ended(code=4, natural=False)
+
+
+async def test_a_raw_line_is_output_before_it_ends() -> None:
+    script = """
+sys.stdout.write('10 %'); sys.stdout.flush()
+hear()
+sys.stdout.write(' 20 %\\n'); sys.stdout.flush()
+say({'type': 'stopped', 'result': 'done'})
+"""
+    async with trio.open_nursery() as nursery:
+        performance = await perform(nursery, stdio, tool(script))
+        await performance.port.until(lambda: performance.port.output == b"10 %")
+        performance.grip.write(Input("line", "go on"))
+        await performance.finish()
+    assert performance.result == "done"
+    assert performance.port.output == b"10 % 20 %\n"
+
+
+async def test_content_beside_a_result_is_output() -> None:
+    state = {"type": "stopped", "content": "last words\n", "result": "done"}
+    result, port = await run(tool(f"say({state!r})"))
+    assert (result, bytes(port.output)) == ("done", b"last words\n")
+    state = {"type": "stopped", "content": "last words\n", "error": "bad"}
+    failure, port = await failed(tool(f"say({state!r})"))
+    assert (failure.message, bytes(port.output)) == ("bad", b"last words\n")

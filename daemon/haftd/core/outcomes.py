@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
 
-__all__ = ["failure_of", "internal_failure"]
+__all__ = ["exit_clause", "failure_of", "internal_failure"]
 
 _SENTENCES: dict[By, str] = {
     "exit": "It ended",
@@ -39,7 +39,7 @@ def failure_of(
     """
     if failure is not None:
         return failure
-    went = _exit_clause(exit)
+    went = exit_clause(exit)
     if by.by == "exit":
         if not raw or exit is None or exit.code == 0:
             return None
@@ -54,7 +54,7 @@ def failure_of(
     return ToolError(f"{sentence}; {went}." if went else f"{sentence}.")
 
 
-def _exit_clause(exit: Exit | None) -> str:
+def exit_clause(exit: Exit | None) -> str:
     """Format the exit status as the end of a sentence; empty without a process."""
     if exit is None:
         return ""

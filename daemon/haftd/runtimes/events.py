@@ -5,7 +5,8 @@ Rules:
 - Standard input: the notification `init` with the context of the call first, then `apply` for
   every input and every answer, `cancel` when it is to end.
 - Standard output: each line is a state, or the notification `state` with one in it. Any other
-  line is output, kept as it is. What a state carries as `content` is output too.
+  line is output, kept as it is, and passed on before its end where it cannot be a state. The `content`
+  of a state is output too.
 - A malformed state is output and the tool's failure: nothing it says later counts, and it is ended
   as after `stopped`.
 - `waiting` asks its question, in one step with its `content`: no reader sees one without the other.
@@ -13,6 +14,8 @@ Rules:
 - `stopped` withdraws what is asked. Its input is closed then and it may leave; if it stays past the
   grace it is ended.
 - Told to cancel, it has half of the grace to leave by itself.
+- An exit with code 0 and without `stopped` is a success, as of any raw program. Another end without it, or one with
+  a question open, is a failure that quotes the end of standard error.
 """
 
 from __future__ import annotations
@@ -34,6 +37,10 @@ from haft_protocol.outcome import (
     Success,
     read_event,
 )
+from haft_protocol.states import Exit as ExitState
+from haftd.core.escapes import strip
+from haftd.core.last_lines import printable
+from haftd.core.outcomes import exit_clause
 from haftd.host.launch.spawn import Exit
 
 from .base import Call, Input, InputRefused, PendingAnswer, RuntimeContext, ToolFailed, Wanted
@@ -44,6 +51,9 @@ from .pipes import PipeControl
 __all__ = ["Live"]
 
 _MAX_LINE_LENGTH = 8 << 20
+_MAX_STDERR_BYTES = 16_384
+_MAX_STDERR_LINES = 20
+_MAX_STDERR_LINE_LENGTH = 400
 
 
 def _notification(method: str, params: object) -> bytes:
@@ -55,6 +65,12 @@ def _context(call: Call) -> Any:
     if told.startswith("/"):
         told = Path(told).read_text(encoding="utf-8")
     return msgspec.json.decode(told) if told else {"tool": {"name": call.tool}}
+
+
+def _exit_state(exit: Exit) -> ExitState:
+    if exit.signal is not None:
+        return ExitState(signal=exit.signal)
+    return ExitState() if exit.code is None else ExitState(code=exit.code)
 
 
 class _LiveGrip(PipeControl):
@@ -83,7 +99,10 @@ class Live:
         self._answering = trio.CancelScope()
         self._grip = _LiveGrip(call, port, child, self._questions)
         self._line = bytearray()
-        self._too_long = False
+        self._is_raw_line = False
+        self._stderr = bytearray()
+        self._late_question: str | None = None
+        """The id of a question that was read after the process had ended."""
         self._said: Said | None = None
         self._event = trio.Event()
 
@@ -92,7 +111,7 @@ class Live:
         child = self._child
         self._port.started(self._grip)
         self._tell("init", _context(self._call))
-        outputs = [Output(child.stdout, self._feed), Output(child.stderr, child.emit)]
+        outputs = [Output(child.stdout, self._feed), Output(child.stderr, self._take_stderr)]
         await child.run(outputs, self, (*self._grip.tasks, self._attend), self._grip.close)
         if self._said is None:
             return None
@@ -107,21 +126,37 @@ class Live:
             return False  # It has closed its input: it does not want to know.
         return True
 
+    def _take_stderr(self, data: bytes) -> None:
+        self._stderr += data
+        del self._stderr[:-_MAX_STDERR_BYTES]
+        self._child.emit(data)
+
     def _feed(self, data: bytes) -> None:
         *lines, rest = data.split(b"\n")
         for line in lines:
-            self._line += line
-            whole, self._line = bytes(self._line), bytearray()
-            if self._too_long:
-                self._too_long = False
-                self._child.emit(whole + b"\n")
+            if self._is_raw_line:
+                self._is_raw_line = False
+                self._child.emit(line + b"\n")
             else:
+                whole, self._line = bytes(self._line) + line, bytearray()
                 self._read(whole)
+        if self._is_raw_line:
+            self._child.emit(rest)
+            return
         self._line += rest
-        if len(self._line) > _MAX_LINE_LENGTH:
-            self._too_long = True
+        if self._cannot_be_a_state():
+            self._is_raw_line = True
             whole, self._line = bytes(self._line), bytearray()
             self._child.emit(whole)
+
+    def _cannot_be_a_state(self) -> bool:
+        """Whether the unfinished line is output, whatever follows."""
+        begin = self._line[:64].lstrip()
+        return (
+            (bool(begin) and not begin.startswith(b"{"))
+            or len(self._line) > _MAX_LINE_LENGTH
+            or (bool(self._line) and self._said is not None)
+        )
 
     def _read(self, line: bytes, end: bytes = b"\n") -> None:
         event = Raw() if self._said is not None else read_event(line)
@@ -132,12 +167,16 @@ class Live:
                 self._child.emit(content.encode())
             case NeedsInput(question=question, content=content):
                 self._child.emit(content.encode())
-                if not self._child.ended:
+                if self._child.ended:
+                    self._late_question = question.id
+                else:
                     self._questions.append((question.id, self._port.ask(question)))
                     self._event.set()
             case Success(content=content):
+                self._child.emit(event.output.encode())
                 self._stop(Said(result=content))
             case Failure():
+                self._child.emit(event.output.encode())
                 failure = ToolFailed(event.message, event.trace, transient=event.transient)
                 self._stop(Said(failure=failure))
             case Malformed():
@@ -192,7 +231,36 @@ class Live:
         if self._line:
             self._read(bytes(self._line), b"")
             self._line.clear()
+        if self._said is None:
+            failure = self._unfinished(exit)
+            self._said = None if failure is None else Said(failure=failure)
         return self._said or Said()
+
+    def _unfinished(self, exit: Exit) -> ToolFailed | None:
+        """Return the failure of a tool that has ended without a final state, if that is one."""
+        is_known = exit.code is not None or exit.signal is not None
+        clause = exit_clause(_exit_state(exit)) if is_known else "the process ended"
+        asked = self._questions[0][0] if self._questions else self._late_question
+        if asked is not None:
+            why = (
+                f"without waiting for the answer to its question {asked!r}. A tool that ends when it has "
+                'asked, and is run again with the answer, needs `output = "outcome"`'
+            )
+        elif exit.code == 0 or not is_known:
+            return None
+        else:
+            why = "before it printed a final state (`stopped`)"
+        lines = self._stderr_lines()
+        stderr = f"ends with: {lines[-1]}" if lines else "is empty."
+        return ToolFailed(
+            f"T{clause[1:]} {why}. Its standard error {stderr}", tuple(lines), shows_output=True
+        )
+
+    def _stderr_lines(self) -> list[str]:
+        """Return the last lines of standard error, without sequences for a terminal."""
+        text = strip(self._stderr.decode("utf-8", "replace"))
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        return [printable(line, _MAX_STDERR_LINE_LENGTH) for line in lines[-_MAX_STDERR_LINES:]]
 
     def give_up(self) -> Said:
         """See `interpreter.Interpreter`."""

@@ -160,8 +160,10 @@ class _Outcome:
         outcome = read_outcome(bytes(self._held)) if self._holding and not exit.signal else Raw()
         match outcome:
             case Success(content=content):
+                self._child.emit(outcome.output.encode())
                 self.said = Said(result=content)
             case Failure():
+                self._child.emit(outcome.output.encode())
                 failure = ToolFailed(outcome.message, outcome.trace, transient=outcome.transient)
                 self.said = Said(failure=failure)
             case NeedsInput(question=question, content=content):
