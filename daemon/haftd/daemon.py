@@ -131,7 +131,7 @@ class Daemon:
             return Confinement("started")
         use, is_led = found
         handle = use.handle
-        may = handle.may if is_led else frozenset[str]()
+        may = handle.settings.may if is_led else frozenset[str]()
         return Confinement("handle", handle.id, handle.session, may)
 
     def handles(self, session: str | None = None) -> list[Handle]:
@@ -145,7 +145,7 @@ class Daemon:
         self.subscriptions.remove_connection(caller)
         for session in self.sessions.leave(caller):
             for use in self.supervisor.uses(session):
-                if use.handle.on_disconnect == "abort":
+                if use.handle.settings.on_disconnect == "abort":
                     self.supervisor.end(use, EndedBy("disconnect", caller.label))
 
     def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
@@ -153,13 +153,13 @@ class Daemon:
         processes may do more than the caller."""
         session = self.session_of(caller, params)
         handle = self.registry.find(session, handle_id, trio.current_time())
-        if not caller.may_reach(handle.may):
+        if not caller.may_reach(handle.settings.may):
             raise caller.refusal(f"use handle {shown(handle_id)}, which may do more")
         return handle
 
     def reachable(self, caller: Caller, session: str) -> list[Handle]:
         """The handles of a session that the caller may use."""
-        return [one for one in self.registry.list(session) if caller.may_reach(one.may)]
+        return [one for one in self.registry.list(session) if caller.may_reach(one.settings.may)]
 
     def record(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object

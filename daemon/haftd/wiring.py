@@ -138,7 +138,7 @@ def assemble(
     def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
         now = time.time()
         told = [notices.add_matches(handle, one, now) for one in matches]
-        if handle.notify.on_content:
+        if handle.settings.notify.on_content:
             told.append(notices.add_output(handle, now))
         for notice in told:
             if notice is not None:

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
+from haftd.core.handle_settings import DEFAULT_NOTIFY, HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
 from haftd.core.matches import MatchedLine, PatternMatches
 from haftd.core.notices import NoticeQueues
-from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.core.views import handle_state
 from tests.core.disks import make
 
+QUEUES: dict[Handle, NoticeQueues] = {}
 
-def handle(id: str, session: str = "s") -> Handle:
-    one = Handle(id=id, tool="t", session=session, generation=1, spool=make(), now=0.0)
+
+def handle(id: str, session: str = "s", *, notify: NotifySettings = DEFAULT_NOTIFY) -> Handle:
+    def add(changed: Handle) -> None:
+        if changed in QUEUES:
+            QUEUES[changed].add_state_change(changed, 7.0)
+
+    one = Handle(
+        id=id,
+        tool="t",
+        session=session,
+        generation=1,
+        spool=make(),
+        now=0.0,
+        settings=HandleSettings(notify=notify),
+        on_state_change=add,
+    )
     one.start(0.0)
     return one
 
@@ -24,12 +39,7 @@ def stop(one: Handle, code: int = 0) -> None:
 
 def noted(*handles: Handle) -> NoticeQueues:
     notices = NoticeQueues()
-
-    def news(changed: Handle) -> None:
-        notices.add_state_change(changed, 7.0)
-
-    for one in handles:
-        one.on_state_change = news
+    QUEUES.update(dict.fromkeys(handles, notices))
     return notices
 
 
@@ -166,17 +176,14 @@ def test_read_lines_are_not_counted_and_at_least_stays() -> None:
 
 def test_a_disabled_notice_is_not_delivered() -> None:
     names = ("success", "failure", "waiting")
-    handles = {name: handle(name) for name in names}
-    for name, one in handles.items():
-        one.notify = OFF[name]
+    handles = {name: handle(name, notify=OFF[name]) for name in names}
     notices = noted(*handles.values())
     handles["waiting"].ask(Question(id="q", text="?", answer_type=Text()), 1.0)
     stop(handles["success"])
     stop(handles["failure"], 1)
     assert notices.drain("s", 2.0) == ()
-    others = [handle(name) for name in names]
-    for one, name in zip(others, ("failure", "success", "success"), strict=True):
-        one.notify = OFF[name]
+    off = ("failure", "success", "success")
+    others = [handle(name, notify=OFF[other]) for name, other in zip(names, off, strict=True)]
     notices = noted(*others)
     stop(others[0])
     stop(others[1], 1)
@@ -224,8 +231,7 @@ def test_a_session_that_saw_the_end_has_read_all() -> None:
 
 
 def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> None:
-    one, notices = handle("h"), NoticeQueues()
-    one.notify = NotifySettings(on_content=True)
+    one, notices = handle("h", notify=NotifySettings(on_content=True)), NoticeQueues()
     assert notices.add_output(one, 1.0) is None
     one.append_output(b"a\n", 1.0)
     told = notices.add_output(one, 1.0)
@@ -244,11 +250,8 @@ def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> Non
 
 
 def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> None:
-    told, quiet = handle("told"), handle("quiet")
-    told.notify, quiet.notify = (
-        NotifySettings(on_content=True),
-        NotifySettings(on_content=True, on_success=False),
-    )
+    told = handle("told", notify=NotifySettings(on_content=True))
+    quiet = handle("quiet", notify=NotifySettings(on_content=True, on_success=False))
     notices = noted(told, quiet)
     for one in (told, quiet):
         one.append_output(b"x", 1.0)

@@ -9,15 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
+from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
-from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.core.pattern_scanner import PatternScanner
 from tests.core.disks import make
 
 
 def handle(*patterns: str, memory: int = 1 << 22) -> Handle:
-    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(memory=memory), now=0.0)
-    one.notify = NotifySettings(patterns=tuple(NotifyPattern(text, text) for text in patterns))
+    notify = NotifySettings(patterns=tuple(NotifyPattern(text, text) for text in patterns))
+    one = Handle(
+        id="h",
+        tool="t",
+        session="s",
+        generation=1,
+        spool=make(memory=memory),
+        now=0.0,
+        settings=HandleSettings(notify=notify),
+    )
     one.start(0.0)
     return one
 

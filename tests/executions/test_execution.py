@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,9 +25,16 @@ from haftd.runtimes.base import Ended, Input, ScreenShot, ToolFailed
 ABORT = EndedBy("abort", "somebody")
 
 
-def use_of_a_tool() -> Execution:
-    spool = Spool(1 << 20, 0, None, Budget(0))
-    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool, now=0.0)
+def use_of_a_tool(on_state_change: Callable[[Handle], None] | None = None) -> Execution:
+    handle = Handle(
+        id="h",
+        tool="t",
+        session="s",
+        generation=1,
+        spool=Spool(1 << 20, 0, None, Budget(0)),
+        now=0.0,
+        on_state_change=on_state_change,
+    )
     return Execution(handle, 1.0)
 
 
@@ -146,9 +154,8 @@ async def test_who_ended_it_is_told_by_what_ended_it_first(
 async def test_what_could_not_be_started_is_no_news_to_its_session(
     autojump_clock: MockClock,
 ) -> None:
-    use = use_of_a_tool()
     news: list[Handle] = []
-    use.handle.on_state_change = news.append
+    use = use_of_a_tool(news.append)
     use.fail(spawn_failed("there is none", reason="program"))
     assert use.handle.stopped and use.begun.is_set() and news == []
 

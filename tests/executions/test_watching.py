@@ -9,9 +9,9 @@ import trio
 from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
+from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
 from haftd.core.matches import PatternMatches
-from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.executions.watching import BETWEEN_S, Watching
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
@@ -20,8 +20,15 @@ Told = list[tuple[float, dict[str, int]]]
 
 
 def handle(switches: NotifySettings) -> Handle:
-    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(1 << 22), now=0.0)
-    one.notify = switches
+    one = Handle(
+        id="h",
+        tool="t",
+        session="s",
+        generation=1,
+        spool=make(1 << 22),
+        now=0.0,
+        settings=HandleSettings(notify=switches),
+    )
     one.start(0.0)
     return one
 

@@ -36,7 +36,6 @@ def recorded(before: bool, after: bool) -> dict[str, object]:
     """What the audit log gets of a line, by whether there was an echo before and after it."""
     handle = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
     handle.start(0.0)
-    handle.policy = frozenset()  # type: ignore[assignment]
     records: list[dict[str, object]] = []
     use = Typing(iter([before, after]))
     daemon: Any = SimpleNamespace(

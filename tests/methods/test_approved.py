@@ -14,6 +14,7 @@ from haft_protocol.errors import RpcError
 from haft_protocol.methods import AbortParams, ApplyParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.daemon import Daemon
@@ -29,9 +30,11 @@ PARAMS: dict[str, Any] = {
 
 
 def running(action: str) -> Handle:
-    handle = Handle(id="h", tool="t", session="s", generation=1, spool=spool(), now=0.0)
+    settings = HandleSettings(policy={action: "ask"})
+    handle = Handle(
+        id="h", tool="t", session="s", generation=1, spool=spool(), now=0.0, settings=settings
+    )
     handle.start(0.0)
-    handle.policy = {action: "ask"}
     return handle
 
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from haft_protocol.methods import TurnEndParams, TurnEndResult
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
@@ -34,8 +35,10 @@ class Person(FakeBackend):
 
 
 def running(policy: Literal["inquire", "await"]) -> Handle:
-    one = Handle(id="h", tool="t", session="s", generation=1, spool=make(), now=0.0)
-    one.on_turn_end = policy
+    settings = HandleSettings(on_turn_end=policy)
+    one = Handle(
+        id="h", tool="t", session="s", generation=1, spool=make(), now=0.0, settings=settings
+    )
     one.start(0.0)
     return one
 

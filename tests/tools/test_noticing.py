@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from haftd.core import notify_settings as core
+from haftd.core import handle_settings as core
 from haftd.tools import noticing
 from haftd.tools.noticing import Notify, NotifyPattern, read_notify
 from haftd.tools.parameters import Wrong

@@ -8,15 +8,15 @@ are seconds of the caller's monotonic clock. Sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Literal
+from collections.abc import Callable
+from typing import Final
 
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
 
+from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .lifecycle import Event, State, step
-from .notify_settings import DEFAULT_NOTIFY, NotifySettings
 from .output_file import save_output
 from .spool import Spool
 from .spool_files import SavedFile
@@ -39,7 +39,10 @@ class Handle:
     __slots__ = (
         "_left_behind",
         "_listeners",
+        "_on_state_change",
+        "_on_stop",
         "_state",
+        "_terminal",
         "await_count",
         "call",
         "command",
@@ -57,16 +60,9 @@ class Handle:
         "last_paint",
         "last_question_shown",
         "last_screen",
-        "may",
         "notified_offset",
-        "notify",
-        "on_disconnect",
-        "on_state_change",
-        "on_stop",
-        "on_turn_end",
         "output_complete",
         "pid",
-        "policy",
         "question",
         "question_count",
         "raw",
@@ -78,10 +74,10 @@ class Handle:
         "review",
         "root",
         "session",
+        "settings",
         "spool",
         "started_at_wall",
         "stopped_at",
-        "terminal",
         "timeline",
         "tool",
         "unconfirmed",
@@ -100,21 +96,26 @@ class Handle:
         call: CallKey | None = None,
         root: str = "/",
         wall: float = 0.0,
+        terminal: bool = False,
+        settings: HandleSettings = DEFAULT_SETTINGS,
+        on_stop: Callable[[Handle], None] | None = None,
+        on_state_change: Callable[[Handle], None] | None = None,
     ) -> None:
-        self.id = id
-        self.tool = tool
-        self.session = session
-        self.generation = generation
-        self.call = call
-        self.root = root
+        """`on_stop` is called once, before all else; `on_state_change` when the handle asks or stops, before the
+        listeners."""
+        self.id: Final = id
+        self.tool: Final = tool
+        self.session: Final = session
+        self.generation: Final = generation
+        self.call: Final = call
+        self.root: Final = root
+        self.settings: Final = settings
+        self._on_stop = on_stop
+        self._on_state_change = on_state_change
         self.spool = spool
-        self.timeline = Timeline()
+        self.timeline: Final = Timeline()
         """Times at which the bytes of the spool were appended."""
-        self.terminal = False
-        self.policy: Mapping[str, str] = {}
-        """Actions that are not done unattended, each with the action that replaces it."""
-        self.may: frozenset[str] = frozenset()
-        """Rights of its processes to act for a person, from the tool's definition."""
+        self._terminal = terminal
         self.command = ""
         self.pid: int | None = None
         self._state = State.PENDING
@@ -132,8 +133,8 @@ class Handle:
         self.unconfirmed: tuple[int, ...] = ()
         self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
         """Asks the runtime for the processes left running; None where there are none."""
-        self.created_at = now
-        self.started_at_wall = wall
+        self.created_at: Final = now
+        self.started_at_wall: Final = wall
         self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
@@ -160,18 +161,8 @@ class Handle:
         """Calls that await the handle: their replies will report its end."""
         self.last_question_shown = 0
         """Number of the last question that a reader was shown."""
-        self.on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
-        """Action at the end of the turn, from the tool's definition."""
-        self.on_disconnect: Literal["keep", "abort"] = "keep"
-        """Action when the session's last connection closes."""
-        self.notify: NotifySettings = DEFAULT_NOTIFY
-        """Notices that the session gets of this handle."""
         self.notified_offset = 0
         """End of the output at the session's last notice of unread output."""
-        self.on_state_change: Callable[[Handle], None] | None = None
-        """Called when the handle asks or stops, before the listeners."""
-        self.on_stop: Callable[[Handle], None] | None = None
-        """Hook of the registry; called once, before the listeners."""
         self._listeners: tuple[Listener, ...] = ()
 
     def __repr__(self) -> str:
@@ -186,6 +177,11 @@ class Handle:
     def stopped(self) -> bool:
         """True if the execution has ended."""
         return self._state is State.STOPPED
+
+    @property
+    def terminal(self) -> bool:
+        """True if the tool runs on a terminal, or is to be started on one."""
+        return self._terminal
 
     @property
     def is_output(self) -> bool:
@@ -229,6 +225,10 @@ class Handle:
 
     # --- events -----------------------------------------------------------------------------
 
+    def approve(self, *, terminal: bool) -> None:
+        """Record that the start was approved, with the kind of runtime that the approved arguments need."""
+        self._terminal = terminal
+
     def start(
         self,
         now: float,
@@ -242,7 +242,7 @@ class Handle:
         self._state = step(self._state, Event.STARTED)
         self.pid = pid
         self.command = command
-        self.terminal = terminal
+        self._terminal = terminal
         self.rendering = rendering
         self.last_activity = now
         self.wake()
@@ -263,8 +263,8 @@ class Handle:
         self.question = question
         self.question_count += 1
         self.last_activity = now
-        if self.on_state_change is not None:
-            self.on_state_change(self)
+        if self._on_state_change is not None:
+            self._on_state_change(self)
         self.wake()
 
     def answer(self, now: float) -> None:
@@ -312,11 +312,16 @@ class Handle:
         self.stopped_at = self.last_activity = now
         if complete:
             self.spool.finish()
-        if self.on_stop is not None:
-            self.on_stop(self)
-        if self.on_state_change is not None:
-            self.on_state_change(self)
+        if self._on_stop is not None:
+            self._on_stop(self)
+        if self._on_state_change is not None:
+            self._on_state_change(self)
         self.wake()
+
+    def reject(self, failure: ToolError, now: float) -> None:
+        """Enter `stopped` without a notice: the handle was withdrawn, since its tool could not be started."""
+        self._on_state_change = None
+        self.end(now, by=EndedBy("exit"), complete=True, failure=failure)
 
     def end_as(self, ending: Ending, now: float, *, complete: bool) -> None:
         """End the handle with the fields of `ending`; see `end`."""

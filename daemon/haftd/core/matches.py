@@ -12,8 +12,8 @@ import msgspec
 
 from haft_protocol.states import Notice
 
+from .handle_settings import NotifyPattern
 from .handles import Handle
-from .notify_settings import NotifyPattern
 
 __all__ = ["MatchedLine", "PatternMatches"]
 

@@ -248,10 +248,10 @@ def _unread_count(handle: Handle) -> int:
 def _wants(handle: Handle, kind: str) -> bool:
     match kind:
         case "tool.stopped":
-            return handle.notify.on_success
+            return handle.settings.notify.on_success
         case "tool.failed":
-            return handle.notify.on_failure
-    return handle.notify.on_waiting
+            return handle.settings.notify.on_failure
+    return handle.settings.notify.on_waiting
 
 
 def _has_end_notice(handle: Handle) -> bool:

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from haftd.regex import Pattern, compile_expression
 
+from .handle_settings import NotifyPattern
 from .handles import Handle
 from .last_lines import printable
 from .matches import MatchedLine
-from .notify_settings import NotifyPattern
 from .patterns import slice_size
 from .text import shown_end
 
@@ -43,7 +43,7 @@ class PatternScanner:
         self._handle = handle
         self._patterns: list[tuple[NotifyPattern, Pattern]] = [
             (pattern, compile_expression(pattern.match, within_lines=True))
-            for pattern in handle.notify.patterns
+            for pattern in handle.settings.notify.patterns
         ]
         costly = min(slice_size(pattern) for _, pattern in self._patterns)
         share = costly // (_COST_DIVISOR * len(self._patterns))

@@ -18,6 +18,7 @@ import msgspec
 from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
 from haft_protocol.states import EndedBy
 
+from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .handles import Handle
 from .lifecycle import State
 from .session_handles import SessionHandles, choose_evicted, expires_at
@@ -121,6 +122,9 @@ class Registry:
         root: str,
         make_spool: Callable[[], Spool],
         wall: float = 0.0,
+        terminal: bool = False,
+        settings: HandleSettings = DEFAULT_SETTINGS,
+        on_state_change: Callable[[Handle], None] | None = None,
     ) -> Admission:
         """Take the id. Raises `handle_exists` or `limit_exceeded`, and has then changed nothing."""
         handles = self._by_session.get(session)
@@ -153,6 +157,10 @@ class Registry:
             call=call,
             root=root,
             wall=wall,
+            terminal=terminal,
+            settings=settings,
+            on_stop=self._on_stop,
+            on_state_change=on_state_change,
         )
         if handles is None:
             handles = self._by_session[session] = SessionHandles()
@@ -167,7 +175,6 @@ class Registry:
         self._live += 1
         if call is not None:
             handles.calls[call] = handle
-        handle.on_stop = self._on_stop
         return Admission(handle)
 
     def reserve(self, session: str, id: str) -> Callable[[], None]:
@@ -194,7 +201,6 @@ class Registry:
         handles = self._by_session.get(handle.session)
         if handles is None or handles.by_id.get(handle.id) is not handle:
             return
-        handle.on_stop = None
         del handles.by_id[handle.id]
         if handle in handles.stopped:
             del handles.stopped[handle]
@@ -390,8 +396,9 @@ class Registry:
     # --- bookkeeping --------------------------------------------------------------------------
 
     def _on_stop(self, handle: Handle) -> None:
-        handle.on_stop = None
-        handles = self._by_session[handle.session]
+        handles = self._by_session.get(handle.session)
+        if handles is None or handles.by_id.get(handle.id) is not handle:
+            return  # Its admission was undone.
         handles.live_count -= 1
         self._live -= 1
         handles.stopped[handle] = None

@@ -368,13 +368,7 @@ class Execution:
     def fail(self, error: RpcError) -> None:
         """Say that the tool could not be started, also to those who wait for its end."""
         self.failure = error
-        self.handle.on_state_change = None  # whoever started it is told
-        self.handle.end(
-            trio.current_time(),
-            failure=ToolError(error.message),
-            by=EndedBy("exit"),
-            complete=True,
-        )
+        self.handle.reject(ToolError(error.message), trio.current_time())
         self.inquiries.end()
         self.begin()
 

@@ -17,8 +17,8 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
+from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
-from haftd.core.notify_settings import NotifyPattern, NotifySettings
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
 from haftd.inquiries.kind import InquiryContext
@@ -128,13 +128,13 @@ class Starter:
             root=ready.context.root,
             make_spool=self.make_spool,
             wall=time.time(),
+            terminal=ready.invocation.terminal,
+            settings=_settings(ready.tool),
+            on_state_change=self.news,
         )
         handle = admitted.handle
         if admitted.is_repeated:
             return handle, self.supervisor.use_of(handle), False
-        handle.terminal = ready.invocation.terminal
-        handle.on_state_change = self.news
-        _heed(handle, ready.tool)
         try:
             call = self.calls.of_use(handle, ready)
         except BaseException:
@@ -156,7 +156,7 @@ class Starter:
             passed = await approver(handle)
             if passed is ready:
                 return self._runtime(call), call
-            handle.terminal = passed.invocation.terminal
+            handle.approve(terminal=passed.invocation.terminal)
             changed = self.calls.changed(call, handle, passed)
             return self._runtime(changed), changed
 
@@ -168,17 +168,22 @@ def _runs_in(tool: Tool, root: str) -> str:
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
-def _heed(handle: Handle, tool: Tool) -> None:
-    """What the definition says of its handles, in their words."""
-    said = tool.notify
-    handle.policy = policy_of(tool)
-    handle.may = tool.may
-    handle.on_turn_end = tool.on_turn_end or "abort"
-    handle.on_disconnect = tool.on_disconnect
-    handle.notify = NotifySettings(
-        on_success=said.on_success,
-        on_failure=said.on_failure,
-        on_waiting=said.on_waiting,
-        on_content=said.on_content,
-        patterns=tuple(NotifyPattern(one.name, one.match, one.level) for one in said.patterns),
+def _settings(tool: Tool) -> HandleSettings:
+    """Return the settings of a handle of the tool."""
+    notify = tool.notify
+    return HandleSettings(
+        policy=policy_of(tool),
+        may=tool.may,
+        on_turn_end=tool.on_turn_end or "abort",
+        on_disconnect=tool.on_disconnect,
+        notify=NotifySettings(
+            on_success=notify.on_success,
+            on_failure=notify.on_failure,
+            on_waiting=notify.on_waiting,
+            on_content=notify.on_content,
+            patterns=tuple(
+                NotifyPattern(pattern.name, pattern.match, pattern.level)
+                for pattern in notify.patterns
+            ),
+        ),
     )

@@ -35,7 +35,7 @@ class _Watcher:
 
     def __init__(self, handle: Handle, ring: Callable[[_Watcher], None]) -> None:
         self.handle = handle
-        self.scan = PatternScanner(handle) if handle.notify.patterns else None
+        self.scan = PatternScanner(handle) if handle.settings.notify.patterns else None
         self.found: dict[str, PatternMatches] = {}
         self.due = False
         self.tell_at = 0.0
@@ -64,7 +64,7 @@ class Watching:
 
     def follow(self, handle: Handle) -> None:
         """Look at its output from its beginning on, if its definition wants that."""
-        if not handle.notify.needs_output:
+        if not handle.settings.notify.needs_output:
             return
         one = _Watcher(handle, self._ring)
         self._count += 1
@@ -108,7 +108,7 @@ class Watching:
                 one.found.setdefault(name, PatternMatches(found.pattern)).add(found)
         is_behind = scan is not None and scan.has_unread
         now = trio.current_time()
-        if one.found or one.handle.notify.on_content:
+        if one.found or one.handle.settings.notify.on_content:
             if one.tell_at <= now or one.is_over:
                 one.tell_at = now + BETWEEN_S
                 matches, one.found = one.found, {}

@@ -209,7 +209,7 @@ class InquiryQueue:
             session=handle.session,
             id=handle.inquiry_id,
             tool=handle.tool,
-            may=handle.may,
+            may=handle.settings.may,
             order=(0, handle.created_at),
             handle=handle,
             question=question,

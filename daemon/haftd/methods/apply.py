@@ -77,7 +77,7 @@ def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
     """Give input or an answer by the handle's state; raises `handle_stopped`, `invalid_answer`,
     `action_not_supported` where the program takes no input."""
     handle = daemon.find(caller, params, params.id)
-    if handle.stopped or "apply" not in handle.policy:
+    if handle.stopped or "apply" not in handle.settings.policy:
         return _apply(daemon, caller, handle, params)
     return approved(
         daemon,

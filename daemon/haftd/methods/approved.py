@@ -119,7 +119,7 @@ def approved(
 ) -> object:
     """Do `serve` once the action may be done. `check` raises `RpcError` where the params are wrong.
     `withheld`: the input is not to be shown."""
-    mode = handle.policy.get(action)
+    mode = handle.settings.policy.get(action)
     if mode is None:
         return serve(params)
     check(params)

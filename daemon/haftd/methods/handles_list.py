@@ -27,7 +27,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> D
     The kernel is asked what each of them runs. Other calls are served between two handles."""
     session = daemon.session_of(caller, params)
     handles = daemon.handles(None if session == "*" else session)
-    handles = [one for one in handles if caller.may_reach(one.may)]
+    handles = [one for one in handles if caller.may_reach(one.settings.may)]
 
     async def listed() -> HandlesListResult:
         await load_psutil()

@@ -67,7 +67,7 @@ def handle_of(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) 
     """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
     handle = daemon.find(caller, params, id)
     # Its definition may say otherwise by now.
-    _refuse_what_acts_for_a_person(handle.tool, handle.may)
+    _refuse_what_acts_for_a_person(handle.tool, handle.settings.may)
     return handle
 
 

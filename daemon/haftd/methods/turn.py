@@ -51,12 +51,14 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredR
     turn = daemon.turns.end(session)
     daemon.inquiries.cache.end_turn(session)
     live = [one for one in daemon.registry.list(session) if not one.stopped]
-    live = [one for one in live if caller.may_reach(one.may)]
+    live = [one for one in live if caller.may_reach(one.settings.may)]
     aborted: list[Execution] = []
     awaited: list[Handle] = []
     asked: list[Handle] = []
     for handle in live:
-        policy = handle.on_turn_end if isinstance(params.policy, UnsetType) else params.policy
+        policy = (
+            handle.settings.on_turn_end if isinstance(params.policy, UnsetType) else params.policy
+        )
         use = daemon.supervisor.use_of(handle)
         if policy == "abort" and use is not None:
             daemon.supervisor.end(use, EndedBy("turn_end", caller.label))
@@ -119,7 +121,7 @@ def _ask(
         context=InquiryContext(caller=caller, context=params.context),
         session=session,
         id=turn_end_id(session, daemon.inquiries.new_number()),
-        may=frozenset[str]().union(*(handle.may for handle in new)),
+        may=frozenset[str]().union(*(handle.settings.may for handle in new)),
         depends_on=new,
         target=params.target,
         timeout_s=params.timeout_ms / 1000,

@@ -123,7 +123,7 @@ class Subscriptions:
     def add_handle(self, handle: Handle) -> None:
         """Follow a handle that was started in its session."""
         for subscription in self._by_session.get(handle.session, ()):
-            if subscription.caller.may_reach(handle.may):
+            if subscription.caller.may_reach(handle.settings.may):
                 subscription.follow(handle)
 
     def push_notice(self, session: str, notice: Notice) -> None:
