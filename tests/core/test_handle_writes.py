@@ -21,21 +21,14 @@ OTHER_OBJECTS = {
 """Attributes that other objects have under the name of one of the handle's."""
 
 UNFINISHED = {
-    "await_count",
     "command",
     "inquiry_id",
-    "is_end_shown",
     "last_paint",
-    "last_question_shown",
     "last_screen",
-    "notified_offset",
-    "read_at",
-    "read_offset",
     "refusal",
     "review",
     "spool",
     "unconfirmed",
-    "viewed_offset",
 }
 
 

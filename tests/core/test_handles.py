@@ -27,8 +27,9 @@ from haft_protocol.states import (
 from haftd.core.escapes import decode
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import IllegalTransition, State
+from haftd.core.read_position import read_of
 from haftd.core.text import left_out
-from haftd.core.views import handle_state
+from haftd.core.views import handle_state, read_handle
 from tests.core.disks import make
 
 QUESTION = Question(id="q", text="Go on?", answer_type=Boolean())
@@ -88,7 +89,7 @@ OTHERS: dict[str, Callable[[Handle], object]] = {
     "emit": lambda handle: handle.append_output(b"x", 105.0),
     "touch": lambda handle: handle.touch(106.0),
     "complete": lambda handle: handle.complete_output(107.0),
-    "view": lambda handle: handle_state(handle, 108.0),
+    "view": lambda handle: read_handle(handle, 108.0),
 }
 
 
@@ -126,7 +127,7 @@ def test_any_order_of_events_keeps_the_table_and_an_illegal_one_changes_nothing(
     chunks=st.lists(
         st.binary(max_size=5) | st.sampled_from(["≤".encode()[:1], "≤".encode()[1:], b"\n"])
     ),
-    reads=st.lists(st.sampled_from(["", "one", "other", "peek", "all", "cursor", "tail"])),
+    reads=st.lists(st.sampled_from(["", "one", "other", "look", "all", "cursor", "tail"])),
     late=st.binary(max_size=5),
 )
 @example(chunks=[], reads=[], late=b"\r\x00")
@@ -140,57 +141,57 @@ def test_deltas_of_readers_in_turn_join_to_the_output_whatever_else_is_read(
         handle.append_output(chunk, 101.0)
         match reads[at] if at < len(reads) else "":
             case "one" | "other":
-                parts.append(text_of(handle_state(handle, 101.0)))
-            case "peek":
-                handle_state(handle, 101.0, peek=True)
+                parts.append(text_of(read_handle(handle, 101.0)))
+            case "look":
+                handle_state(handle, 101.0)
             case "all" | "tail" as view:
-                handle_state(handle, 101.0, view=view)
+                read_handle(handle, 101.0, view=view)
             case "cursor":
-                handle_state(handle, 101.0, cursor=at)
+                read_handle(handle, 101.0, cursor=at)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    handle_state(handle, 103.0)
+    read_handle(handle, 103.0)
     handle.append_output(late, 103.0)
     handle.complete_output(104.0)
-    last = [handle_state(handle, 105.0 + n) for n in range(3)]
+    last = [read_handle(handle, 105.0 + n) for n in range(3)]
     parts.append(text_of(last[0]))
     whole = b"".join(chunks) + late
     assert last_versions("".join(parts)) == last_versions(decode(whole))
     assert last[0] == last[1] == last[2]
     handle.append_output(b"too late", 106.0)
-    assert handle_state(handle, 107.0) == last[0]
+    assert read_handle(handle, 107.0) == last[0]
 
 
 def test_a_cut_delta_moves_the_read_offset_over_omitted_output() -> None:
     handle = running()
     handle.append_output(b"0123456789" * 10, 101.0)
-    state = handle_state(handle, 101.0, max_bytes=10)
+    state = read_handle(handle, 101.0, max_bytes=10)
     assert text_of(state) == "01234\n" + left_out(90) + "56789"
-    assert (state.omitted, state.cursor, handle.read_offset) == (90, 100, 100)
-    assert text_of(handle_state(handle, 101.0)) == ""
-    assert text_of(handle_state(handle, 101.0, cursor=0)) == "0123456789" * 10
+    assert (state.omitted, state.cursor, handle.position.offset) == (90, 100, 100)
+    assert text_of(read_handle(handle, 101.0)) == ""
+    assert text_of(read_handle(handle, 101.0, cursor=0)) == "0123456789" * 10
 
 
 def test_output_unread_at_the_stop_is_the_delta_of_every_reader() -> None:
     handle = running()
     handle.append_output(b"read\n", 101.0)
-    handle_state(handle, 101.0)
+    read_handle(handle, 101.0)
     handle.append_output(b"unread\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
-    assert [stopped(handle_state(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
-    assert stopped(handle_state(handle, 103.0, view="all")).result == "read\nunread\n"
-    assert stopped(handle_state(handle, 103.0, view="tail", max_bytes=3)).result == "ad\n"
-    assert stopped(handle_state(handle, 103.0, cursor=2)).result == "ad\nunread\n"
-    assert stopped(handle_state(handle, 103.0)).result == "unread\n"
+    assert [stopped(read_handle(handle, 103.0)).result for _ in range(3)] == ["unread\n"] * 3
+    assert stopped(read_handle(handle, 103.0, view="all")).result == "read\nunread\n"
+    assert stopped(read_handle(handle, 103.0, view="tail", max_bytes=3)).result == "ad\n"
+    assert stopped(read_handle(handle, 103.0, cursor=2)).result == "ad\nunread\n"
+    assert stopped(read_handle(handle, 103.0)).result == "unread\n"
 
 
 def test_each_state_carries_its_own_data() -> None:
     handle = handle_of()
-    pending = handle_state(handle, 100.5)
+    pending = read_handle(handle, 100.5)
     assert isinstance(pending, Pending) and pending.elapsed_ms == 500
     handle.start(101.0, pid=7, command="cat", terminal=False)
     assert isinstance(handle_state(handle, 101.0, input_wanted=None, waited="output"), Running)
     handle.ask(QUESTION, 102.0)
-    waiting = handle_state(handle, 102.0)
+    waiting = read_handle(handle, 102.0)
     assert isinstance(waiting, Waiting) and waiting.question == QUESTION
     handle.answer(103.0)
     handle.end(104.0, by=EXIT, complete=True, exit=Exit(code=0))
@@ -210,7 +211,7 @@ def test_a_raw_failure_names_the_exit_and_keeps_the_output(exit_: Exit, message:
     handle = running()
     handle.append_output(b"boom\n", 101.0)
     handle.end(102.0, by=EXIT, complete=True, raw=True, exit=exit_)
-    end = stopped(handle_state(handle, 103.0))
+    end = stopped(read_handle(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.error.message == message
     assert (end.content, end.result, end.exit) == ("boom\n", UNSET, exit_)
 
@@ -221,7 +222,7 @@ def test_the_cause_of_an_end_is_named_and_the_output_is_kept(by: By) -> None:
     handle.append_output(b"line 1\n", 101.0)
     ended_by = EndedBy(by=by, client="nvim") if by == "abort" else EndedBy(by=by)
     handle.end(102.0, by=ended_by, complete=True, exit=Exit(code=0), unconfirmed=(9,))
-    end = stopped(handle_state(handle, 103.0))
+    end = stopped(read_handle(handle, 103.0))
     assert isinstance(end.error, ToolError) and end.content == "line 1\n"
     assert by != "abort" or "by nvim" in end.error.message
     assert end.ended_by == ended_by and end.unconfirmed == (9,) and end.result is UNSET
@@ -234,9 +235,9 @@ def test_a_structured_tool_determines_its_result() -> None:
     good.end(102.0, by=EXIT, complete=True, result="fine", exit=Exit(code=1))
     failure = ToolError(message="no", trace=("a",), transient=True)
     bad.end(102.0, by=EXIT, complete=True, failure=failure, exit=Exit(code=0))
-    end = stopped(handle_state(good, 103.0))
+    end = stopped(read_handle(good, 103.0))
     assert (end.result, end.error, end.content) == ("fine", UNSET, UNSET)
-    end = stopped(handle_state(bad, 103.0))
+    end = stopped(read_handle(bad, 103.0))
     assert (end.result, end.error, end.content) == (UNSET, failure, UNSET)
     assert end.cursor == bad.spool.end
 
@@ -244,7 +245,7 @@ def test_a_structured_tool_determines_its_result() -> None:
 def test_a_long_result_reports_its_cut() -> None:
     handle = running()
     handle.end(102.0, by=EXIT, complete=True, result="x" * 1000)
-    end = stopped(handle_state(handle, 103.0, max_bytes=100))
+    end = stopped(read_handle(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET
     assert (end.truncated.bytes, end.truncated.kept, end.truncated.path) == (1000, 100, None)
 
@@ -253,7 +254,7 @@ def test_a_cut_raw_result_reports_its_cut() -> None:
     handle = running()
     handle.append_output(b"x" * 50_000, 101.0)
     handle.end(102.0, by=EXIT, complete=True, exit=Exit(code=0))
-    end = stopped(handle_state(handle, 103.0, max_bytes=100))
+    end = stopped(read_handle(handle, 103.0, max_bytes=100))
     assert end.truncated is not UNSET and end.omitted == 49_900
     assert (end.truncated.bytes, end.truncated.kept) == (50_000, 100)
 
@@ -263,11 +264,11 @@ def test_an_incomplete_end_is_reported_and_left_behind_is_asked_each_time() -> N
     left = [LeftBehind(pid=9, command="sleep")]
     handle.set_left_behind(lambda: tuple(left))
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    end = stopped(handle_state(handle, 103.0))
+    end = stopped(read_handle(handle, 103.0))
     assert end.output_complete is False and end.left_behind == (left[0],)
     handle.complete_output(104.0)
     left.clear()
-    end = stopped(handle_state(handle, 105.0))
+    end = stopped(read_handle(handle, 105.0))
     assert end.output_complete is True and end.left_behind is UNSET
 
 
@@ -275,11 +276,11 @@ def test_a_character_completed_after_the_end_is_shown_once() -> None:
     handle = running()
     handle.append_output(b"a\xe2", 101.0)
     handle.end(102.0, by=EXIT, complete=False, exit=Exit(code=0))
-    assert text_of(handle_state(handle, 103.0)) == "a"
+    assert text_of(read_handle(handle, 103.0)) == "a"
     handle.append_output(b"\x89\xa4\xe2", 103.0)
-    assert text_of(handle_state(handle, 103.0)) == "a≤"
+    assert text_of(read_handle(handle, 103.0)) == "a≤"
     handle.complete_output(104.0)
-    assert text_of(handle_state(handle, 105.0)) == "a≤\ufffd"
+    assert text_of(read_handle(handle, 105.0)) == "a≤\ufffd"
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -291,7 +292,7 @@ def test_a_long_output_leaves_the_memory_when_its_end_is_complete(complete: bool
     assert handle.spool.on_disk == (100_000 if complete else 0)
     handle.complete_output(103.0)
     assert handle.spool.on_disk == 100_000
-    assert text_of(handle_state(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
+    assert text_of(read_handle(handle, 104.0, max_bytes=1 << 20)) == "x" * 100_000
 
 
 def test_a_screen_view_moves_no_read_offset() -> None:
@@ -299,22 +300,54 @@ def test_a_screen_view_moves_no_read_offset() -> None:
     handle.append_output(b"hello", 101.0)
     screen = Screen(rows=1, cols=5, cursor=(0, 0), alt=False, title="", revision=1, scrollback=0)
     state = handle_state(handle, 101.0, view="screen", screen=screen)
+    handle.read(read_of(state, view="screen"), 101.0)
     assert text_of(state) == "" and state.screen == screen and state.cursor == 5
-    assert handle.read_offset == 0
-    assert text_of(handle_state(handle, 101.0)) == "hello"
+    assert handle.position.offset == 0
+    assert text_of(read_handle(handle, 101.0)) == "hello"
 
 
-def test_a_peek_does_not_count_as_read() -> None:
+def test_a_state_that_is_not_reported_as_read_counts_as_unread() -> None:
     handle = running()
     handle.append_output(b"hello", 101.0)
-    handle_state(handle, 101.0, peek=True)
-    assert handle.read_offset == 0
+    handle_state(handle, 101.0)
+    assert handle.position.offset == 0
     handle.end(102.0, by=EXIT, complete=True)
-    handle_state(handle, 103.0, peek=True)
-    assert handle.read_at is None
-    handle_state(handle, 104.0)
-    handle_state(handle, 105.0)
-    assert handle.read_at == 104.0
+    handle_state(handle, 103.0)
+    assert handle.position.end_read_at is None
+    read_handle(handle, 104.0)
+    read_handle(handle, 105.0)
+    assert handle.position.end_read_at == 104.0
+
+
+@pytest.mark.parametrize("state", ["pending", "running", "waiting", "stopped"])
+@pytest.mark.parametrize("view", ["delta", "all", "tail", "raw", "screen", "paint", "none"])
+@pytest.mark.parametrize("cursor", [None, 1])
+def test_a_state_is_made_without_a_change_of_the_handle(
+    state: str, view: str, cursor: int | None
+) -> None:
+    handle = handle_of()
+    for event in list(EVENTS)[: ("pending", "running", "waiting", "stopped").index(state)]:
+        EVENTS["end" if state == "stopped" and event == "answer" else event](handle)
+        handle.append_output(b"printed\n", 105.0)
+    assert handle.state == state
+    before = {slot: getattr(handle, slot) for slot in Handle.__slots__}
+    handle_state(handle, 200.0, view=view, cursor=cursor)
+    assert {slot: getattr(handle, slot) for slot in Handle.__slots__} == before
+
+
+def test_a_reader_that_was_not_answered_leaves_the_output_for_the_next() -> None:
+    handle = running()
+    before = handle.position
+    handle.append_output(b"one", 101.0)
+    read_handle(handle, 101.0)
+    after = handle.position
+    handle.undo_read(before, after)
+    assert handle.position == before
+    read_handle(handle, 101.0)
+    handle.append_output(b"two", 102.0)
+    read_handle(handle, 102.0)
+    handle.undo_read(before, after)
+    assert handle.position.offset == 6
 
 
 def test_times_of_output_and_activity() -> None:

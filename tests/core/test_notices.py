@@ -8,7 +8,7 @@ from haftd.core.handle_settings import DEFAULT_NOTIFY, HandleSettings, NotifyPat
 from haftd.core.handles import Handle
 from haftd.core.matches import MatchedLine, PatternMatches
 from haftd.core.notices import NoticeQueues
-from haftd.core.views import handle_state
+from haftd.core.views import handle_state, read_handle
 from tests.core.disks import make
 
 QUEUES: dict[Handle, NoticeQueues] = {}
@@ -43,6 +43,10 @@ def noted(*handles: Handle) -> NoticeQueues:
     return notices
 
 
+def replied() -> None:
+    """The listener of a call that awaits a handle."""
+
+
 def test_an_end_is_delivered_once_with_its_outcome() -> None:
     good, bad = handle("good"), handle("bad")
     notices = noted(good, bad)
@@ -59,20 +63,22 @@ def test_news_that_was_read_is_not_delivered() -> None:
     notices = noted(one, other)
     stop(one)
     stop(other)
-    handle_state(one, 2.0)
-    handle_state(other, 2.0, peek=True)
+    read_handle(one, 2.0)
+    handle_state(other, 2.0)
     assert [notice.id for notice in notices.drain("s", 3.0)] == ["other"]
 
 
 def test_an_awaited_end_is_delivered_only_if_the_call_did_not_report_it() -> None:
     one, other = handle("one"), handle("other")
     notices = noted(one, other)
-    one.await_count = other.await_count = 1
+    for awaited in (one, other):
+        awaited.listen_for_reply(replied)
     stop(one)
     stop(other)
     assert notices.drain("s", 2.0) == ()
-    handle_state(one, 3.0)
-    one.await_count = other.await_count = 0
+    read_handle(one, 3.0)
+    for awaited in (one, other):
+        awaited.unlisten_for_reply(replied)
     assert [notice.id for notice in notices.drain("s", 4.0)] == ["other"]
     assert notices.drain("s", 5.0) == ()
 
@@ -80,7 +86,7 @@ def test_an_awaited_end_is_delivered_only_if_the_call_did_not_report_it() -> Non
 def test_a_question_is_delivered_although_a_call_awaits_the_end() -> None:
     one = handle("one")
     notices = noted(one)
-    one.await_count = 1
+    one.listen_for_reply(replied)
     one.ask(Question(id="q", text="Sure?", answer_type=Text()), 1.0)
     assert [notice.kind for notice in notices.drain("s", 2.0)] == ["tool.waiting"]
 
@@ -91,9 +97,9 @@ def test_a_question_is_delivered_unless_shown_or_answered() -> None:
     notices = noted(told, shown, answered, again)
     for one in (told, shown, answered, again):
         one.ask(question, 1.0)
-    handle_state(shown, 2.0)
+    read_handle(shown, 2.0)
     answered.answer(2.0)
-    handle_state(again, 2.0)
+    read_handle(again, 2.0)
     again.answer(3.0)
     again.ask(question, 4.0)
     assert sorted(str(n.id) for n in notices.drain("s", 5.0)) == ["again", "told"]
@@ -115,7 +121,7 @@ def test_seen_notices_are_dropped_before_unseen_ones() -> None:
     notices = noted(*many)
     for one in many[:200]:
         stop(one)
-        handle_state(one, 2.0)
+        read_handle(one, 2.0)
     for one in many[200:]:
         stop(one)
     assert [one.id for one in notices.drain("s", 2.0)] == [f"h{n}" for n in range(200, 300)]
@@ -138,8 +144,8 @@ def test_a_read_by_cursor_consumes_no_notice() -> None:
     stop(ended)
     asks.ask(question, 1.0)
     for one in (ended, asks):
-        handle_state(one, 2.0, cursor=0)
-        handle_state(one, 2.0, view="raw", cursor=0)
+        read_handle(one, 2.0, cursor=0)
+        read_handle(one, 2.0, view="raw", cursor=0)
     assert [one.id for one in notices.drain("s", 3.0)] == ["ended", "asks"]
 
 
@@ -209,16 +215,16 @@ def test_matching_lines_are_one_notice_with_pattern_and_first_line() -> None:
 def test_only_lines_after_the_read_offset_are_delivered() -> None:
     one, notices = handle("h"), NoticeQueues()
     notices.add_matches(one, lines(one, ERROR, "ERROR 1"), 2.0)
-    handle_state(one, 2.0)
+    read_handle(one, 2.0)
     assert notices.drain("s", 3.0) == ()
     first = lines(one, ERROR, "ERROR 2")
     notices.add_matches(one, first, 4.0)
-    handle_state(one, 4.0)
+    read_handle(one, 4.0)
     notices.add_matches(one, lines(one, ERROR, "ERROR 3"), 5.0)
     (notice,) = notices.drain("s", 6.0)
     assert (notice.lines, notice.count) == (("ERROR 3",), 1)
     late = lines(one, ERROR, "ERROR 4")
-    handle_state(one, 7.0)
+    read_handle(one, 7.0)
     assert notices.add_matches(one, late, 7.0) is None and notices.drain("s", 8.0) == ()
 
 
@@ -226,7 +232,7 @@ def test_a_session_that_saw_the_end_has_read_all() -> None:
     one, notices = handle("h"), NoticeQueues()
     notices.add_matches(one, lines(one, ERROR, "ERROR"), 2.0)
     stop(one)
-    handle_state(one, 3.0, view="tail", max_bytes=0)
+    read_handle(one, 3.0, view="tail", max_bytes=0)
     assert notices.drain("s", 4.0) == ()
 
 
@@ -245,7 +251,7 @@ def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> Non
     assert notices.add_output(one, 4.0) is None and notices.drain("s", 4.0) == ()
     one.append_output(b"!", 5.0)
     assert notices.add_output(one, 5.0) is not None
-    handle_state(one, 6.0)
+    read_handle(one, 6.0)
     assert notices.drain("s", 7.0) == ()
 
 

@@ -11,7 +11,7 @@ from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
 from haftd.core.handles import Handle
 from haftd.core.output_file import save_output
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import handle_state
+from haftd.core.views import handle_state, read_handle
 from haftd.host.files.spool_folder import SpoolFolder
 
 
@@ -45,7 +45,7 @@ def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None 
 
 
 def cut(handle: Handle, **asked: int) -> Truncated:
-    state = handle_state(handle, 2.0, **asked)  # type: ignore[arg-type]
+    state = read_handle(handle, 2.0, **asked)  # type: ignore[arg-type]
     assert isinstance(state, Stopped) and isinstance(state.truncated, Truncated)
     return state.truncated
 
@@ -71,8 +71,8 @@ def test_a_spool_file_is_linked_and_not_written_again(
 
 def test_no_file_is_written_for_an_uncut_result(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = ended(spool_in(folder), lines(100))
-    handle_state(handle, 2.0)
-    handle_state(handle, 2.0, max_bytes=10, peek=True)
+    read_handle(handle, 2.0)
+    handle_state(handle, 2.0, max_bytes=10)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +131,7 @@ def test_first_32_kib_of_an_output_over_the_size_limit_are_saved(folder: SpoolFo
 
 def test_a_failure_names_the_file_of_its_output(folder: SpoolFolder) -> None:
     data = lines(1_000)
-    state = handle_state(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
+    state = read_handle(ended(spool_in(folder), data, code=1), 2.0, max_bytes=50)
     assert isinstance(state, Stopped) and isinstance(state.error, ToolError)
     assert isinstance(state.truncated, Truncated) and state.truncated.path is not None
     assert Path(state.truncated.path).read_bytes() == data

@@ -100,7 +100,7 @@ def test_a_tail_moves_no_read_offset() -> None:
     first, second = OutputTail(one, 0), OutputTail(one, 0)
     one.append_output(b"here\n", 0.5)
     assert first.read_chunk() == second.read_chunk() == OutputChunk("here\n", 5)
-    assert one.read_offset == 0
+    assert one.position.offset == 0
     assert first.read_chunk() is None
 
 

@@ -17,7 +17,7 @@ from haftd.core import registry as registry_module
 from haftd.core.handles import Handle
 from haftd.core.registry import Admission, Registry
 from haftd.core.spool import Budget, Spool
-from haftd.core.views import handle_state
+from haftd.core.views import read_handle
 from tests.core.disks import make
 
 EXIT = EndedBy(by="exit")
@@ -63,7 +63,7 @@ def test_a_handle_does_not_keep_its_arguments() -> None:
 def end(handle: Handle, now: float = 1.0, *, read: bool = False) -> Handle:
     handle.end(now, by=EXIT, complete=True, exit=Exit(code=0))
     if read:
-        handle_state(handle, now)
+        read_handle(handle, now)
     return handle
 
 
@@ -181,12 +181,12 @@ def test_a_handle_aborted_and_then_withdrawn_keeps_the_counts_right() -> None:
 def test_a_result_stays_until_it_is_read_and_its_time_is_over() -> None:
     registry = Registry(retain_s=600)
     unread, early, late = (end(admit(registry, id).handle) for id in ("u", "e", "l"))
-    handle_state(early, 2.0)
+    read_handle(early, 2.0)
     assert registry.next_expiry(3.0) == 601.0
     assert registry.sweep(600.9) == []
     assert registry.find("s", "e", 600.9) is early
     assert registry.sweep(601.0) == [early]
-    handle_state(late, 5000.0)
+    read_handle(late, 5000.0)
     assert registry.next_expiry(5000.0) == 5005.0
     assert registry.find("s", "l", 5001.0) is late
     data = refused(registry.find, "s", "l", 5006.0)
@@ -217,7 +217,7 @@ def test_surplus_results_are_evicted_oldest_first_and_read_ones_before() -> None
     registry = Registry(retain_max=3)
     alive = admit(registry, "alive").handle
     handles = [end(admit(registry, str(n)).handle, float(n)) for n in range(6)]
-    handle_state(handles[4], 6.0)
+    read_handle(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == [handles[4], handles[0], handles[1]]
     assert registry.list("s") == [alive, handles[2], handles[3], handles[5]]
@@ -244,14 +244,14 @@ def is_open(handles: list[Handle]) -> list[bool]:
 def test_too_many_files_of_stopped_handles_are_closed_and_their_ends_stay_to_be_read() -> None:
     registry = Registry(open_max=3)
     handles = [spooled(registry, "a", float(n), session=f"s{n}") for n in range(6)]
-    handle_state(handles[4], 6.0)
+    read_handle(handles[4], 6.0)
     assert registry.next_expiry(6.0) == 6.0
     assert registry.sweep(6.0) == []
     assert is_open(handles) == [False, False, True, True, False, True]
     assert (registry.truncated_handles, registry.truncated_unread) == (3, 2)
     assert registry.list() == handles
     assert registry.next_expiry(6.0) != 6.0
-    state = handle_state(handles[0], 7.0)
+    state = read_handle(handles[0], 7.0)
     assert isinstance(state, Stopped) and state.exit == Exit(code=0)
     assert state.omitted and state.omitted + len(state.result or "") >= 100_000
 
@@ -296,7 +296,7 @@ def test_a_lost_execution_is_stopped_and_keeps_its_generation() -> None:
     registry = Registry()
     lost = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=4, command="x")
     assert lost is not None
-    state = handle_state(registry.find("s", "a", 0.0), 1.0)
+    state = read_handle(registry.find("s", "a", 0.0), 1.0)
     assert isinstance(state, Stopped) and state.ended_by.by == "lost" and state.generation == 4
     older = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=2)
     newer = registry.restore_lost(0.0, session="s", id="a", tool="run", generation=5)
@@ -378,7 +378,7 @@ class Books(RuleBasedStateMachine):
         except RpcError as error:
             assert error.data.get("expired", False) == bool(self.generations.get((session, id)))
         else:
-            handle_state(handle, self.now)
+            read_handle(handle, self.now)
 
     @invariant()
     def books_are_balanced(self) -> None:
@@ -394,7 +394,7 @@ class Books(RuleBasedStateMachine):
         for handle in self.live:
             end(handle, self.now, read=True)
         for handle in self.registry.list():
-            handle_state(handle, self.now)
+            read_handle(handle, self.now)
         self.left += self.registry.sweep(self.now + 1000.0)
         assert set(map(id, self.left)) == set(map(id, self.seen)) - set(map(id, self.withdrawn))
 
@@ -420,7 +420,7 @@ def test_a_stopped_handle_with_running_processes_is_never_evicted() -> None:
         handle.start(0.0)
         handle.set_left_behind(tuple)
         handle.end(0.0, by=EndedBy("exit"), complete=True)
-        handle_state(handle, 0.0)
+        read_handle(handle, 0.0)
         handles.append(handle)
     assert registry.sweep(1000.0) == [] and registry.next_expiry(1000.0) is None
     assert registry.find("s", "h0", 1000.0) is handles[0]

@@ -18,7 +18,7 @@ from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.truncation import MAX_BATCH_BYTES, FindHandle, size_limit
 from haftd.core.truncation import truncate_batch as portion_in_steps
-from haftd.core.views import handle_state
+from haftd.core.views import read_handle
 from haftd.host.files.spool_folder import SpoolFolder
 
 Sizes = st.lists(st.integers(0, 10_000), max_size=40)
@@ -84,7 +84,7 @@ def lines(count: int) -> str:
 
 
 def seen(handle: Handle, max_bytes: int = 1 << 20) -> object:
-    return handle_state(handle, 2.0, max_bytes=max_bytes)
+    return read_handle(handle, 2.0, max_bytes=max_bytes)
 
 
 def test_a_batch_that_fits_is_unchanged(registry: FakeRegistry) -> None:
@@ -133,14 +133,14 @@ def test_a_running_handle_reports_its_cut_in_omitted(registry: FakeRegistry) -> 
     handle = Handle(id="live", tool="t", session="s", generation=1, spool=spool, now=0.0)
     handle.start(0.0)
     handle.append_output(lines(500).encode(), 0.0)
-    (state,) = registry.told([handle_state(handle, 1.0)], 1_000)
+    (state,) = registry.told([read_handle(handle, 1.0)], 1_000)
     assert state["state"] == "running" and "truncated" not in state
     assert state["omitted"] > 0 and len(state["content"]) <= 1_000
     assert state["cursor"] == len(lines(500))
 
 
 def test_base64_is_never_cut(registry: FakeRegistry) -> None:
-    raw = handle_state(registry.add(lines(500), code=1), 2.0, view="raw")
+    raw = read_handle(registry.add(lines(500), code=1), 2.0, view="raw")
     (told,) = registry.told([raw, seen(registry.add(lines(500)))], 2_000)[:1]
     assert told["content"] == msgspec.to_builtins(raw, enc_hook=as_text)["content"]
 

@@ -12,6 +12,7 @@ from haft_protocol.methods import FetchParams
 from haft_protocol.states import EndedBy, Exit, InputWanted, Screen, Stopped
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
+from haftd.core.read_position import Read
 from haftd.methods import reading
 from haftd.runtimes.base import Wanted
 from tests.core.disks import make
@@ -97,7 +98,7 @@ async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_dat
     revision: int | None, new: int
 ) -> None:
     handle = running(b"printed", terminal=True)
-    handle.viewed_offset = 7
+    handle.read(Read(None, is_session=True, viewed=7), 1.0)
     since = UNSET if revision is None else revision
     params = FetchParams(id="h", view="screen", since_revision=since)
     assert reading.new_from(place(screen("x")), params, handle) == new

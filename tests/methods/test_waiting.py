@@ -16,9 +16,8 @@ class Bell:
 
     def __init__(self) -> None:
         self.listeners: list[Callable[[], object]] = []
-        self.await_count = 0
-        self.listen = self.listeners.append
-        self.unlisten = self.listeners.remove
+        self.listen_for_reply = self.listeners.append
+        self.unlisten_for_reply = self.listeners.remove
 
     def ring(self) -> None:
         for listener in tuple(self.listeners):
@@ -31,9 +30,9 @@ def test_what_a_call_waits_for_is_awaited_until_it_has_answered() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until, (cast(Any, bell),), lambda: None)
             await trio.testing.wait_all_tasks_blocked()
-            during = bell.await_count
+            during = len(bell.listeners)
             nursery.cancel_scope.cancel()
-        return during, bell.await_count
+        return during, len(bell.listeners)
 
     assert trio.run(main) == (1, 0)
 

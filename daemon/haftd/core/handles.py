@@ -1,8 +1,8 @@
 """A handle: one execution of a tool, from the reservation of its id to its last fetch.
 
 Rules: the state changes only through the table in `lifecycle`; an illegal event raises and changes nothing.
-Only a `delta` moves `read_offset`, over all that the delta returned or left out. At the stop the offset is
-frozen: output unread then is the delta of every later reader. Output after the complete end is dropped. Times
+Reading is pure; a `Read` moves the session's position, whose offset is frozen at the stop: output unread then is
+the delta of every later reader. Output after the complete end is dropped. Times
 are seconds of the caller's monotonic clock. Sections 3 and 4.
 """
 
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from msgspec.structs import replace
+
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
@@ -18,6 +20,7 @@ from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, Tool
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .lifecycle import Event, State, step
 from .output_file import save_output
+from .read_position import START, Read, ReadPosition
 from .spool import Spool
 from .spool_files import SavedFile
 from .text import STRIPPED, Rendering, shown_end
@@ -37,13 +40,14 @@ class Handle:
     """One execution of a tool. Created by the registry; compared by identity."""
 
     __slots__ = (
+        "_await_count",
         "_left_behind",
         "_listeners",
         "_on_state_change",
         "_on_stop",
+        "_position",
         "_state",
         "_terminal",
-        "await_count",
         "call",
         "command",
         "created_at",
@@ -54,20 +58,15 @@ class Handle:
         "generation",
         "id",
         "inquiry_id",
-        "is_end_shown",
         "last_activity",
         "last_output",
         "last_paint",
-        "last_question_shown",
         "last_screen",
-        "notified_offset",
         "output_complete",
         "pid",
         "question",
         "question_count",
         "raw",
-        "read_at",
-        "read_offset",
         "refusal",
         "rendering",
         "result",
@@ -81,7 +80,6 @@ class Handle:
         "timeline",
         "tool",
         "unconfirmed",
-        "viewed_offset",
     )
 
     def __init__(
@@ -144,25 +142,14 @@ class Handle:
         """Bytes that draw the final screen."""
         self.rendering: Rendering = STRIPPED
         """Translation of the output's bytes to text."""
-        self.viewed_offset = 0
-        """End of the output at the last read, in any view."""
-        self.read_offset = 0
+        self._position = START
         self.review: Review | None = None
         """State of the result's review; None where the result needs none."""
         self.refusal: RpcError | None = None
         """Error for calls that await a result that was not approved."""
-        self.read_at: float | None = None
-        """Time at which the end was first read."""
-        self.is_end_shown = False
-        """True if the session was shown the end; a read by cursor does not count."""
         self.question_count = 0
         """Questions asked so far."""
-        self.await_count = 0
-        """Calls that await the handle: their replies will report its end."""
-        self.last_question_shown = 0
-        """Number of the last question that a reader was shown."""
-        self.notified_offset = 0
-        """End of the output at the session's last notice of unread output."""
+        self._await_count = 0
         self._listeners: tuple[Listener, ...] = ()
 
     def __repr__(self) -> str:
@@ -182,6 +169,16 @@ class Handle:
     def terminal(self) -> bool:
         """True if the tool runs on a terminal, or is to be started on one."""
         return self._terminal
+
+    @property
+    def position(self) -> ReadPosition:
+        """The position of the session's reader."""
+        return self._position
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if a call awaits the handle: its reply will report the end."""
+        return self._await_count > 0
 
     @property
     def is_output(self) -> bool:
@@ -351,6 +348,36 @@ class Handle:
         self.last_activity = now
         self.wake()
 
+    def read(self, read: Read, now: float) -> None:
+        """Move the session's position after a reader was shown the handle's state, as of now."""
+        before = self._position
+        offset, viewed, question = before.offset, before.viewed, before.question
+        is_end_shown, end_read_at = before.is_end_shown, before.end_read_at
+        if read.viewed is not None:
+            viewed = read.viewed
+        if self._state is State.STOPPED:
+            is_end_shown = is_end_shown or read.is_session
+            end_read_at = now if end_read_at is None else end_read_at
+        else:
+            if read.offset is not None:
+                offset = read.offset
+            if read.is_session and self._state is State.WAITING:
+                question = self.question_count
+        self._position = ReadPosition(
+            offset, viewed, before.notified, question, is_end_shown, end_read_at
+        )
+
+    def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
+        """Restore the position for a reader that was not answered in the end, unless another has read on."""
+        if self._position.offset == after.offset:
+            self._position = replace(
+                self._position, offset=before.offset, is_end_shown=before.is_end_shown
+            )
+
+    def notify_output(self) -> None:
+        """Record that the session gets a notice of the output up to now."""
+        self._position = replace(self._position, notified=self.readable_end())
+
     def save(self) -> SavedFile | None:
         """Save the whole output, or the result, to a file for a reader whose reply was truncated; None while
         more output may come."""
@@ -370,6 +397,16 @@ class Handle:
         if callback in kept:
             kept.remove(callback)
             self._listeners = tuple(kept)
+
+    def listen_for_reply(self, callback: Listener) -> None:
+        """Register `callback` of a call whose reply will report the handle's end."""
+        self.listen(callback)
+        self._await_count += 1
+
+    def unlisten_for_reply(self, callback: Listener) -> None:
+        """Undo one `listen_for_reply`."""
+        self.unlisten(callback)
+        self._await_count -= 1
 
     def wake(self) -> None:
         """Call every listener."""

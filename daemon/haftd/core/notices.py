@@ -57,11 +57,11 @@ class _StateChange(msgspec.Struct, frozen=True):
     @property
     def is_unseen(self) -> bool:
         if self.state is State.STOPPED:
-            return not self.handle.is_end_shown
+            return not self.handle.position.is_end_shown
         is_asked_now = (
             self.handle.state is State.WAITING and self.handle.question_count == self.asked
         )
-        return is_asked_now and self.handle.last_question_shown < self.asked
+        return is_asked_now and self.handle.position.question < self.asked
 
     @property
     def level(self) -> str:
@@ -106,7 +106,7 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
 
     def deliver(self) -> Notice:
         notice = self.notice()
-        self.handle.notified_offset = self.handle.readable_end()
+        self.handle.notify_output()
         return notice
 
     def notice(self) -> Notice:
@@ -225,24 +225,21 @@ class NoticeQueues:
 
 def _is_awaited(entry: _QueuedNotice) -> bool:
     return (
-        isinstance(entry, _StateChange)
-        and entry.state is State.STOPPED
-        and entry.handle.await_count > 0
+        isinstance(entry, _StateChange) and entry.state is State.STOPPED and entry.handle.is_awaited
     )
 
 
 def _read_offset(handle: Handle) -> float:
     """Return the offset up to which the session has read the output."""
-    return float("inf") if handle.is_end_shown else handle.read_offset
+    return float("inf") if handle.position.is_end_shown else handle.position.offset
 
 
 def _unread_count(handle: Handle) -> int:
     """Return the bytes of output that the session has neither read nor been notified of."""
-    if handle.is_end_shown:
+    position = handle.position
+    if position.is_end_shown:
         return 0
-    return handle.readable_end() - max(
-        handle.read_offset, handle.viewed_offset, handle.notified_offset
-    )
+    return handle.readable_end() - max(position.offset, position.viewed, position.notified)
 
 
 def _wants(handle: Handle, kind: str) -> bool:

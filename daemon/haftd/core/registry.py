@@ -375,7 +375,7 @@ class Registry:
             handle.spool.shrink()
             if handle.spool.start > before:
                 self.truncated_handles += 1
-                self.truncated_unread += handle.read_at is None
+                self.truncated_unread += handle.position.end_read_at is None
         return bool(chosen)
 
     def _open_files(self) -> int:

@@ -71,11 +71,10 @@ class SessionHandles:
 
 def expires_at(handle: Handle, retain_s: float) -> float | None:
     """Return the time at which a handle may be evicted; None for a live or unread one."""
-    if handle.read_at is None or handle.stopped_at is None or handle.is_left_running:
+    read_at = handle.position.end_read_at
+    if read_at is None or handle.stopped_at is None or handle.is_left_running:
         return None
-    return max(
-        handle.stopped_at + retain_s, handle.read_at + min(retain_s, _MIN_RETENTION_AFTER_READ_S)
-    )
+    return max(handle.stopped_at + retain_s, read_at + min(retain_s, _MIN_RETENTION_AFTER_READ_S))
 
 
 def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
@@ -85,5 +84,5 @@ def choose_evicted(stopped: Iterable[Handle], count: int) -> list[Handle]:
     for handle in stopped:
         if handle.is_left_running:
             continue
-        (unread if handle.read_at is None else read).append(handle)
+        (unread if handle.position.end_read_at is None else read).append(handle)
     return (read + unread)[:count]

@@ -1,7 +1,7 @@
 """The state of a handle as its reader sees it: the state object of the wire.
 
-Rules: `delta` reads from the session's read offset and moves that over all that it returned or left out; a
-`cursor` and every other view leave it. The read offset is frozen at the stop, so that every delta of a
+Rules: pure but for the file of a truncated text. `delta` reads from the session's read offset and moves that; a
+`cursor` and every other view leave it: the caller reports what was shown to the handle. The read offset is frozen at the stop, so that every delta of a
 stopped handle is the same. A success has a result, a failure an error, never both. Sections 3 and 4.
 """
 
@@ -25,9 +25,10 @@ from haft_protocol.states import (
 from .handles import Handle
 from .lifecycle import State
 from .outcomes import failure_of
+from .read_position import read_of
 from .text import Slice, bytes_from, cut, cut_text
 
-__all__ = ["handle_state"]
+__all__ = ["handle_state", "read_handle"]
 
 
 def handle_state(
@@ -42,12 +43,12 @@ def handle_state(
     painted: str = "",
     input_wanted: InputWanted | UnsetType | None = UNSET,
     suspended: bool = False,
-    peek: bool = False,
+    save: bool = False,
     defer: bool = False,
 ) -> HandleState:
     """Return the handle's state with the text that `view` or `cursor` asks for.
 
-    A `peek` (a list, an error's data) moves no read offset and does not count as read. `painted` is the text
+    With `save` a truncated text is kept in a file, and the state names that. `painted` is the text
     of the view `paint`. The view `none` has no text, and the read offset as its cursor. With `defer` a long
     text is `Unmade`.
     """
@@ -55,18 +56,15 @@ def handle_state(
         waited = UNSET
     state = handle.state
     if state is State.STOPPED:
-        handle.is_end_shown = handle.is_end_shown or not (peek or cursor is not None)
         encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
         return _stopped_state(
-            handle, now, view, cursor, max_bytes, waited, screen, encoded, peek, defer
+            handle, now, view, cursor, max_bytes, waited, screen, encoded, save, defer
         )
     piece = _encoded_slice(handle, view, cursor, max_bytes, painted, defer) or _text_slice(
         handle, view, cursor, max_bytes, final=False, defer=defer
     )
-    if not peek and cursor is None and view == "delta":
-        handle.read_offset = piece.cursor
     elapsed = int((now - handle.created_at) * 1000)
     review = UNSET if handle.review is None else handle.review
     if state is State.RUNNING:
@@ -88,8 +86,6 @@ def handle_state(
         )
     if state is State.WAITING:
         assert handle.question is not None, "a waiting handle has its question"
-        if not peek and cursor is None:
-            handle.last_question_shown = handle.question_count
         return Waiting(
             id=handle.id,
             tool=handle.tool,
@@ -120,12 +116,26 @@ def handle_state(
     )
 
 
+def read_handle(
+    handle: Handle,
+    now: float,
+    *,
+    view: str = "delta",
+    cursor: int | None = None,
+    max_bytes: int = 65_536,
+) -> HandleState:
+    """Return the handle's state, and report to the handle that a reader was shown it."""
+    state = handle_state(handle, now, view=view, cursor=cursor, max_bytes=max_bytes, save=True)
+    handle.read(read_of(state, view=view, cursor=cursor), now)
+    return state
+
+
 def _encoded_slice(
     handle: Handle, view: str, cursor: int | None, max_bytes: int, painted: str, defer: bool
 ) -> Slice | None:
     """Return the slice of the views `raw` and `paint`; None for the others."""
     if view == "raw":
-        start = handle.read_offset if cursor is None else cursor
+        start = handle.position.offset if cursor is None else cursor
         return bytes_from(handle.spool, start, max_bytes, defer=defer)
     return Slice(painted, handle.spool.end) if view == "paint" else None
 
@@ -135,12 +145,12 @@ def _text_slice(
 ) -> Slice:
     spool = handle.spool
     if view == "none":
-        return Slice("", handle.read_offset)
+        return Slice("", handle.position.offset)
     tail = view == "tail"
     if cursor is not None:
         start = cursor
     elif view == "delta" or (view == "screen" and handle.stopped):
-        start = handle.read_offset
+        start = handle.position.offset
     elif view == "screen":
         # The reply is the screen, as of the output so far.
         return Slice("", spool.end)
@@ -161,7 +171,7 @@ def _stopped_state(
     waited: Waited | UnsetType,
     screen: Screen | UnsetType,
     encoded: Slice | None,
-    peek: bool,
+    save: bool,
     defer: bool,
 ) -> Stopped:
     assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
@@ -179,7 +189,7 @@ def _stopped_state(
         position, omitted = piece.cursor, piece.omitted
         if omitted:
             whole = position - _requested_start(handle, view, cursor)
-            truncated = _truncation(handle, whole, whole - omitted, peek=peek)
+            truncated = _truncation(handle, whole, whole - omitted, save=save)
         if error is None:
             result = piece.text
         else:
@@ -188,14 +198,12 @@ def _stopped_state(
         assert handle.result is not None, "without a failure there is a result"
         result, total, kept = cut_text(handle.result, max_bytes)
         if kept < total:
-            truncated = _truncation(handle, total, kept, peek=peek)
+            truncated = _truncation(handle, total, kept, save=save)
     if encoded is not None:
         # `raw` and `paint` come beside the result.
         if error is not None:
             truncated = UNSET
         content, position, omitted = encoded.text, encoded.cursor, encoded.omitted
-    if not peek and handle.read_at is None:
-        handle.read_at = now
     return Stopped(
         id=handle.id,
         tool=handle.tool,
@@ -221,9 +229,9 @@ def _stopped_state(
     )
 
 
-def _truncation(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncated:
+def _truncation(handle: Handle, whole: int, kept: int, *, save: bool) -> Truncated:
     """Return how much was cut, and the path of the whole."""
-    saved = None if peek else handle.save()
+    saved = handle.save() if save else None
     if saved is None:
         return Truncated(bytes=whole, kept=kept, path=None)
     return Truncated(bytes=whole, kept=kept, path=saved.path, omitted=saved.omitted)
@@ -232,4 +240,4 @@ def _truncation(handle: Handle, whole: int, kept: int, *, peek: bool) -> Truncat
 def _requested_start(handle: Handle, view: str, cursor: int | None) -> int:
     if cursor is not None:
         return cursor
-    return 0 if view in ("all", "tail") else handle.read_offset
+    return 0 if view in ("all", "tail") else handle.position.offset

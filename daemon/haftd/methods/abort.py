@@ -20,7 +20,7 @@ from haftd.daemon import Daemon
 
 from .approved import approved
 from .base import DeferredReply
-from .reading import plain_state
+from .reading import plain_state, read_plain
 
 __all__ = ["abort"]
 
@@ -44,7 +44,7 @@ def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) ->
     uses = daemon.supervisor.uses(handle.session, handle.id)
     remains = daemon.supervisor.remains(handle.session, handle.id)
     if not remains and not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
-        raise handle_stopped(handle.id, plain_state(handle, peek=True))
+        raise handle_stopped(handle.id, plain_state(handle))
     grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
     for use in uses:
         daemon.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
@@ -57,6 +57,6 @@ def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) ->
             for one in remains:
                 nursery.start_soon(daemon.supervisor.kill_remains, one)
         daemon.stir()
-        return plain_state(handle)
+        return read_plain(handle)
 
     return DeferredReply(ended)

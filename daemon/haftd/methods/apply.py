@@ -124,7 +124,7 @@ def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
 def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) -> object:
     use = daemon.supervisor.use_of(handle)
     if handle.stopped or use is None:
-        raise handle_stopped(handle.id, plain_state(handle, peek=True))
+        raise handle_stopped(handle.id, plain_state(handle))
     asked = None if handle.question is None else handle.question.id
     if not isinstance(params.question, UnsetType) and params.question != asked:
         raise question_gone(handle.id, params.question)
@@ -197,7 +197,7 @@ def _give_when_it_runs(call: _Giving, form: InputForm) -> DeferredReply:
             if call.use.failure is not None:
                 raise call.use.failure
             if call.handle.stopped:
-                raise handle_stopped(call.handle.id, plain_state(call.handle, peek=True))
+                raise handle_stopped(call.handle.id, plain_state(call.handle))
             given.append(_give(call, form))
         except Exception as error:
             given.append(error)  # it is this call's, not that of whoever made the tool run

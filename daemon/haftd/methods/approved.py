@@ -195,6 +195,6 @@ def _not_run(tool: str, why: str) -> str:
 
 def _passed_over(handle: Handle, why: str) -> HandleState:
     """The handle as it is, unread, with the word that nothing was done."""
-    state = handle_state(handle, trio.current_time(), view="none", peek=True)
+    state = handle_state(handle, trio.current_time(), view="none")
     said = "It was skipped, nothing was done" + (f": {why.rstrip('.')}." if why else ".")
     return msgspec.structs.replace(state, skipped=said)

@@ -39,7 +39,7 @@ def askpass(daemon: Daemon, caller: Caller, params: AskpassParams) -> DeferredRe
         try:
             answer = await use.inquiries.ask(prompt)
         except InquiryCancelled:
-            raise handle_stopped(use.handle.id, plain_state(use.handle, peek=True)) from None
+            raise handle_stopped(use.handle.id, plain_state(use.handle)) from None
         except NoAnswer as none:
             raise inquiry_failed(use.handle.id, str(none)) from None
         question = prompt.question

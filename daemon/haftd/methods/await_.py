@@ -20,7 +20,7 @@ from haftd.core.lifecycle import State
 from haftd.daemon import Daemon
 
 from .base import DeferredReply
-from .reading import plain_state
+from .reading import plain_state, read_plain
 from .waiting import until
 
 __all__ = ["NO_IDS", "await_"]
@@ -57,13 +57,13 @@ def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
 def _result(daemon: Daemon, handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
     daemon.stir()  # an end that was read may go when its time is over
     return AwaitResult(
-        completed=tuple(plain_state(one) for one in handles.values() if one.stopped),
+        completed=tuple(read_plain(one) for one in handles.values() if one.stopped),
         pending=tuple(
-            plain_state(one, peek=True)
+            plain_state(one)
             for one in handles.values()
             if one.state in (State.PENDING, State.RUNNING)
         ),
-        waiting=tuple(plain_state(one) for one in handles.values() if one.state is State.WAITING),
+        waiting=tuple(read_plain(one) for one in handles.values() if one.state is State.WAITING),
         timed_out=timed_out,
     )
 

@@ -43,7 +43,7 @@ def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> D
 def _row(handle: Handle, use: Execution | None) -> dict[str, Any]:
     suspended = use is not None and handle.state is State.RUNNING and use.is_suspended()
     now = trio.current_time()
-    state = handle_state(handle, now, view="tail", max_bytes=0, peek=True, suspended=suspended)
+    state = handle_state(handle, now, view="tail", max_bytes=0, suspended=suspended)
     row: dict[str, Any] = msgspec.to_builtins(state)
     for unread in ("content", "result", "omitted", "truncated"):
         row.pop(unread, None)

@@ -20,8 +20,9 @@ from haftd.core.echo import TypedInput, echo_size, prompt_size
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.patterns import OutputMatcher, compile_pattern
+from haftd.core.read_position import read_of
 from haftd.core.text import Unmade, last_line
-from haftd.core.views import handle_state
+from haftd.core.views import handle_state, read_handle
 from haftd.daemon import Daemon
 from haftd.executions.execution import Execution
 from haftd.runtimes.base import Wanted
@@ -30,7 +31,7 @@ from .base import DeferredReply
 from .conditions import Condition, Reading, condition_of
 from .waiting import until
 
-__all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan"]
+__all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan", "read_plain"]
 
 _TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
@@ -78,9 +79,14 @@ def plan(
     )
 
 
-def plain_state(handle: Handle, *, peek: bool = False) -> HandleState:
-    """The handle as a plain fetch shows it; with `peek` nothing counts as read."""
-    return handle_state(handle, trio.current_time(), peek=peek)
+def plain_state(handle: Handle) -> HandleState:
+    """Return the handle's state as a plain fetch shows it; nothing counts as read."""
+    return handle_state(handle, trio.current_time())
+
+
+def read_plain(handle: Handle) -> HandleState:
+    """Read the handle as a plain fetch does."""
+    return read_handle(handle, trio.current_time())
 
 
 def look(
@@ -106,26 +112,31 @@ def look(
     elif params.view == "paint":
         bytes_that_draw = handle.last_paint if use is None else use.paint()
         painted = Base64(b64encode(bytes_that_draw or b"").decode())
-    if params.view in ("screen", "paint") and isinstance(cursor, UnsetType):
-        # With a cursor it is somebody beside the session's reader, who has not seen it.
-        handle.viewed_offset = handle.spool.end
     if handle.stopped:
         daemon.stir()
-    begin = handle.read_offset if isinstance(cursor, UnsetType) else cursor
-    mark, was_shown = handle.read_offset, handle.is_end_shown
+    before = handle.position
+    begin = before.offset if isinstance(cursor, UnsetType) else cursor
+    start = None if isinstance(cursor, UnsetType) else cursor
+    view = "delta" if params.view == "answer" else params.view
+    now = trio.current_time()
     state = handle_state(
         handle,
-        trio.current_time(),
-        view="delta" if params.view == "answer" else params.view,
-        cursor=None if isinstance(cursor, UnsetType) else cursor,
+        now,
+        view=view,
+        cursor=start,
         max_bytes=params.max_bytes,
         waited=waited,
         screen=screen,
         painted=painted,
         input_wanted=_input_wanted(daemon, handle, waited, wanted),
         suspended=_is_suspended(handle, use, waited),
+        save=True,
         defer=True,
     )
+    # With a cursor it is another reader than the session's, which has not seen the screen.
+    viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
+    handle.read(read_of(state, view=view, cursor=start, viewed=viewed), now)
+    after = handle.position
     echo = typed.text if typed is not None and typed.at == begin else ""
 
     def shown(state: HandleState) -> HandleState:
@@ -135,8 +146,6 @@ def look(
     if not unmade:
         return shown(state)
 
-    moved = handle.read_offset
-
     async def made() -> HandleState:
         def make() -> dict[str, str]:
             return {name: getattr(state, name).make() for name in unmade}
@@ -144,9 +153,7 @@ def look(
         try:
             texts = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
         except trio.Cancelled:
-            # Nothing is handed out. Unless somebody has read on meanwhile, the next reader gets it.
-            if handle.read_offset == moved:
-                handle.read_offset, handle.is_end_shown = mark, was_shown
+            handle.undo_read(before, after)
             raise
         return shown(structs.replace(state, **texts))
 
@@ -209,13 +216,13 @@ def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
     if not isinstance(params.cursor, UnsetType):
         return params.cursor
     if params.view not in ("screen", "paint"):
-        return handle.read_offset
+        return handle.position.offset
     use = daemon.supervisor.use_of(handle)
     if not isinstance(params.since_revision, UnsetType) and use is not None:
         screen = use.screen()
         if screen is not None and screen.revision != params.since_revision:
             return -1  # what it has is out of date already
-    return max(handle.read_offset, handle.viewed_offset)
+    return max(handle.position.offset, handle.position.viewed)
 
 
 def answer(

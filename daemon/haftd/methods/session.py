@@ -14,7 +14,7 @@ from haftd.caller import Caller
 from haftd.daemon import Daemon
 
 from .base import DeferredReply
-from .reading import plain_state
+from .reading import read_plain
 
 __all__ = ["session_close", "session_list"]
 
@@ -56,7 +56,7 @@ def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) ->
     async def closed() -> SessionCloseResult:
         for use in uses:
             await use.done.wait()
-        states = tuple(plain_state(one) for one in handles if one.stopped)
+        states = tuple(read_plain(one) for one in handles if one.stopped)
         for one in handles:
             daemon.registry.forget(one)
         daemon.sessions.close(session)

@@ -24,7 +24,7 @@ from haftd.inquiries.kind import InquiryContext
 
 from .approved import approver_of, reviewer_of, what_runs
 from .base import DeferredReply, result_of
-from .reading import answer, plain_state, plan
+from .reading import answer, plan, read_plain
 
 __all__ = ["spawn", "start", "vars_of"]
 
@@ -59,7 +59,7 @@ def spawn(
                 await use.begun.wait()
             if bound.cancelled_caught:
                 use.hold()
-                return plain_state(handle)
+                return read_plain(handle)
         except trio.Cancelled:
             if use.leave():
                 daemon.supervisor.give_up(use, EndedBy("abort", caller.label))

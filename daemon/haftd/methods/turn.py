@@ -86,7 +86,7 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredR
         daemon.stir()
         return TurnEndResult(
             turn,
-            tuple(plain_state(one, peek=True) for one in live),
+            tuple(plain_state(one) for one in live),
             tuple(_inquired(one, inquiries) for one in asked),
         )
 

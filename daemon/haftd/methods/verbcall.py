@@ -49,7 +49,7 @@ from .modelcall import (
     run_to_end,
     tool_of,
 )
-from .reading import plain_state
+from .reading import read_plain
 from .spawn import spawn
 
 __all__ = ["verb_call"]
@@ -246,7 +246,7 @@ def _end(daemon: Daemon, caller: Caller, params: ToolsCallParams, handle: Handle
     except RpcError as error:
         if error.kind != "handle_stopped":
             raise
-        return plain_state(handle)
+        return read_plain(handle)
 
 
 def _by_state(states: Iterable[HandleState]) -> AwaitResult:

@@ -37,14 +37,12 @@ async def until(
     wait = _Wait(holds, deadline, look_again)
     watched = tuple(handles)
     for handle in watched:
-        handle.listen(wait.ring)
-        handle.await_count += 1
+        handle.listen_for_reply(wait.ring)
     try:
         return await wait.run()
     finally:
         for handle in watched:
-            handle.unlisten(wait.ring)
-            handle.await_count -= 1
+            handle.unlisten_for_reply(wait.ring)
 
 
 class _Wait(Generic[T]):

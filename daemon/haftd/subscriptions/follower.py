@@ -136,7 +136,7 @@ class Follower:
         handle = self._handle
         self._sent_state = (handle.state, handle.question_count)
         max_bytes = 65_536 if handle.stopped else 0
-        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes, peek=True)
+        state = handle_state(handle, trio.current_time(), max_bytes=max_bytes)
         params: dict[str, Any] = msgspec.to_builtins(state)
         if not handle.stopped:
             # Output has an event of its own; unread output is not omitted output.

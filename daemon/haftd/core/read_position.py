@@ -1,0 +1,57 @@
+"""How far a session has read one of its handles, and the event that moves it.
+
+Rules: frozen values. Only a `delta` moves `offset`, over all that the delta returned or left out; a read by cursor
+belongs to no session and moves nothing but the time at which the end was read. Sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from haft_protocol.states import HandleState, Stopped
+
+__all__ = ["START", "Read", "ReadPosition", "read_of"]
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A reader was shown a state of the handle.
+
+    `offset` is the new read offset, `viewed` the end of the output that a view of the screen stood for; None
+    where these stay. `is_session`: the reader is the session's, and has seen the end or the question.
+    """
+
+    offset: int | None
+    is_session: bool
+    viewed: int | None = None
+
+
+class ReadPosition(msgspec.Struct, frozen=True):
+    """The session's position in a handle."""
+
+    offset: int = 0
+    """The read offset: a delta begins here. Frozen at the stop."""
+    viewed: int = 0
+    """End of the output at the last view of the screen."""
+    notified: int = 0
+    """End of the output at the last notice of unread output."""
+    question: int = 0
+    """Number of the last question that a reader was shown."""
+    is_end_shown: bool = False
+    """True if the session was shown the end."""
+    end_read_at: float | None = None
+    """Time at which the end was first read, by any reader."""
+
+
+START: Final = ReadPosition()
+"""The position of a session that has read nothing."""
+
+
+def read_of(
+    state: HandleState, *, view: str = "delta", cursor: int | None = None, viewed: int | None = None
+) -> Read:
+    """Return the event of showing `state`, which `view` or `cursor` asked for."""
+    is_session = cursor is None
+    is_delta = is_session and view == "delta" and not isinstance(state, Stopped)
+    return Read(state.cursor if is_delta else None, is_session, viewed)
