@@ -66,6 +66,14 @@ def test_what_an_extra_brings_is_imported_by_its_own_room_only() -> None:
             assert {path.parent.name for path in paths} == {"llm"}, package
 
 
+def test_jsonrpcserver_is_imported_by_its_adapter_only() -> None:
+    adapter = {ROOT / "daemon/haftd/rpc/jsonrpcserver.py"}
+    assert {name: imported()[name] for name in ("jsonrpcserver", "oslash")} == {
+        "jsonrpcserver": adapter,
+        "oslash": adapter,
+    }
+
+
 @pytest.mark.parametrize("backends", ["['llm', 'static']", "['llm']"])
 def test_without_the_extra_the_backend_is_a_problem_that_names_it(
     make_daemon: MakeDaemon, tmp_path: Path, backends: str

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from haft_protocol.errors import RpcError, handle_stopped
+from haft_protocol.errors import handle_stopped
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
@@ -18,13 +18,12 @@ from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.methods.base import DeferredReply
 from haftd.methods.waiting import until
-from haftd.rpc import dispatch
 from haftd.rpc.replies import Waiting
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from tests.rpc.rig import Rig, request
+from tests.rpc.rig import Echo, Rig, request
 from tests.runtimes.kit import shell
 
 SCRIPT = "printf '\\033[6n'; read line; echo $line"
@@ -108,8 +107,6 @@ async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
         reply = await dispatcher.finish(Waiting(b"1", 1, "m", DeferredReply(late)))
         assert reply is not None and reply.error is not None
     else:
-        dispatcher._methods["refuse"] = dispatch._Method(
-            "refuse", dispatcher.verbs["echo"][0], refuse, lambda *_: RpcError("internal_error", "")
-        )
+        dispatcher._methods.add("refuse", Echo, refuse)
         assert isinstance(dispatcher.receive(Caller("unix"), request("refuse"), 8), bytes)
     assert living() == before

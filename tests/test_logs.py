@@ -198,6 +198,7 @@ def test_jsonrpcserver_never_prints_our_errors() -> None:
     script = (
         "import logging\n"
         "from haftd.logs import configure\n"
+        "import haftd.rpc.jsonrpcserver\n"
         "configure('debug', 'json', env={})\n"
         "logging.getLogger('jsonrpcserver.async_dispatcher').error('secret detail')\n"
         "logging.getLogger('other').warning('heard')\n"

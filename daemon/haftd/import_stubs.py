@@ -1,8 +1,7 @@
 """Stub out unused imports of libraries, for a faster start.
 
-Rules: called once, before any other import of these libraries; the modules that use the libraries do not
-depend on the stubs. Stubbed are rich, which only draws structlog's tracebacks, asyncio, whose loop cannot run
-in this process, and jsonrpcserver's package module, which imports an own server and JSON Schema.
+Rules: the modules that use the libraries do not depend on the stubs. Of structlog rich is stubbed, which only draws
+tracebacks, and asyncio, whose loop cannot run in this process; `rpc/jsonrpcserver` stubs for its own library.
 """
 
 from __future__ import annotations
@@ -12,31 +11,32 @@ import importlib.util
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from importlib.machinery import ModuleSpec
 
-__all__ = ["stub_unused_imports"]
+__all__ = ["empty_module", "stub_unused_imports", "stubbed"]
 
 
 def stub_unused_imports() -> None:
-    """Import the libraries with their costly, unused dependencies stubbed."""
-    with _replaced("rich", None), _replaced("asyncio", ModuleType("asyncio")):
+    """Import structlog with its costly, unused dependencies stubbed; called before any other import of structlog."""
+    with stubbed("rich", None), stubbed("asyncio", empty_module("asyncio")):
         importlib.import_module("structlog")
-        if "jsonrpcserver" not in sys.modules:
-            # Only submodules are used; the package module would import all the others.
-            spec = importlib.util.find_spec("jsonrpcserver")
-            if spec is not None:
-                sys.modules["jsonrpcserver"] = importlib.util.module_from_spec(spec)
-        importlib.import_module("jsonrpcserver.async_dispatcher")
+
+
+def empty_module(name: str) -> ModuleSpec:
+    """Return the specification of a module with nothing in it."""
+    return ModuleSpec(name, None)
 
 
 @contextmanager
-def _replaced(name: str, stub: ModuleType | None) -> Iterator[None]:
-    """Let an import of `name` get `stub`, or with None fail as if `name` were not installed."""
+def stubbed(name: str, stub: ModuleSpec | None) -> Iterator[None]:
+    """Let an import of `name` get an unexecuted module of `stub`, or with None fail as if it were not installed.
+
+    A module that is loaded already stays as it is."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         yield
         return
-    sys.modules[name] = stub  # type: ignore[assignment]
+    sys.modules[name] = importlib.util.module_from_spec(stub) if stub else None  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -199,5 +199,3 @@ def _adopt_libraries(log: Log) -> None:
         root.removeHandler(handler)
     root.addHandler(RateLimitedHandler(log))
     root.setLevel(logging.WARNING)
-    # The dispatcher logs every exception of a method once, under its incident.
-    logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from haft_protocol.errors import RpcError
+from haft_protocol.rpc import read_params
 from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
-from haftd.rpc import dispatch
+from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
 from haftd.rpc.replies import Batched, Cancel, Waiting
-from tests.rpc.rig import Rig, batch, notification, request
+from tests.rpc.rig import Echo, Rig, batch, notification, request
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ def plain(reply: object) -> Any:
 
 def test_params_are_decoded_once_and_typed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[object] = []
-    real = vars(dispatch)["read_params"]
 
     def count(raw: Any, kind: Any, method: str = "") -> Any:
         decoded.append(kind)
-        return real(raw, kind, method)
+        return read_params(raw, kind, method)
 
-    monkeypatch.setattr(dispatch, "read_params", count)
+    for module in (dispatch, jsonrpcserver):
+        monkeypatch.setattr(module, "read_params", count)
     assert plain(answer(rig, request("echo", text="a")))["result"] == "a"
     assert len(decoded) == 1
     answer(rig, batch(request("spawn", 1, tool="t", id="x"), request("spawn", 2, tool="t", id="y")))
@@ -59,13 +59,13 @@ def test_params_are_decoded_once_and_typed(rig: Rig, monkeypatch: pytest.MonkeyP
 
 def test_a_call_goes_through_jsonrpcserver(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    real = vars(dispatch)["dispatch_request"]
+    real = vars(jsonrpcserver)["dispatch_request"]
 
     def spy(methods: Any, context: Any, call: Any) -> Any:
         seen.append(call.method)
         return real(methods, context, call)
 
-    monkeypatch.setattr(dispatch, "dispatch_request", spy)
+    monkeypatch.setattr(jsonrpcserver, "dispatch_request", spy)
     answer(rig, request("ping"))
     answer(rig, request("none"))
     assert seen == ["ping", "none"]
@@ -87,12 +87,7 @@ def test_a_verb_may_call_the_dispatcher_again(rig: Rig) -> None:
             assert plain(answer(rig, request("again", text="inner")))["result"] == "inner"
         return str(params.text)
 
-    rig.rpc_context.dispatcher._methods["again"] = dispatch._Method(
-        "again",
-        rig.rpc_context.dispatcher.verbs["echo"][0],
-        nest,
-        lambda *_: RpcError("internal_error", ""),
-    )
+    rig.rpc_context.dispatcher._methods.add("again", Echo, nest)
     assert plain(answer(rig, request("again", text="outer")))["result"] == "outer"
 
 
@@ -104,7 +99,7 @@ def test_a_suspending_verb_is_our_fault_and_said_so(rig: Rig) -> None:
     async def method(*_: object) -> object:
         return await Suspends()
 
-    method.__signature__ = dispatch._Signature.of(rig.rpc_context.dispatcher._methods["ping"])  # type: ignore[attr-defined, arg-type]
+    method.__signature__ = jsonrpcserver._Signature.of(rig.rpc_context.dispatcher._methods["ping"])  # type: ignore[attr-defined, arg-type]
     rig.rpc_context.dispatcher._methods["odd"] = method
     assert plain(answer(rig, request("odd")))["error"]["code"] == -32603
 

@@ -109,7 +109,7 @@ async def test_a_batch_that_was_begun_is_done_and_waited_for_when_its_peer_goes(
         scope.cancel()
         return wait(caller, params)
 
-    rig.rpc_context.dispatcher._methods["wait"]._verb = first_then_gone  # type: ignore[attr-defined]
+    rig.rpc_context.dispatcher._methods.add("wait", Name, first_then_gone)
     with scope:
         await serve_connection(wire, Caller("unix"), rig.rpc_context)
     assert rig.cancelled == 6
@@ -133,7 +133,7 @@ async def test_a_call_of_a_batch_is_cancelled_while_the_batch_is_decided(
     async def ready() -> None:
         await trio.lowlevel.checkpoint()
 
-    rig.rpc_context.dispatcher._methods["wait"]._verb = noted  # type: ignore[attr-defined]
+    rig.rpc_context.dispatcher._methods.add("wait", Name, noted)
     rig.rpc_context.dispatcher.unready = lambda name, params: None if decided else ready
     calls = [request("wait", name, name=name) for name in "abcdef"]
 

@@ -1,24 +1,19 @@
-"""From a message to its answer: JSON-RPC requests through jsonrpcserver, batches by our own rules.
+"""From a message to its answer: requests through the method table, batches by the rules of section 5.
 
-Rules: everything here is synchronous but `finish` and `encode_later`. A verb decides at once, or returns `DeferredReply`; which
-of the two it was is all a connection learns. jsonrpcserver's `dispatch_request` gets messages that
-are decoded once: each method carries its own `__signature__`, whose `bind` is the one msgspec
-conversion of its params, and is driven by one `send`, since it never suspends. Errors of ours become
-replies; any other is logged under an incident that the reply names, and nothing more of it.
+Rules: everything here is synchronous but `finish` and `encode_later`. A method decides at once or returns a
+`DeferredReply`, and a connection learns only which of the two. An `RpcError` becomes the reply; any other
+exception is logged under an incident, and the reply names the incident only.
 """
 
 from __future__ import annotations
 
-import inspect
 import secrets
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import trio
-from oslash.either import Left, Right
 
 from haft_protocol.encoding import (
     encode_error,
@@ -31,7 +26,6 @@ from haft_protocol.errors import (
     RpcError,
     internal,
     limit_exceeded,
-    method_not_found,
     not_authorized,
 )
 from haft_protocol.methods import LimitsResult, SpawnParams
@@ -51,6 +45,7 @@ from haftd.core.truncation import FindHandle, truncate_batch
 from haftd.logs import Log
 from haftd.methods.base import DeferredReply, MethodHandler, result_of
 
+from .jsonrpcserver import MethodTable
 from .replies import (
     CANCELS,
     Answer,
@@ -67,13 +62,6 @@ from .replies import (
     read_cancel,
 )
 
-with warnings.catch_warnings():
-    # It reads its JSON schema, which we do not use, by a call that Python 3.11 calls deprecated.
-    warnings.simplefilter("ignore", DeprecationWarning)
-    from jsonrpcserver.async_dispatcher import dispatch_request
-    from jsonrpcserver.request import Request as LibraryRequest
-    from jsonrpcserver.result import ErrorResult, SuccessResult
-
 __all__ = ["Dispatcher", "Verdicts"]
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
@@ -84,61 +72,8 @@ _AT_ONCE = 8
 """Spawns of a batch that are started before others have their turn: some milliseconds."""
 
 
-class _Signature(inspect.Signature):
-    """A signature whose `bind` decodes params into the method that it belongs to."""
-
-    __slots__ = ("_method",)
-    _method: _Method
-
-    @classmethod
-    def of(cls, method: _Method) -> _Signature:
-        """The signature of one method."""
-        made = cls()
-        made._method = method
-        return made
-
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Decode `args[1]`, raw params or a struct that was decoded before, for the call to come.
-
-        Raises `RpcError`, which passes through the library as it is."""
-        method, params = self._method, args[1]
-        method.params = (
-            params if isinstance(params, msgspec.Struct) else read_params(params, method.type)
-        )
-
-
-class _Method:
-    """A verb as jsonrpcserver calls it; between `bind` and the call nothing else runs."""
-
-    def __init__(
-        self, name: str, type_: type[Any], verb: MethodHandler, fail: Callable[..., RpcError]
-    ):
-        self.type = type_
-        self.params: object = None
-        self._name = name
-        self._verb = verb
-        self._fail = fail
-        self.__signature__ = _Signature.of(self)
-
-    async def __call__(self, caller: Caller, _params: object) -> Any:
-        try:
-            return Right(SuccessResult(self._verb(caller, self.params)))
-        except RpcError as error:
-            refused = _bare(error)
-        except Exception as error:
-            refused = self._fail(self._name, error)
-        finally:
-            self.params = None
-        return Left(ErrorResult(refused.code, refused.message, refused.data))
-
-
-class _Methods(dict[str, Callable[..., Any]]):
-    def __missing__(self, name: str) -> _Method:
-        raise method_not_found(name)
-
-
 def _bare(error: RpcError) -> RpcError:
-    """The error without the way that it came: its frames hold what was worked on, and it with that."""
+    """Drop the traceback: its frames would keep the request alive."""
     return error.with_traceback(None)
 
 
@@ -173,15 +108,10 @@ class Dispatcher:
     on_reply: Callable[[Caller, Response], None] = _nobody_asked
     unready: Callable[[str, Any], Ready | None] = _always_ready
     find: FindHandle = _nothing_found
-    _methods: _Methods = field(init=False)
+    _methods: MethodTable = field(init=False)
 
     def __post_init__(self) -> None:
-        self._methods = _Methods(
-            {
-                name: _Method(name, type_, verb, self._fail)
-                for name, (type_, verb) in self.verbs.items()
-            }
-        )
+        self._methods = MethodTable(self.verbs, self._fail)
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
         """Decide a short message; `room` is how many more of its requests may wait. Never raises."""
@@ -288,7 +218,7 @@ class Dispatcher:
                 raise limit_exceeded(
                     "max_in_flight", limit, "Too many requests of this connection are unanswered"
                 )
-            result = self._call(caller, name, request.params if params is None else params)
+            result = self._methods.call(name, caller, request.params if params is None else params)
         except RpcError as refused:
             error = _bare(refused)
         except Exception as fault:
@@ -296,21 +226,6 @@ class Dispatcher:
         if type(result) is DeferredReply:
             return Waiting(request.id, key_of(request), name, result)
         return None if request.id is None else Reply(request.id, name, result, error)
-
-    def _call(self, caller: Caller, name: str, params: object) -> object:
-        """Have jsonrpcserver call the verb; returns what it returned, or raises `RpcError`."""
-        work = dispatch_request(self._methods, caller, LibraryRequest(name, [params], None))
-        try:
-            work.send(None)
-        except StopIteration as done:
-            _, result = done.value
-        else:
-            work.close()
-            raise AssertionError("a verb decides synchronously, so its call never suspends")
-        if isinstance(result, Left):
-            error = result._error
-            raise RpcError.received(error.code, error.message, error.data)
-        return result._value.result
 
     def _fail(self, name: str, fault: Exception) -> RpcError:
         incident = secrets.token_hex(6)

@@ -1,0 +1,134 @@
+"""The adapter of jsonrpcserver, and the only module that imports the library.
+
+`dispatch_request` of the library finds the method, binds its params and calls it. Messages are decoded before, so
+each method carries a `__signature__` of its own, whose `bind` is the one msgspec conversion of the params. The
+library's dispatch is a coroutine; a method decides synchronously, so one `send` runs the coroutine to its end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from oslash.either import Left, Right
+
+from haft_protocol.errors import RpcError, method_not_found
+from haft_protocol.rpc import read_params
+from haftd.caller import Caller
+from haftd.import_stubs import empty_module, stubbed
+from haftd.methods.base import MethodHandler
+
+with (
+    # Only submodules are used; the package's own module would import an HTTP server and a schema checker.
+    stubbed("jsonrpcserver", importlib.util.find_spec("jsonrpcserver")),
+    stubbed("asyncio", empty_module("asyncio")),
+    warnings.catch_warnings(),
+):
+    # The library reads its JSON schema by a call that Python 3.11 deprecates.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from jsonrpcserver.async_dispatcher import dispatch_request
+    from jsonrpcserver.request import Request
+    from jsonrpcserver.result import ErrorResult, SuccessResult
+
+__all__ = ["MethodTable"]
+
+# The library logs the exception of a method, which `on_fault` has logged under an incident already.
+logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
+
+
+class MethodTable(dict[str, Callable[..., Any]]):
+    """The methods by name, as jsonrpcserver looks them up.
+
+    `on_fault` turns an exception that is no `RpcError` into the error of the reply."""
+
+    def __init__(
+        self,
+        methods: Mapping[str, tuple[type[Any], MethodHandler]],
+        on_fault: Callable[[str, Exception], RpcError],
+    ) -> None:
+        super().__init__()
+        self._on_fault = on_fault
+        for name, (params_type, handler) in methods.items():
+            self.add(name, params_type, handler)
+
+    def __missing__(self, name: str) -> _Method:
+        raise method_not_found(name)
+
+    def add(self, name: str, params_type: type[Any], handler: MethodHandler) -> None:
+        """Add a method."""
+        self[name] = _Method(name, params_type, handler, self._on_fault)
+
+    def call(self, name: str, caller: Caller, params: object) -> object:
+        """Call a method through jsonrpcserver and return its result.
+
+        `params` are raw JSON, or a struct that was decoded before. Raises `RpcError`, also for an unknown method."""
+        dispatch = dispatch_request(self, caller, Request(name, [params], None))
+        try:
+            dispatch.send(None)
+        except StopIteration as stop:
+            _, result = stop.value
+        else:
+            dispatch.close()
+            raise AssertionError("a method decides synchronously, so its call never suspends")
+        if isinstance(result, Left):
+            error = result._error
+            raise RpcError.received(error.code, error.message, error.data)
+        return result._value.result
+
+
+class _Signature(inspect.Signature):
+    """A signature whose `bind` decodes the params of a method."""
+
+    __slots__ = ("_method",)
+    _method: _Method
+
+    @classmethod
+    def of(cls, method: _Method) -> _Signature:
+        """Return the signature of a method."""
+        signature = cls()
+        signature._method = method
+        return signature
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        """Decode `args[1]`, raw params or a struct that was decoded before, for the call that follows.
+
+        Raises `RpcError`, which passes through the library unchanged."""
+        method, params = self._method, args[1]
+        method.params = (
+            params if isinstance(params, msgspec.Struct) else read_params(params, method.type)
+        )
+
+
+class _Method:
+    """A method as jsonrpcserver calls it; nothing runs between `bind` and the call."""
+
+    def __init__(
+        self,
+        name: str,
+        params_type: type[Any],
+        handler: MethodHandler,
+        on_fault: Callable[[str, Exception], RpcError],
+    ) -> None:
+        self.type = params_type
+        self.params: object = None
+        self._name = name
+        self._handler = handler
+        self._on_fault = on_fault
+        self.__signature__ = _Signature.of(self)
+
+    async def __call__(self, caller: Caller, _params: object) -> Any:
+        try:
+            return Right(SuccessResult(self._handler(caller, self.params)))
+        except RpcError as error:
+            # Drop the traceback: its frames would keep the request alive.
+            refusal = error.with_traceback(None)
+        except Exception as fault:
+            refusal = self._on_fault(self._name, fault)
+        finally:
+            self.params = None
+        return Left(ErrorResult(refusal.code, refusal.message, refusal.data))
