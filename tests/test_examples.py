@@ -12,6 +12,9 @@ import pytest
 
 import haft.aio
 import haft.client
+import haft.tools
+import haft.tools.describing
+import haft.tools.errors
 import haft_protocol
 from tests.running import RunningDaemon
 
@@ -19,7 +22,8 @@ PROTOCOL = [
     importlib.import_module(f"haft_protocol.{module.name}")
     for module in pkgutil.iter_modules(haft_protocol.__path__)
 ]
-MODULES = [*PROTOCOL, haft.client, haft.aio]
+TOOLS = [haft.tools, haft.tools.describing, haft.tools.errors]
+MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS]
 
 
 def classes_with_behaviour(module: ModuleType) -> list[type]:

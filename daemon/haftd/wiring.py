@@ -122,6 +122,7 @@ def assemble(
         parts.settings.toolpack.enable,
         builtin=(*BUILTIN, USER_SHELL),
         trust=Trust(parts.paths.trust),
+        packages=sys.path,
     )
     notices = NoticeQueues()
     turns = Turns()

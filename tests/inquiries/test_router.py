@@ -74,6 +74,25 @@ async def test_backends_are_asked_in_their_order_until_one_answers() -> None:
     assert inquiry.target == "caller" and inquiry.context is UNSET
 
 
+async def test_a_question_is_routed_once_a_candidate_is_asked_or_all_have_declined() -> None:
+    asked = trio.Event()
+    for backend in (FakeBackend([asked, YES]), FakeBackend([Declined("no")])):
+        room = Room(backend)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(room.ask)
+            await wait_all_tasks_blocked()
+            pending = room.queue.current
+            assert pending is not None
+            assert pending.routed.is_set()
+            assert pending.is_unclaimed is (backend.waiting == 0)
+            nursery.cancel_scope.cancel()
+    room = Room()
+    pending = room.queue.put(room.queue.question(Question(id="q", text="?", answer_type=Text())))
+    assert not pending.routed.is_set()
+    room.queue.end()
+    assert pending.routed.is_set()
+
+
 async def test_a_failure_is_for_good() -> None:
     second = FakeBackend([YES])
     room = Room(FakeBackend([InquiryFailed("it burns")]), second)

@@ -32,6 +32,7 @@ class PendingInquiry:
         "is_unclaimed",
         "kind",
         "outcome",
+        "routed",
         "settled",
         "since",
         "turn",
@@ -46,6 +47,8 @@ class PendingInquiry:
         """When it was opened, by trio's clock."""
         self.is_unclaimed = False
         """Whether all candidates have declined: it waits for a client that answers unasked."""
+        self.routed = trio.Event()
+        """Set when a candidate is being asked, when all have declined, and at the end."""
         self.turn = trio.Event()
         """Set when it leaves the queue."""
         self.settled = trio.Event()
@@ -66,6 +69,7 @@ class PendingInquiry:
     def claim(self, claimed: bool) -> None:
         """Take note whether a candidate is asked, or all have declined."""
         self.is_unclaimed = not claimed
+        self.routed.set()
         self.kind.changed()
 
     def settle(self, end: End) -> bool:
@@ -73,6 +77,7 @@ class PendingInquiry:
         if self.end is not None:
             return False
         self.end = end
+        self.routed.set()
         self.settled.set()
         if self.turn.is_set():
             how = {Answered: "answered", Unanswered: "failed"}.get(type(end), "withdrawn")

@@ -282,6 +282,7 @@ async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | N
         return None
     try:
         for candidate in backend.candidates(pending):
+            pending.routed.set()
             try:
                 answer = await _ask(candidate, pending)
             except Declined as declined:

@@ -29,9 +29,10 @@ from haft_protocol.methods import (
     ToolsCallParams,
     called,
 )
-from haft_protocol.states import HandleState
+from haft_protocol.states import HandleState, Waiting
 from haftd.caller import Caller
 from haftd.daemon import Daemon
+from haftd.inquiries.pending import PendingInquiry
 from haftd.schemas import validation
 from haftd.tools.calling import HandleCall, read_call
 from haftd.tools.definition import Tool, compile_schema
@@ -96,15 +97,36 @@ def _told(
 
         async def told(*, in_batch: bool = False) -> object:
             result = await result_of(later, in_batch=in_batch)
-            return _told(daemon, session, call_id, await result_of(result), as_text=as_text)
+            reply = await result_of(result)
+            return await result_of(_told(daemon, session, call_id, reply, as_text=as_text))
 
         return DeferredReply(told, partial(told, in_batch=True))
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
         raise AssertionError("a verb on a handle answers with a state, `await` with several")
+    if as_text and (unrouted := _unrouted(daemon, session, reply)):
+
+        async def routed() -> object:
+            for one in unrouted:
+                await one.routed.wait()
+            return _told(daemon, session, call_id, reply, as_text=True)
+
+        return DeferredReply(routed)
     notices = daemon.notices.drain(session, time.time())
     if as_text:
         return called_text(daemon, session, reply, call_id, notices)
     return called(reply, call_id, notices)
+
+
+def _unrouted(daemon: Daemon, session: str, reply: object) -> list[PendingInquiry]:
+    """Return the questions in a reply of which it is not known yet whether a client is being asked."""
+    states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
+    return [
+        pending
+        for state in states
+        if isinstance(state, Waiting)
+        for use in daemon.supervisor.uses(session, state.id)
+        if (pending := use.inquiries.current) is not None and not pending.routed.is_set()
+    ]
 
 
 def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:

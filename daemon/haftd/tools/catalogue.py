@@ -21,6 +21,7 @@ from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescrip
 from .definition import Tool
 from .describing import describe, describe_await
 from .document import Document, Unreadable, definition_files, parse, problem, read
+from .functions import packaged_functions, read_functions
 from .listing import AWAIT
 from .load import FORMS, Layer, layers_of, tools_of
 from .offer import Offer
@@ -84,10 +85,11 @@ class Definitions:
 class Catalogue:
     """The tools of the daemon's user, and of the roots that they trust.
 
-    `sources` are definition files, lowest first; a folder stands for the `*.toml` in it and in its
+    `sources` are definition files, lowest first; a folder stands for the `*.toml` and `*.py` in it and in its
     subfolders, in the order of their paths. A
     file that is not there is passed over without a word: having none is usual. `builtin` names the
-    tools of the daemon's own that it serves, below all others. Without `trust` no root has tools.
+    tools of the daemon's own that it serves, below all others. Without `trust` no root has tools. `packages` are
+    folders with installed packages, whose functions may be tools, too.
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class Catalogue:
         toolpack: Sequence[str] = TOOLPACK,
         builtin: Iterable[str] = (),
         trust: Trust | None = None,
+        packages: Sequence[str] = (),
     ) -> None:
+        self._packages = tuple(packages)
         self._sources = tuple(sources)
         self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
@@ -281,10 +285,14 @@ class Catalogue:
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []
-        for document in self._packed(toolpack):
+        packed = self._packed(toolpack)
+        taken = {name for document in packed for name in document.data.get("tools", ())}
+        for document in (*packed, *packaged_functions(self._packages, taken, problems)):
             layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
-            layers.extend(layers_of(document, problems))
+            # A `command` of a definition replaces a function as it replaces a tool that came with the daemon.
+            packed_too = document.file.endswith(".py")
+            layers.extend(layers_of(document, problems, packed=packed_too))
         shared = tuple(layer for layer in layers if layer.name == "*")
         own = Own(Offer(tools_of(layers, problems)), shared)
         return Definitions(own, tuple(toolpack), tuple(problems))
@@ -317,7 +325,8 @@ class Catalogue:
                 if path == source and not path.exists():
                     continue
                 try:
-                    documents.append(read(path))
+                    is_python = path.suffix == ".py"
+                    documents.append(read_functions(path) if is_python else read(path))
                 except Unreadable as error:
                     problems.append(problem(str(path), "", error.message, error.line))
         return documents

@@ -23,7 +23,15 @@ from msgspec import UNSET
 from haft_protocol.methods import Problem
 from haftd.ownership import foreign_owner, why_replaceable
 
-__all__ = ["LARGEST_FILE", "Document", "Unreadable", "definition_files", "problem", "read"]
+__all__ = [
+    "LARGEST_FILE",
+    "Document",
+    "Unreadable",
+    "definition_files",
+    "problem",
+    "read",
+    "read_text",
+]
 
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
@@ -71,7 +79,7 @@ class Document:
 
 
 def definition_files(folder: Path) -> list[Path]:
-    """Return the `*.toml` in a folder and its subfolders, by their paths in it, part by part. Links to
+    """Return the `*.toml` and `*.py` in a folder and its subfolders, by their paths in it, part by part. Links to
     folders are followed, each folder once; one whose name begins with a dot is passed over, and so is
     one that cannot be listed. Raises `Unreadable` where there are too many folders."""
     found: list[Path] = []
@@ -85,7 +93,7 @@ def definition_files(folder: Path) -> list[Path]:
         if len(seen) > _MAX_FOLDERS:
             raise Unreadable(f"it has more than {_MAX_FOLDERS} folders in it")
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(path, name) for name in names if name.endswith(".toml")]
+        found += [Path(path, name) for name in names if name.endswith((".toml", ".py"))]
     return sorted(found, key=lambda one: one.relative_to(folder).parts)
 
 
@@ -96,6 +104,11 @@ def problem(file: str, key: str, message: str, line: int | None = None) -> Probl
 
 def read(path: Path) -> Document:
     """Read a TOML file; raises `Unreadable`."""
+    return parse(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """Read a file of definitions that only this user and root can write; raises `Unreadable`."""
     try:
         with os.fdopen(_open(path), "rb") as file:
             if why := _fault(path, os.fstat(file.fileno())):
@@ -103,14 +116,13 @@ def read(path: Path) -> Document:
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
             raise Unreadable(_TOO_LONG)
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError as error:
         raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
     except FileNotFoundError:
         raise Unreadable("there is no such file") from None
     except OSError as error:
         raise Unreadable(error.strerror or "it cannot be read") from None
-    return parse(text, str(path))
 
 
 def _open(path: Path) -> int:

@@ -1,0 +1,81 @@
+"""The tools of a program, by name.
+
+Rules: a decorated function stays a plain function, so that tests call it as any other. Everything that is wrong with
+it is said when the module is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from .describing import Description, describe
+
+__all__ = ["TOOLS", "Tool", "tool", "tool_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function as a tool."""
+
+    name: str
+    function: Callable[..., Any]
+    description: Description
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
+        return inspect.iscoroutinefunction(self.function)
+
+    def message(self) -> dict[str, Any]:
+        """Return the tool's entry in an answer to the action `schema`."""
+        described = self.description
+        message: dict[str, Any] = {"name": self.name, "summary": described.summary}
+        if described.text:
+            message["description"] = described.text
+        return {**message, "parameters": dict(described.parameters)}
+
+
+TOOLS: dict[str, Tool] = {}
+"""The decorated functions of all modules that were loaded."""
+
+
+def tool_of(function: Callable[..., Any], name: str | None = None) -> Tool:
+    """Return a function as a tool; raise `TypeError` where it cannot be one."""
+    if not inspect.isfunction(function):
+        raise TypeError(f"a tool is a function with type hints, and {function!r} is none")
+    return Tool(name or function.__name__, function, describe(function))
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(*, name: str | None = None, **fields: Any) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, /, *, name: str | None = None, **fields: Any
+) -> F | Callable[[F], F]:
+    """Make a function a tool of this program, under its own name or `name`.
+
+    `fields` are those of a definition (`stateful`, `annotations`, …). The daemon reads them from the source of a tool
+    file in its `tools/`, so each is a literal; elsewhere they stand in the definition.
+    """
+
+    def decorate(function: F) -> F:
+        made = tool_of(function, name)
+        if made.name in TOOLS:
+            raise TypeError(f"there are two tools with the name {made.name!r}")
+        TOOLS[made.name] = made
+        return function
+
+    _check_fields(fields)
+    return decorate if function is None else decorate(function)
+
+
+def _check_fields(fields: Mapping[str, Any]) -> None:
+    for key in ("command", "source", "runtime", "output", "parameters"):
+        if key in fields:
+            raise TypeError(f"`{key}` of a tool that is a function cannot be set")

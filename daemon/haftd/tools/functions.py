@@ -1,0 +1,143 @@
+"""Python functions as tools: those of tool files, and those that packages name as entry points `haft.tools`.
+
+Rules: nothing of them is imported here, or ever in this process. The names in a tool file are read from its source:
+functions at the top that are decorated with `tool`; literal arguments of the decorator are fields of the definition.
+Each becomes a definition whose program is a worker process (`haft.tools`), which is asked for the parameters. A tool
+file that is executable and begins with `#!` is its own program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from haft_protocol.errors import shown
+from haft_protocol.methods import Problem
+
+from .document import Document, Unreadable, problem, read_text
+from .entry_points import EntryPoint, entry_points
+from .fields import NAME
+
+if TYPE_CHECKING:
+    import ast
+
+__all__ = ["GROUP", "packaged_functions", "read_functions"]
+
+GROUP = "haft.tools"
+"""The group of entry points; each names a function."""
+
+_ACTION = "{{ context.action }}"
+"""The word of a command that shows that its program knows the question for its description."""
+
+_MODULE = "haft.tools"
+"""The module of the decorator; a file that does not name it has no tools."""
+
+_DECORATOR = "tool"
+_NOT_SET = frozenset({"command", "source", "runtime", "output", "parameters"})
+
+
+def read_functions(path: Path) -> Document:
+    """Read the definitions in a tool file; raises `Unreadable`."""
+    text = read_text(path)
+    if "{" in str(path):
+        raise Unreadable("the path of a tool file has no braces: they would be a template")
+    tools: dict[str, Any] = {}
+    lines: dict[tuple[str, ...], int] = {}
+    module = _parse(text) if _MODULE in text else None
+    for name, line, given in () if module is None else _functions(module):
+        if name in tools:
+            raise Unreadable(f"there are two tools with the name {shown(name)}", line)
+        tools[name] = given | _definition(_program(path, text))
+        lines[("tools", name)] = line
+    return Document(str(path), {"tools": tools}, lines)
+
+
+def _parse(text: str) -> ast.Module:
+    import ast  # Loaded where there is a tool file.
+
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise Unreadable(f"it is not Python: {error.msg}", error.lineno) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise Unreadable("it is not Python that can be read") from None
+
+
+def _program(path: Path, text: str) -> list[str]:
+    if text.startswith("#!") and os.access(path, os.X_OK):
+        return [str(path)]
+    return [sys.executable, "-P", "-m", _MODULE, str(path)]
+
+
+def _definition(program: Sequence[str]) -> dict[str, Any]:
+    return {"output": "events", "command": [*program, _ACTION]}
+
+
+def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Yield the name, the line and the fields of each decorated function."""
+    import ast
+
+    for node in module.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for decorator in node.decorator_list:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if _last_name(called) != _DECORATOR:
+                continue
+            fields = _fields(call.keywords if call else [], node.lineno)
+            name = fields.pop("name", node.name)
+            yield str(name), node.lineno, fields
+
+
+def _last_name(node: ast.expr) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
+    import ast
+
+    fields = {}
+    for keyword in keywords:
+        key = keyword.arg or "**"
+        try:
+            fields[key] = ast.literal_eval(keyword.value)
+        except ValueError:
+            raise Unreadable(f"`{key}` of a tool is no literal", line) from None
+        if key in _NOT_SET:
+            raise Unreadable(f"`{key}` of a tool that is a function cannot be set", line)
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def packaged_functions(
+    folders: Iterable[str], taken: Collection[str], problems: list[Problem]
+) -> list[Document]:
+    """Return the definitions of the functions that installed packages name, but for names that are `taken`; what is
+    wrong goes to `problems`."""
+    documents = []
+    for entry in entry_points(GROUP, folders):
+        if why := _fault(entry, taken):
+            key = f"{GROUP}.{entry.name}"
+            problems.append(problem(entry.file, key, why, entry.line))
+            continue
+        reference = f"{entry.module}:{entry.object}"
+        program = ["--entry", reference, "--path", entry.folder]
+        definition = _definition([sys.executable, "-P", "-m", _MODULE, *program])
+        place: dict[tuple[str, ...], int] = {("tools", entry.name): entry.line}
+        documents.append(Document(entry.file, {"tools": {entry.name: definition}}, place))
+    return documents
+
+
+def _fault(entry: EntryPoint, taken: Collection[str]) -> str:
+    if entry.name in taken:
+        return f"haftd has a tool {shown(entry.name)} of its own, which stays"
+    if not NAME.fullmatch(entry.name):
+        return f"{shown(entry.name)} is no name for a tool"
+    if not entry.object:
+        return 'an entry point for a tool names a function: "module:function"'
+    if "{" in f"{entry.folder}{entry.module}{entry.object}":
+        return "it has braces, which would be a template"
+    return ""

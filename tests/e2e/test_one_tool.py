@@ -1,0 +1,164 @@
+"""One tool in every form that docs/tools.md shows: callers cannot tell them apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.host import Host, Legacy, Modern
+from tests.running import RunningDaemon
+from tests.wire import Refused, Wire
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "tools.md"
+FILES = dict(
+    re.findall(
+        r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+)
+FORMS = {
+    "function": ("release.py",),
+    "events": ("release.mjs", "javascript.toml"),
+    "outcome": ("release.sh", "shell.toml"),
+}
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningDaemon]:
+    """A daemon with the tool in one form, from the text of the page."""
+    import shutil
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="haft-"))
+    daemon = RunningDaemon(folder)
+    (daemon.home / "bin").mkdir()
+    for name in FORMS[request.param]:
+        if name.endswith((".py", ".toml")):
+            daemon.tools(FILES[name].replace("~", str(daemon.home)), name)
+        else:
+            (daemon.home / "bin" / name).write_text(FILES[name])
+    yield daemon.start()
+    daemon.close()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def wire(running: RunningDaemon) -> Iterator[Wire]:
+    with running.connect() as wire:
+        assert wire.call("daemon/status")["problems"] == []
+        yield wire
+        wire.call("session/close")
+
+
+def essence(state: dict[str, Any]) -> dict[str, Any]:
+    """What of a state a caller acts on."""
+    kept = ("state", "content", "question", "result", "error", "ended_by", "waited")
+    return {key: state[key] for key in kept if key in state}
+
+
+QUESTION = {"id": "sure", "text": "Release haft?", "answer_type": {"type": "boolean"}}
+ERROR = {"message": "the release was not confirmed", "trace": [], "transient": True}
+ASKED = {"state": "waiting", "content": "", "question": QUESTION, "waited": "input"}
+
+
+def test_the_page_shows_each_form() -> None:
+    assert FILES.keys() == {name for names in FORMS.values() for name in names}
+    lines = [line for line in FILES["release.py"].splitlines() if line.strip()]
+    assert len(lines) <= 20
+
+
+def test_the_list_is_the_same(wire: Wire) -> None:
+    (listed,) = [
+        one for one in wire.call("tools/list", style="flat")["tools"] if one["name"] == "release"
+    ]
+    properties = listed["parameters"]["properties"]
+    assert listed["description"].startswith("Release a package.")
+    assert listed["actions"] == ["spawn", "fetch", "apply", "abort"]
+    assert properties["package"]["pattern"] == "^[a-z]+$"
+    assert "Its name." in properties["package"]["description"]
+    assert properties["copies"]["type"] == "integer"
+    (described,) = wire.call("tools/describe", tools=["release"])["tools"]
+    assert described["parameters"] == [
+        {"name": "package", "type": "string", "required": True, "description": "Its name. It must match the regular expression \"^[a-z]+$\"."},
+        {"name": "copies", "type": "integer", "description": "How many are made.", "default": 1},
+    ]  # fmt: skip
+
+
+def test_question_output_and_result_are_the_same(wire: Wire) -> None:
+    args = {"package": "haft", "copies": 2}
+    asked = wire.call("spawn", tool="release", id="r", args=args, wait="input", timeout_ms=20_000)
+    assert essence(asked) == ASKED
+    with pytest.raises(Refused, match="takes true or false"):
+        wire.call("apply", id="r", input="yes")
+    state = wire.call("apply", id="r", input=True, wait="stopped", timeout_ms=20_000)
+    assert essence(state) == {
+        "state": "stopped",
+        "result": "released haft",
+        "ended_by": {"by": "exit"},
+        "waited": "stopped",
+    }
+    again = essence(wire.call("fetch", id="r"))
+    assert {**again, "waited": "stopped"} == essence(state)
+    found = wire.call("output/search", pattern="copy", ids=["r"])["matches"]
+    assert [line["line"] for line in found] == ["copy 1", "copy 2"]
+
+
+def test_the_error_is_the_same(wire: Wire) -> None:
+    args = {"package": "haft"}
+    wire.call("spawn", tool="release", id="r", args=args, wait="input", timeout_ms=20_000)
+    state = wire.call("apply", id="r", input=False, wait="stopped", timeout_ms=20_000)
+    assert essence(state)["error"] == ERROR
+    assert "result" not in state
+
+
+def test_wrong_arguments_are_refused_with_the_same_words(wire: Wire) -> None:
+    with pytest.raises(Refused) as refused:
+        wire.call("spawn", tool="release", id="r", args={"package": "A", "copies": "x", "c": 1})
+    assert refused.value.code == -32005
+    problems = refused.value.data["problems"]
+    assert [one["path"] for one in problems] == ["package", "copies", "c"]
+    assert problems[0]["message"] == '"A" does not match "^[a-z]+$"'
+
+
+def test_an_abort_while_it_asks_is_the_same(wire: Wire) -> None:
+    wire.call(
+        "spawn", tool="release", id="r", args={"package": "haft"}, wait="input", timeout_ms=20_000
+    )
+    state = wire.call("abort", id="r")
+    assert (state["state"], state["ended_by"]["by"]) == ("stopped", "abort")
+    assert wire.call("inquiries/list")["inquiries"] == []
+
+
+def test_a_model_drives_it_the_same(wire: Wire) -> None:
+    def call(**arguments: object) -> dict[str, Any]:
+        result: dict[str, Any] = wire.call("tools/call", tool="release", arguments=arguments)
+        return result
+
+    call(action="spawn", id="m", package="haft")
+    assert essence(call(action="fetch", id="m", wait="input", timeout_ms=20_000)) == ASKED
+    waiting = wire.call("await", all=["m"])
+    assert [essence(one)["question"] for one in waiting["waiting"]] == [QUESTION]
+    (inquiry,) = wire.call("inquiries/list")["inquiries"]
+    assert inquiry["question"] == QUESTION
+    wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=True)
+    (done,) = wire.call("await", all=["m"])["completed"]
+    assert done["result"] == "released haft"
+
+
+@pytest.mark.parametrize("era", [Modern, Legacy], ids=["modern", "legacy"])
+def test_a_host_of_mcp_sees_the_same(
+    running: RunningDaemon, era: type[Host], short_tmp: Path
+) -> None:
+    with era(running, "--root", str(short_tmp)) as host:
+        tools = {one["name"]: one for one in host.request("tools/list")["tools"]}
+        assert tools["release"]["inputSchema"]["properties"]["package"]["pattern"] == "^[a-z]+$"
+        arguments = {"package": "haft", "wait_s": 20}
+        text = host.ask("release", {**arguments, "id": "yes"}, {"sure": True})
+        assert text.splitlines()[1:] == ["released haft"]
+        text = host.ask("release", {**arguments, "id": "no"}, {"sure": False})
+        assert "the release was not confirmed" in text
