@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.states import EndedBy, Notice
 from haftd.caller import Caller
 from haftd.client_requests import ClientRequests
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.subscriptions import Subscriptions
 from tests.core.disks import make
@@ -136,7 +137,7 @@ async def test_a_closed_or_finished_subscription_leaves_no_trace(
     assert told.close(peer.caller, first)
     assert not told.close(peer.caller, first)
     assert listeners() == [1, 0]
-    one.end(2.0, by=EndedBy("exit"), complete=True)
+    one.end(Ending(by=EndedBy("exit")), 2.0)
     await wait_all_tasks_blocked()
     assert listeners() == [0, 0]
     assert len(told) == 1

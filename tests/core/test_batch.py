@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
 from haftd.core.batch import SpawnKey, admit_batch
+from haftd.core.ending import Ending
 from haftd.core.registry import Registry
 from tests.core.test_registry import admit
 
@@ -22,7 +23,7 @@ def test_exactly_the_clashing_spawns_fail_and_no_id_is_taken(
     for key in live | stopped:
         handle = admit(registry, key[1], session=key[0]).handle
         if key not in live:
-            handle.end(1.0, by=EndedBy(by="exit"), complete=True)
+            handle.end(Ending(by=EndedBy(by="exit")), 1.0)
     before = registry.list()
     errors = admit_batch([SpawnKey(*key) for key in spawns], registry)
     assert [error is not None for error in errors] == [

@@ -20,22 +20,11 @@ OTHER_OBJECTS = {
 }
 """Attributes that other objects have under the name of one of the handle's."""
 
-UNFINISHED = {
-    "command",
-    "inquiry_id",
-    "last_paint",
-    "last_screen",
-    "refusal",
-    "review",
-    "spool",
-    "unconfirmed",
-}
-
 
 def attributes() -> set[str]:
     """Every attribute and property of a handle."""
     properties = {name for name, value in vars(Handle).items() if isinstance(value, property)}
-    return {*Handle.__slots__, *properties} - UNFINISHED
+    return {*Handle.__slots__, *properties}
 
 
 def writes(source: str) -> Iterator[tuple[str, str, int]]:
@@ -75,12 +64,12 @@ def test_no_other_module_assigns_an_attribute_of_a_handle() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "handle._state = 1",
+        "handle._lifecycle = 1",
         "self._handle.settings = s",
         "use.handle.stopped, other = True, False",
         "handle._listeners += ()",
         "del one.id",
-        "setattr(handle, '_state', 1)",
+        "setattr(handle, '_lifecycle', 1)",
         "object.__setattr__(handle, 'tool', 't')",
         "for handle.id in names: pass",
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
+from haftd.core.ending import Ending
 from haftd.core.handle_settings import DEFAULT_NOTIFY, HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
 from haftd.core.matches import MatchedLine, PatternMatches
@@ -34,7 +35,7 @@ def handle(id: str, session: str = "s", *, notify: NotifySettings = DEFAULT_NOTI
 
 
 def stop(one: Handle, code: int = 0) -> None:
-    one.end(1.0, by=EndedBy("exit"), complete=True, raw=True, exit=Exit(code=code))
+    one.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
 
 
 def noted(*handles: Handle) -> NoticeQueues:

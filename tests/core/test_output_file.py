@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from haft_protocol.states import EndedBy, Exit, Stopped, ToolError, Truncated
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.output_file import save_output
 from haftd.core.spool import Budget, Spool
@@ -40,7 +41,7 @@ def ended(spool: Spool, data: bytes = b"", *, code: int = 0, result: str | None 
     handle = held(spool)
     handle.append_output(data, 0.0)
     by = EndedBy("exit")
-    handle.end(1.0, by=by, complete=True, result=result, raw=result is None, exit=Exit(code=code))
+    handle.end(Ending(by=by, result=result, exit=Exit(code=code)), 1.0)
     return handle
 
 
@@ -146,7 +147,7 @@ def test_a_structured_result_is_saved_unchanged(folder: SpoolFolder) -> None:
 def test_no_file_is_named_while_output_may_come(folder: SpoolFolder, tmp_path: Path) -> None:
     handle = held(spool_in(folder))
     handle.append_output(lines(100), 0.0)
-    handle.end(1.0, by=EndedBy("exit"), complete=False, raw=True, exit=Exit(code=0))
+    handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=0)), 1.0, complete=False)
     assert cut(handle, max_bytes=50).path is None and list(tmp_path.iterdir()) == []
     handle.append_output(b"late\n", 1.0)
     handle.complete_output(2.0)

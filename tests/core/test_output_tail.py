@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
 from haftd.core import output_tail
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.output_tail import OutputChunk, OutputTail
 from haftd.core.text import cut
@@ -45,7 +46,7 @@ def all_of(reader: OutputTail) -> list[OutputChunk]:
 
 
 def stop(one: Handle) -> None:
-    one.end(1.0, by=EndedBy("exit"), complete=True)
+    one.end(Ending(by=EndedBy("exit")), 1.0)
 
 
 @given(

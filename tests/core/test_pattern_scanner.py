@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
+from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
 from haftd.core.pattern_scanner import PatternScanner
@@ -38,7 +39,7 @@ def looked(scan: PatternScanner) -> list[tuple[str, str]]:
 
 
 def stop(one: Handle) -> None:
-    one.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
+    one.end(Ending(by=EndedBy("exit")), 1.0)
 
 
 PIECES = st.lists(

@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy, Exit, ToolError
+from haftd.core.ending import Ending
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
-from haftd.core.withheld import Ending, ReviewDecision, WithheldResult
+from haftd.core.withheld import ReviewDecision, WithheldResult
 
 EXIT = EndedBy("exit")
-PRINTED = Ending(by=EXIT, raw=True, exit=Exit(code=0))
-FAILED = Ending(by=EXIT, raw=True, exit=Exit(code=3))
+PRINTED = Ending(by=EXIT, exit=Exit(code=0))
+FAILED = Ending(by=EXIT, exit=Exit(code=3))
 SAID = Ending(by=EXIT, result="said", exit=Exit(code=0))
 BROKE = Ending(by=EXIT, failure=ToolError("broke", ("at x",), True), exit=Exit(code=1))
-PASSED = Ending(by=EndedBy("limit"), raw=True, limit="wall_s", exit=Exit(signal="TERM"))
+PASSED = Ending(by=EndedBy("limit"), limit="wall_s", exit=Exit(signal="TERM"))
 ALL = (PRINTED, FAILED, SAID, BROKE, PASSED)
 
 
@@ -24,10 +25,9 @@ SHOWN = st.characters(exclude_categories=["C", "Z"], include_characters=" \n")
 """Characters that are shown as they are; what a terminal would act on takes no room."""
 
 
-def withheld(ending: Ending, printed: bytes = b"printed") -> WithheldResult:
+def withheld(printed: bytes = b"printed") -> WithheldResult:
     one = WithheldResult(Spool(1 << 20, 0, None, Budget(0)))
     one.emit(printed)
-    one.ending = ending
     return one
 
 
@@ -48,44 +48,43 @@ def content(spool: Spool | None) -> bytes:
 def test_what_is_shown_is_what_it_came_to(
     ending: Ending, text: str, failed: bool, failure: str | None
 ) -> None:
-    shown = withheld(ending).show(STRIPPED, 100)
+    shown = withheld().show(ending, STRIPPED, 100)
     assert (shown.text, shown.failed, shown.failure) == (text, failed, failure)
     assert (shown.bytes, shown.omitted) == (len(text), 0)
 
 
 @given(st.text(SHOWN, max_size=300), st.integers(1, 80), st.sampled_from([PRINTED, SAID]))
 def test_what_is_left_out_is_counted(text: str, most: int, ending: Ending) -> None:
-    one = withheld(ending, text.encode())
     if ending is SAID:
-        one.ending = Ending(by=EXIT, result=text)
-    shown = one.show(STRIPPED, most)
+        ending = Ending(by=EXIT, result=text)
+    shown = withheld(text.encode()).show(ending, STRIPPED, most)
     assert shown.bytes == len(text.encode())
     assert (shown.omitted > 0) == (shown.bytes > most)
 
 
 def test_what_is_allowed_is_what_was_shown() -> None:
     for ending in ALL:
-        told, spool = withheld(ending).release(ReviewDecision("allow"))
+        told, spool = withheld().release(ending, ReviewDecision("allow"))
         assert told == ending
         assert content(spool) == (b"printed" if ending.is_output else b"")
 
 
 def test_what_is_edited_is_what_was_written() -> None:
     for ending in ALL:
-        told, spool = withheld(ending).release(ReviewDecision("edit", text="other"))
+        told, spool = withheld().release(ending, ReviewDecision("edit", text="other"))
         assert told.by == ending.by and told.exit == ending.exit
         assert content(spool) == (b"other" if ending.is_output else b"")
-    assert withheld(SAID).release(ReviewDecision("edit", text="other"))[0].result == "other"
-    told, _ = withheld(BROKE).release(ReviewDecision("edit", text="other"))
+    assert withheld().release(SAID, ReviewDecision("edit", text="other"))[0].result == "other"
+    told, _ = withheld().release(BROKE, ReviewDecision("edit", text="other"))
     assert told.failure == ToolError("other", (), True)
 
 
 @pytest.mark.parametrize("decision", ["deny", "skip"])
 def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
     for ending in ALL:
-        one = withheld(ending)
+        one = withheld()
         told, spool = one.release(
-            ReviewDecision("deny" if decision == "deny" else "skip", said="word")
+            ending, ReviewDecision("deny" if decision == "deny" else "skip", said="word")
         )
         assert spool is None and one.spool.read(0, 100) == b"" and told.exit is None
         if decision == "deny":
@@ -93,26 +92,26 @@ def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
         elif ending is PASSED:
             assert told.failure is None and told.result is None and told.limit == "wall_s"
         else:
-            assert (told.result, told.failure, told.raw) == ("word", None, False)
+            assert (told.result, told.failure, told.is_raw) == ("word", None, False)
         assert "printed" not in repr(told) and "broke" not in repr(told)
 
 
 def test_what_is_given_up_is_dropped_and_says_by_whom() -> None:
-    one = withheld(SAID)
-    told = one.discard(EndedBy("abort", "vim"))
+    one = withheld()
+    told = one.discard(SAID, EndedBy("abort", "vim"))
     assert told.by == EndedBy("abort", "vim") and told.result is None and told.exit is None
     assert told.failure is not None and "given up" in told.failure.message
     assert one.spool.read(0, 100) == b""
 
 
 def test_what_is_given_up_still_says_what_could_not_be_ended() -> None:
-    one = withheld(Ending(by=EXIT, result="said", unconfirmed=(7,)))
-    assert one.discard(EndedBy("abort")).unconfirmed == (7,)
+    ending = Ending(by=EXIT, result="said", unconfirmed=(7,))
+    assert withheld().discard(ending, EndedBy("abort")).unconfirmed == (7,)
 
 
 def test_what_comes_late_is_seen_by_nobody() -> None:
-    one = withheld(PRINTED)
-    _, spool = one.release(ReviewDecision("allow"))
+    one = withheld()
+    _, spool = one.release(PRINTED, ReviewDecision("allow"))
     one.emit(b"late")
     assert content(spool) == b"printed"
     one.drop()

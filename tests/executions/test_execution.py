@@ -143,12 +143,13 @@ async def test_who_ended_it_is_told_by_what_ended_it_first(
     autojump_clock: MockClock, end: Ended, ender: EndedBy | None, by: str, failure: str | None
 ) -> None:
     use = use_of_a_tool()
-    use.ender = ender
+    if ender is not None:
+        use.handle.request_stop(ender)
     use.started(cast(Any, Shows()))
     use.ended(end)
-    ended_by = use.handle.ended_by
-    assert ended_by is not None and ended_by.by == by
-    assert (use.handle.failure and use.handle.failure.message) == failure
+    ending = use.handle.ending
+    assert ending is not None and ending.by.by == by
+    assert (ending.failure and ending.failure.message) == failure
 
 
 async def test_what_could_not_be_started_is_no_news_to_its_session(
@@ -156,8 +157,8 @@ async def test_what_could_not_be_started_is_no_news_to_its_session(
 ) -> None:
     news: list[Handle] = []
     use = use_of_a_tool(news.append)
-    use.fail(spawn_failed("there is none", reason="program"))
-    assert use.handle.stopped and use.begun.is_set() and news == []
+    use.reject(spawn_failed("there is none", reason="program"))
+    assert use.handle.stopped and news == []
 
 
 async def test_what_waits_for_the_beginning_is_done_once_and_in_order(

@@ -9,6 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.core.withheld import ReviewDecision, Shown
@@ -34,6 +35,11 @@ def standing(handle: Handle) -> str | None:
 def question_of(handle: Handle) -> Question | None:
     """What it asks now."""
     return handle.question
+
+
+def ended_by(handle: Handle) -> EndedBy | None:
+    """The cause of its end."""
+    return None if handle.ending is None else handle.ending.by
 
 
 class Desk:
@@ -65,7 +71,13 @@ class Bench:
             nursery, grace_s=0, withdraw=self.gone.append, clear_up=lambda *_: None
         )
         self.handle = Handle(
-            id="h", tool="t", session="s", generation=1, spool=spool(), now=trio.current_time()
+            id="h",
+            tool="t",
+            session="s",
+            generation=1,
+            spool=spool(),
+            now=trio.current_time(),
+            settings=HandleSettings(is_reviewed=True),
         )
 
     def start(self, runtime: object, *script: object) -> Execution:
@@ -139,7 +151,7 @@ async def test_who_ends_it_gives_its_result_up(autojump_clock: MockClock, end: s
         assert len(bench.desk.asked) == (end != "before")
         await bench.supervisor.abort(use, ABORT)
         assert bench.handle.stopped and standing(bench.handle) == "dropped"
-        assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
+        assert ended_by(bench.handle) == ABORT and bench.handle.spool.end == 0
 
 
 class EndsMeanwhile:
@@ -168,7 +180,7 @@ async def test_who_ends_what_has_just_ended_gives_its_result_up(
         await wait_all_tasks_blocked()
         await bench.supervisor.abort(use, ABORT)
         assert bench.handle.stopped and standing(bench.handle) == "dropped"
-        assert bench.handle.ended_by == ABORT and bench.handle.spool.end == 0
+        assert ended_by(bench.handle) == ABORT and bench.handle.spool.end == 0
 
 
 async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
@@ -177,7 +189,9 @@ async def test_a_word_that_fails_is_a_no(autojump_clock: MockClock) -> None:
         use = bench.start(FakeRuntime(), Emit(b"printed"))
         await use.done.wait()
         assert standing(bench.handle) == "denied" and bench.handle.spool.end == 0
-        assert bench.handle.failure is not None and "haftd failed" in bench.handle.failure.message
+        ending = bench.handle.ending
+        assert ending is not None and ending.failure is not None
+        assert "haftd failed" in ending.failure.message
 
 
 async def test_a_daemon_that_stops_drops_what_waits_for_a_word(autojump_clock: MockClock) -> None:
@@ -186,7 +200,7 @@ async def test_a_daemon_that_stops_drops_what_waits_for_a_word(autojump_clock: M
         use = bench.start(FakeRuntime(), Emit(b"printed"))
         await use.done.wait()
         assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0
-        assert bench.handle.ended_by == EndedBy("shutdown") and bench.handle.refusal is None
+        assert ended_by(bench.handle) == EndedBy("shutdown") and bench.handle.refusal is None
 
 
 class Unstarted:
@@ -199,7 +213,11 @@ async def test_what_never_began_is_reviewed_by_nobody(autojump_clock: MockClock)
         bench = Bench(nursery, Desk())
         use = bench.start(Unstarted())
         await use.done.wait()
-        assert use.failure is not None and bench.gone == [bench.handle] and not bench.desk.asked
+        assert (
+            bench.handle.rejection is not None
+            and bench.gone == [bench.handle]
+            and not bench.desk.asked
+        )
 
 
 async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: MockClock) -> None:

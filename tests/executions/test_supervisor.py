@@ -45,9 +45,16 @@ CALL = Call(tool="none", argv=(), cwd="/", env={}, mark="")
 NOW = EndedBy("abort")
 
 
-def handle(name: str) -> Handle:
-    spool = Spool(0, 0, None, Budget(0))
-    return Handle(id=name, tool="none", session="s", generation=1, spool=spool, now=0.0)
+def handle(name: str, *, needs_approval: bool = False) -> Handle:
+    return Handle(
+        id=name,
+        tool="none",
+        session="s",
+        generation=1,
+        spool=Spool(0, 0, None, Budget(0)),
+        now=0.0,
+        needs_approval=needs_approval,
+    )
 
 
 def supervisor(nursery: trio.Nursery) -> Supervisor:
@@ -179,16 +186,16 @@ async def test_only_what_nobody_has_let_in_is_given_up_with_its_call(
 
     async with trio.open_nursery() as nursery:
         held = supervisor(nursery)
-        running, waiting = handle("running"), handle("waiting")
+        running, waiting = handle("running"), handle("waiting", needs_approval=True)
         runs = held.start(running, runtime, CALL)
         waits = held.start(waiting, runtime, CALL, entry=entry)
         await wait_all_tasks_blocked()
         for use in (runs, waits):
-            held.give_up(use, NOW)
+            held.abandon(use, NOW)
         await waits.done.wait()
         await wait_all_tasks_blocked()
-        assert not runs.done.is_set() and runs.ender is None
-        assert waits.failure is not None and runtime.starts == 1
+        assert not runs.done.is_set() and runs.handle.stop_requested_by is None
+        assert waits.handle.rejection is not None and runtime.starts == 1
         await held.abort(runs, NOW)
 
 
@@ -232,10 +239,12 @@ async def test_a_fault_of_a_runtime_stays_in_its_handle_and_changes_no_end(
         runtime = Failing(fault, has_started=has_started, has_ended=has_ended)
         use = held.start(handle("h"), runtime, CALL)
         await use.done.wait()
-        failure = use.handle.failure
+        ending = use.handle.ending
+        assert ending is not None
+        failure = ending.failure
         if has_ended:
-            assert use.handle.exit == Exit(code=3) and failure is None
+            assert ending.exit == Exit(code=3) and failure is None
         else:
             assert failure is not None and "planted" not in failure.message
         assert (withdrawn == [use.handle]) != has_started
-        assert (use.failure is not None) != has_started
+        assert (use.handle.rejection is not None) != has_started

@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
+from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
 from haftd.core.handles import Handle
 from haftd.core.matches import PatternMatches
@@ -78,7 +79,7 @@ async def test_the_end_is_looked_at_before_it_is_let_go(
     one.append_output(b"error\n", 0.0)
     await trio.sleep(0.01)
     one.append_output(b"x\n" * 400_000 + b"last error", 0.0)
-    one.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
+    one.end(Ending(by=EndedBy("exit")), 1.0)
     await trio.sleep(1)
     assert sum(found["e"] for _, found in told) == 2
     assert len(watching) == 0 and one._listeners == ()

@@ -13,6 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from haft_protocol.methods import ApplyParams, AskpassResult
 from haft_protocol.questions import Question, Secret, Text
 from haft_protocol.states import EndedBy
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
@@ -61,7 +62,7 @@ class Asker:
         await wait_all_tasks_blocked()
 
     async def end(self) -> None:
-        self.handle.end(0.0, by=EndedBy("exit"), complete=True)
+        self.handle.end(Ending(by=EndedBy("exit")), 0.0)
         self.queue.end()
         await wait_all_tasks_blocked()
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from haft_protocol.methods import TurnEndParams, TurnEndResult
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.inquiries.fake import FakeBackend
@@ -71,7 +72,7 @@ async def test_the_wait_that_was_answered_has_the_whole_time_anew(
 
     async def stop() -> None:
         await trio.sleep(ANSWERED_S + TIMEOUT_S - 1)
-        handle.end(1.0, by=EndedBy("exit"), complete=True, raw=True)
+        handle.end(Ending(by=EndedBy("exit")), 1.0)
 
     if stops:
         nursery.start_soon(stop)

@@ -62,6 +62,8 @@ class HandleSettings(msgspec.Struct, frozen=True):
     """Action when the session's last connection closes."""
     notify: NotifySettings = DEFAULT_NOTIFY
     """Notices that the session gets of the handle."""
+    is_reviewed: bool = False
+    """True if a reviewer decides whether the result is handed out."""
 
 
 DEFAULT_SETTINGS = HandleSettings()

@@ -11,21 +11,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from haft_protocol.errors import RpcError
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, Exit, LeftBehind, Review, Screen, ToolError
+from haft_protocol.states import EndedBy, LeftBehind, Review, Screen
 
+from .ending import Ending
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
-from .lifecycle import Event, State, step
+from .lifecycle import (
+    Abandoned,
+    AwaitingApproval,
+    Draining,
+    Event,
+    Lifecycle,
+    Outcome,
+    Rejected,
+    Running,
+    Starting,
+    State,
+    Stopped,
+    Stopping,
+    UnderReview,
+    Waiting,
+    step,
+)
 from .output_file import save_output
 from .read_position import START, Read, ReadPosition
 from .spool import Spool
 from .spool_files import SavedFile
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
-from .withheld import Ending
 
 __all__ = ["CallKey", "Handle", "Listener"]
 
@@ -36,50 +53,46 @@ Listener = Callable[[], object]
 """Callback after every change; must not raise, may listen and unlisten."""
 
 
+class Program(msgspec.Struct, frozen=True):
+    """The program of an execution; before the start only what is planned. `rendering` translates the output's
+    bytes to text."""
+
+    command: str = ""
+    pid: int | None = None
+    terminal: bool = False
+    rendering: Rendering = STRIPPED
+
+
+_NO_SCREEN: Final[tuple[Screen | None, bytes | None]] = (None, None)
+
+
 class Handle:
     """One execution of a tool. Created by the registry; compared by identity."""
 
     __slots__ = (
         "_await_count",
+        "_last_screen",
         "_left_behind",
+        "_lifecycle",
         "_listeners",
         "_on_state_change",
         "_on_stop",
         "_position",
-        "_state",
-        "_terminal",
+        "_program",
         "call",
-        "command",
         "created_at",
-        "ended_by",
-        "exceeded_limit",
-        "exit",
-        "failure",
         "generation",
         "id",
-        "inquiry_id",
         "last_activity",
         "last_output",
-        "last_paint",
-        "last_screen",
-        "output_complete",
-        "pid",
-        "question",
         "question_count",
-        "raw",
-        "refusal",
-        "rendering",
-        "result",
-        "review",
         "root",
         "session",
         "settings",
         "spool",
         "started_at_wall",
-        "stopped_at",
         "timeline",
         "tool",
-        "unconfirmed",
     )
 
     def __init__(
@@ -94,7 +107,9 @@ class Handle:
         call: CallKey | None = None,
         root: str = "/",
         wall: float = 0.0,
+        command: str = "",
         terminal: bool = False,
+        needs_approval: bool = False,
         settings: HandleSettings = DEFAULT_SETTINGS,
         on_stop: Callable[[Handle], None] | None = None,
         on_state_change: Callable[[Handle], None] | None = None,
@@ -110,65 +125,149 @@ class Handle:
         self.settings: Final = settings
         self._on_stop = on_stop
         self._on_state_change = on_state_change
+        self._lifecycle: Lifecycle = AwaitingApproval() if needs_approval else Starting()
+        self._program = Program(command, terminal=terminal)
         self.spool = spool
+        """The output; a review may replace it at the end."""
         self.timeline: Final = Timeline()
         """Times at which the bytes of the spool were appended."""
-        self._terminal = terminal
-        self.command = ""
-        self.pid: int | None = None
-        self._state = State.PENDING
-        self.question: Question | None = None
-        self.inquiry_id = ""
-        """The id under which its questions are answered."""
-        self.exit: Exit | None = None
-        self.result: str | None = None
-        self.failure: ToolError | None = None
-        self.raw = True
-        self.ended_by: EndedBy | None = None
-        self.exceeded_limit: str | None = None
-        """The limit that ended the handle, if one did."""
-        self.output_complete = True
-        self.unconfirmed: tuple[int, ...] = ()
-        self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
-        """Asks the runtime for the processes left running; None where there are none."""
         self.created_at: Final = now
         self.started_at_wall: Final = wall
-        self.stopped_at: float | None = None
         self.last_output: float | None = None
         self.last_activity = now
-        self.last_screen: Screen | None = None
-        """The final screen of a terminal."""
-        self.last_paint: bytes | None = None
-        """Bytes that draw the final screen."""
-        self.rendering: Rendering = STRIPPED
-        """Translation of the output's bytes to text."""
-        self._position = START
-        self.review: Review | None = None
-        """State of the result's review; None where the result needs none."""
-        self.refusal: RpcError | None = None
-        """Error for calls that await a result that was not approved."""
         self.question_count = 0
         """Questions asked so far."""
+        self._last_screen = _NO_SCREEN
+        self._left_behind: Callable[[], tuple[LeftBehind, ...]] | None = None
+        """Asks the runtime for the processes left running; None where there are none."""
+        self._position = START
         self._await_count = 0
         self._listeners: tuple[Listener, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<handle {self.session}/{self.id} #{self.generation} {self.tool} {self._state}>"
+        stage = self._lifecycle.stage
+        return f"<handle {self.session}/{self.id} #{self.generation} {self.tool} {stage}>"
+
+    @property
+    def lifecycle(self) -> Lifecycle:
+        """The state with its data; only events change it."""
+        return self._lifecycle
+
+    @property
+    def phase(
+        self,
+    ) -> AwaitingApproval | Starting | Running | Waiting | UnderReview | Abandoned | Outcome:
+        """The state, whether the end was requested or not."""
+        lifecycle = self._lifecycle
+        return lifecycle.was if isinstance(lifecycle, Stopping) else lifecycle
 
     @property
     def state(self) -> State:
-        """The state; only events change it."""
-        return self._state
+        """The state on the wire."""
+        return self._lifecycle.state
 
     @property
     def stopped(self) -> bool:
         """True if the execution has ended."""
-        return self._state is State.STOPPED
+        return self._lifecycle.state is State.STOPPED
+
+    @property
+    def is_awaiting_approval(self) -> bool:
+        """True if the start still waits for an approver."""
+        return isinstance(self.phase, AwaitingApproval | Abandoned)
+
+    @property
+    def stop_requested_by(self) -> EndedBy | None:
+        """The client that has first requested the end of the execution; None once that has ended."""
+        lifecycle = self._lifecycle
+        return lifecycle.by if isinstance(lifecycle, Stopping | Abandoned) else None
+
+    @property
+    def question(self) -> Question | None:
+        """The question that the tool waits to have answered."""
+        phase = self.phase
+        return phase.question if isinstance(phase, Waiting) else None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The state after the end; None before."""
+        lifecycle = self._lifecycle
+        return lifecycle if isinstance(lifecycle, (Draining, Stopped, Rejected)) else None
+
+    @property
+    def ending(self) -> Ending | None:
+        """The end of the execution; None before."""
+        outcome = self.outcome
+        return None if outcome is None else outcome.ending
+
+    @property
+    def stopped_at(self) -> float | None:
+        """Time of the end; None before."""
+        outcome = self.outcome
+        return None if outcome is None else outcome.at
+
+    @property
+    def output_complete(self) -> bool:
+        """False if the execution has ended, and output may still come."""
+        return not isinstance(self._lifecycle, Draining)
+
+    @property
+    def review(self) -> Review | None:
+        """State of the result's review; None where the result needs none."""
+        lifecycle = self._lifecycle
+        if isinstance(lifecycle, (Draining, Stopped, Rejected)):
+            return lifecycle.review
+        if not self.settings.is_reviewed:
+            return None
+        return "waits" if isinstance(self.phase, UnderReview) else "held"
+
+    @property
+    def refusal(self) -> RpcError | None:
+        """Error for calls that await a result that was not approved."""
+        outcome = self.outcome
+        return None if outcome is None else outcome.refusal
+
+    @property
+    def rejection(self) -> RpcError | None:
+        """Error for the call that wanted the start, where the tool was not started."""
+        lifecycle = self._lifecycle
+        return lifecycle.error if isinstance(lifecycle, Rejected) else None
+
+    @property
+    def unconfirmed(self) -> tuple[int, ...]:
+        """The processes that could not be ended."""
+        ending = self.ending
+        return () if ending is None else ending.unconfirmed
+
+    @property
+    def command(self) -> str:
+        """The command line, for a person to read."""
+        return self._program.command
+
+    @property
+    def pid(self) -> int | None:
+        """The process that was started, if there is one."""
+        return self._program.pid
 
     @property
     def terminal(self) -> bool:
         """True if the tool runs on a terminal, or is to be started on one."""
-        return self._terminal
+        return self._program.terminal
+
+    @property
+    def rendering(self) -> Rendering:
+        """Translation of the output's bytes to text."""
+        return self._program.rendering
+
+    @property
+    def last_screen(self) -> Screen | None:
+        """The final screen of a terminal."""
+        return self._last_screen[0]
+
+    @property
+    def last_paint(self) -> bytes | None:
+        """Bytes that draw the final screen."""
+        return self._last_screen[1]
 
     @property
     def position(self) -> ReadPosition:
@@ -179,11 +278,6 @@ class Handle:
     def is_awaited(self) -> bool:
         """True if a call awaits the handle: its reply will report the end."""
         return self._await_count > 0
-
-    @property
-    def is_output(self) -> bool:
-        """True if the text of the end is the printed output, not a result that the tool built."""
-        return self.raw or (self.ended_by is not None and self.ended_by.by != "exit")
 
     @property
     def started_at(self) -> float:
@@ -208,23 +302,16 @@ class Handle:
 
     def readable_end(self) -> int:
         """Return the offset up to which a read shows output now; incomplete characters and sequences wait."""
-        if self._state is State.STOPPED and self.output_complete:
+        if self._lifecycle.is_final:
             return self.spool.end
-        return shown_end(self.spool, self.rendering)
-
-    def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
-        """Keep the handle while its processes may run; `left_behind` asks the runtime which do."""
-        self._left_behind = left_behind
-
-    def clear_left_behind(self) -> None:
-        """Record that no process of the handle is left."""
-        self._left_behind = None
+        return shown_end(self.spool, self._program.rendering)
 
     # --- events -----------------------------------------------------------------------------
 
     def approve(self, *, terminal: bool) -> None:
-        """Record that the start was approved, with the kind of runtime that the approved arguments need."""
-        self._terminal = terminal
+        """Enter `starting`, with the kind of runtime that the approved arguments need."""
+        if self._advance(Event.APPROVED, Starting()):
+            self._program = replace(self._program, terminal=terminal)
 
     def start(
         self,
@@ -236,17 +323,13 @@ class Handle:
         rendering: Rendering = STRIPPED,
     ) -> None:
         """Enter `running`."""
-        self._state = step(self._state, Event.STARTED)
-        self.pid = pid
-        self.command = command
-        self._terminal = terminal
-        self.rendering = rendering
-        self.last_activity = now
-        self.wake()
+        self._advance(Event.STARTED, Running())
+        self._program = Program(command, pid, terminal, rendering)
+        self.touch(now)
 
     def append_output(self, data: bytes, now: float) -> None:
         """Append output; dropped once the end is complete."""
-        if self._state is State.STOPPED and self.output_complete:
+        if self._lifecycle.is_final:
             return
         self.timeline.mark(self.spool.end, now)
         self.spool.append(data)
@@ -254,10 +337,9 @@ class Handle:
         for listener in self._listeners:
             listener()
 
-    def ask(self, question: Question, now: float) -> None:
-        """Enter `waiting` with a question."""
-        self._state = step(self._state, Event.ASKED)
-        self.question = question
+    def ask(self, question: Question, now: float, inquiry_id: str = "") -> None:
+        """Enter `waiting` with a question, which is answered under `inquiry_id`."""
+        self._advance(Event.ASKED, Waiting(question, inquiry_id))
         self.question_count += 1
         self.last_activity = now
         if self._on_state_change is not None:
@@ -266,81 +348,112 @@ class Handle:
 
     def answer(self, now: float) -> None:
         """Leave `waiting`: the question is answered."""
-        self._state = step(self._state, Event.ANSWERED)
-        self.question = None
-        self.last_activity = now
-        self.wake()
+        self._advance(Event.ANSWERED, Running())
+        self.touch(now)
 
     def withdraw(self, now: float) -> None:
         """Leave `waiting`: the tool withdrew its question."""
-        self._state = step(self._state, Event.WITHDRAWN)
-        self.question = None
-        self.last_activity = now
-        self.wake()
+        self._advance(Event.WITHDRAWN, Running())
+        self.touch(now)
+
+    def request_stop(self, by: EndedBy) -> None:
+        """Record that the execution is to end; the first to request that ends it."""
+        if step(self._lifecycle.stage, Event.STOP_REQUESTED) is not None:
+            phase = self.phase
+            assert not isinstance(phase, Abandoned | Outcome), "a stop is ignored there"
+            self._lifecycle = Stopping(phase, by)
+
+    def abandon(self, by: EndedBy) -> None:
+        """Record that no call wants a start that still awaits approval; ignored later."""
+        if step(self._lifecycle.stage, Event.ABANDONED) is not None:
+            self._lifecycle = Abandoned(self.stop_requested_by or by)
+
+    def reject(self, error: RpcError, now: float) -> None:
+        """Stop without a notice: the tool was not started, and the handle is withdrawn."""
+        step(self._lifecycle.stage, Event.REJECTED)
+        self._on_state_change = None
+        self._end(Rejected(error, now, self.review))
+
+    def withhold(self, ending: Ending, now: float) -> None:
+        """Keep the end for a reviewer; a question is withdrawn."""
+        step(self._lifecycle.stage, Event.WITHHELD)
+        phase = self.phase
+        self._lifecycle = UnderReview(phase if isinstance(phase, Starting) else Running(), ending)
+        self.touch(now)
 
     def end(
+        self, ending: Ending, now: float, *, complete: bool = True, review: Review | None = None
+    ) -> None:
+        """Stop. `complete`: no more output will come; else `complete_output` is called later."""
+        step(self._lifecycle.stage, Event.ENDED if complete else Event.EXITED)
+        outcome = Stopped if complete else Draining
+        self._end(outcome(ending, now, self.review if review is None else review))
+
+    def release(
         self,
+        ending: Ending,
         now: float,
         *,
-        by: EndedBy,
-        complete: bool,
-        result: str | None = None,
-        failure: ToolError | None = None,
-        raw: bool = False,
-        exit: Exit | None = None,
-        limit: str | None = None,
-        unconfirmed: tuple[int, ...] = (),
+        review: Review,
+        spool: Spool | None = None,
+        refusal: RpcError | None = None,
     ) -> None:
-        """Enter `stopped`. Without `result` and `failure`, as with `raw`, the output is the result.
+        """Stop with what a review has left of the end. `spool` replaces the output, of which nothing was shown;
+        `refusal` is the error of calls that await the result."""
+        step(self._lifecycle.stage, Event.REVIEWED)
+        if spool is not None:
+            self.spool.close()
+            self.spool = spool
+        self._end(Stopped(ending, now, review, refusal))
 
-        `failure` is the tool's own; other failures are worded by `outcomes`. `complete`: no more output will
-        come; else `complete_output` is called later.
-        """
-        self._state = step(self._state, Event.ENDED)
-        self.question = None
-        self.result = result
-        self.failure = failure
-        self.raw = raw or (result is None and failure is None)
-        self.exit = exit
-        self.ended_by = by
-        self.exceeded_limit = limit
-        self.output_complete = complete
-        self.unconfirmed = unconfirmed
-        self.stopped_at = self.last_activity = now
-        if complete:
+    def complete_output(self, now: float) -> None:
+        """Record that no more output will come; the handle's last text is final."""
+        if step(self._lifecycle.stage, Event.OUTPUT_COMPLETED) is None:
+            return
+        outcome = self._lifecycle
+        assert isinstance(outcome, Draining), "only that is completed"
+        self._lifecycle = Stopped(outcome.ending, outcome.at, outcome.review, outcome.refusal)
+        self.spool.finish()
+        self.touch(now)
+
+    def end_survivors(self) -> None:
+        """Record that the processes that could not be ended are gone."""
+        step(self._lifecycle.stage, Event.SURVIVORS_ENDED)
+        outcome = self._lifecycle
+        assert isinstance(outcome, Draining | Stopped), "no other has survivors"
+        self._lifecycle = replace(outcome, ending=replace(outcome.ending, unconfirmed=()))
+        self._left_behind = None
+        self.wake()
+
+    def keep_screen(self, screen: Screen | None, paint: bytes) -> None:
+        """Keep the final screen of a terminal, and the bytes that draw it."""
+        self._last_screen = screen, paint
+
+    def set_left_behind(self, left_behind: Callable[[], tuple[LeftBehind, ...]]) -> None:
+        """Keep the handle while its processes may run; `left_behind` asks the runtime which do."""
+        self._left_behind = left_behind
+
+    def clear_left_behind(self) -> None:
+        """Record that no process of the handle is left."""
+        self._left_behind = None
+
+    def _advance(self, event: Event, phase: Starting | Running | Waiting) -> bool:
+        """Enter a state in which the execution goes on; return whether the event led to one."""
+        if step(self._lifecycle.stage, event) is None:
+            return False
+        by = self.stop_requested_by
+        self._lifecycle = phase if by is None else Stopping(phase, by)
+        return True
+
+    def _end(self, outcome: Outcome) -> None:
+        self._lifecycle = outcome
+        self.last_activity = outcome.at
+        if outcome.is_final:
             self.spool.finish()
         if self._on_stop is not None:
             self._on_stop(self)
         if self._on_state_change is not None:
             self._on_state_change(self)
-        self.wake()
-
-    def reject(self, failure: ToolError, now: float) -> None:
-        """Enter `stopped` without a notice: the handle was withdrawn, since its tool could not be started."""
-        self._on_state_change = None
-        self.end(now, by=EndedBy("exit"), complete=True, failure=failure)
-
-    def end_as(self, ending: Ending, now: float, *, complete: bool) -> None:
-        """End the handle with the fields of `ending`; see `end`."""
-        self.end(
-            now,
-            by=ending.by,
-            complete=complete,
-            result=ending.result,
-            failure=ending.failure,
-            raw=ending.raw,
-            exit=ending.exit,
-            limit=ending.limit,
-            unconfirmed=ending.unconfirmed,
-        )
-
-    def complete_output(self, now: float) -> None:
-        """Record that no more output will come; the handle's last text is final."""
-        if self._state is not State.STOPPED or self.output_complete:
-            return
-        self.output_complete = True
-        self.last_activity = now
-        self.spool.finish()
         self.wake()
 
     def touch(self, now: float) -> None:
@@ -355,13 +468,13 @@ class Handle:
         is_end_shown, end_read_at = before.is_end_shown, before.end_read_at
         if read.viewed is not None:
             viewed = read.viewed
-        if self._state is State.STOPPED:
+        if self.stopped:
             is_end_shown = is_end_shown or read.is_session
             end_read_at = now if end_read_at is None else end_read_at
         else:
             if read.offset is not None:
                 offset = read.offset
-            if read.is_session and self._state is State.WAITING:
+            if read.is_session and self.state is State.WAITING:
                 question = self.question_count
         self._position = ReadPosition(
             offset, viewed, before.notified, question, is_end_shown, end_read_at
@@ -381,9 +494,11 @@ class Handle:
     def save(self) -> SavedFile | None:
         """Save the whole output, or the result, to a file for a reader whose reply was truncated; None while
         more output may come."""
-        if not self.stopped or not self.output_complete:
+        outcome = self.outcome
+        if outcome is None or not outcome.is_final:
             return None
-        return save_output(self.spool, None if self.is_output else self.result)
+        ending = outcome.ending
+        return save_output(self.spool, None if ending.is_output else ending.result)
 
     # --- listeners -------------------------------------------------------------------------
 

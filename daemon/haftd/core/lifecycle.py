@@ -1,16 +1,50 @@
-"""The lifecycle of a handle: states, events, one table.
+"""The lifecycle of a handle: its states with their data, its events, one table.
 
-Rules: no other module decides which state follows; an event that the table lacks raises and changes nothing;
-`stopped` is terminal. Section 3 of the protocol.
+Rules: a state is a frozen value that carries what is known in that state alone. No other module decides which
+state follows. The table has every pair of a stage and an event: the next stage, `IGNORED`, or `ILLEGAL`, which
+raises and changes nothing. A request to stop changes no other transition: the execution goes on until its runtime
+reports the end. Section 3 of the protocol has the four states of the wire.
+
+    awaiting approval → starting → running ⇄ waiting → under review → draining → stopped
+           ↘ abandoned       ↘ rejected
 """
 
 from __future__ import annotations
 
-from enum import StrEnum, unique
+from collections.abc import Iterator, Mapping
+from enum import Enum, StrEnum, unique
 from types import MappingProxyType
-from typing import Final
+from typing import ClassVar, Final
 
-__all__ = ["TABLE", "Event", "IllegalTransition", "State", "step"]
+import msgspec
+
+from haft_protocol.errors import RpcError
+from haft_protocol.questions import Question
+from haft_protocol.states import EndedBy, Review, ToolError
+
+from .ending import Ending
+
+__all__ = [
+    "TABLE",
+    "Abandoned",
+    "AwaitingApproval",
+    "Draining",
+    "Event",
+    "IllegalTransition",
+    "Lifecycle",
+    "Outcome",
+    "Rejected",
+    "Running",
+    "Stage",
+    "Starting",
+    "State",
+    "Stopped",
+    "Stopping",
+    "UnderReview",
+    "Void",
+    "Waiting",
+    "step",
+]
 
 
 @unique
@@ -24,42 +58,295 @@ class State(StrEnum):
 
 
 @unique
+class Stage(StrEnum):
+    """Stage of a handle's life: the key of its state in the table."""
+
+    AWAITING_APPROVAL = "awaiting approval"
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting for an answer"
+    UNDER_REVIEW = "under review"
+    ABANDONED = "abandoned before approval"
+    STOPPING_UNAPPROVED = "stopping before approval"
+    STOPPING_START = "stopping while it starts"
+    STOPPING = "stopping"
+    STOPPING_WAITING = "stopping while it waits for an answer"
+    STOPPING_REVIEW = "stopping under review"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    REJECTED = "rejected"
+
+
+@unique
 class Event(StrEnum):
     """Event in the life of a handle."""
 
+    APPROVED = "approved"
     STARTED = "started"
     ASKED = "asked"
     ANSWERED = "answered"
     WITHDRAWN = "withdrawn"
+    """The tool withdrew its question."""
+    STOP_REQUESTED = "stop requested"
+    ABANDONED = "abandoned"
+    """No call wants the start any more."""
+    REJECTED = "rejected"
+    """The tool was not started: the id was never taken."""
+    EXITED = "exited"
+    """The execution has ended, and its output is still held open."""
     ENDED = "ended"
+    """The execution has ended, and its output is complete."""
+    WITHHELD = "withheld"
+    """The execution has ended, and its result is kept for a reviewer."""
+    REVIEWED = "reviewed"
+    OUTPUT_COMPLETED = "output completed"
+    SURVIVORS_ENDED = "survivors ended"
+    """The processes that could not be ended are gone."""
+
+
+# --- states ---------------------------------------------------------------------------------
+
+
+class _Live(msgspec.Struct, frozen=True):
+    """A state in which the execution has not ended."""
+
+    is_final: ClassVar[bool] = False
+    """True if no more output will come."""
+
+
+class AwaitingApproval(_Live, frozen=True):
+    """The start waits for an approver."""
+
+    stage: ClassVar[Stage] = Stage.AWAITING_APPROVAL
+    state: ClassVar[State] = State.PENDING
+
+
+class Starting(_Live, frozen=True):
+    """The start is scheduled, or under way."""
+
+    stage: ClassVar[Stage] = Stage.STARTING
+    state: ClassVar[State] = State.PENDING
+
+
+class Running(_Live, frozen=True):
+    """The tool runs."""
+
+    stage: ClassVar[Stage] = Stage.RUNNING
+    state: ClassVar[State] = State.RUNNING
+
+
+class Waiting(_Live, frozen=True):
+    """The tool waits for the answer to its question; `inquiry_id` is the id under which a client answers."""
+
+    stage: ClassVar[Stage] = Stage.WAITING
+    state: ClassVar[State] = State.WAITING
+    question: Question
+    inquiry_id: str
+
+
+class UnderReview(_Live, frozen=True):
+    """The execution has ended, and its result is withheld from readers, for whom it is in state `was`."""
+
+    stage: ClassVar[Stage] = Stage.UNDER_REVIEW
+    was: Starting | Running
+    ending: Ending
+
+    @property
+    def state(self) -> State:
+        """The state on the wire."""
+        return self.was.state
+
+
+class Stopping(_Live, frozen=True):
+    """The end of the execution was requested; for readers it is in state `was` until it has ended."""
+
+    was: AwaitingApproval | Starting | Running | Waiting | UnderReview
+    by: EndedBy
+
+    @property
+    def stage(self) -> Stage:
+        """The stage, by the state in which the stop was requested."""
+        return _STOPPING[self.was.stage]
+
+    @property
+    def state(self) -> State:
+        """The state on the wire."""
+        return self.was.state
+
+
+class Abandoned(_Live, frozen=True):
+    """The call that wanted the start has gone before an approver has decided."""
+
+    stage: ClassVar[Stage] = Stage.ABANDONED
+    state: ClassVar[State] = State.PENDING
+    by: EndedBy
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """A state in which the execution has ended, `at` seconds of the monotonic clock."""
+
+    state: ClassVar[State] = State.STOPPED
+    ending: Ending
+    at: float
+    review: Review | None = None
+    """State of the result's review; None where the result needs none."""
+    refusal: RpcError | None = None
+    """Error for calls that await a result that was not approved."""
+
+
+class Draining(_Ended, frozen=True):
+    """The execution has ended, and something that it left behind still holds its output."""
+
+    stage: ClassVar[Stage] = Stage.DRAINING
+    is_final: ClassVar[bool] = False
+
+
+class Stopped(_Ended, frozen=True):
+    """The execution has ended, and its output is complete."""
+
+    stage: ClassVar[Stage] = Stage.STOPPED
+    is_final: ClassVar[bool] = True
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """The tool was not started, for the reason in `error`; the handle is withdrawn."""
+
+    stage: ClassVar[Stage] = Stage.REJECTED
+    state: ClassVar[State] = State.STOPPED
+    is_final: ClassVar[bool] = True
+    error: RpcError
+    at: float
+    review: Review | None = None
+    refusal: ClassVar[None] = None
+
+    @property
+    def ending(self) -> Ending:
+        """The end that readers are shown who have found the handle before."""
+        return Ending(by=EndedBy("exit"), failure=ToolError(self.error.message))
+
+
+Outcome = Draining | Stopped | Rejected
+"""A state in which the execution has ended."""
+
+Lifecycle = (
+    AwaitingApproval | Starting | Running | Waiting | UnderReview | Stopping | Abandoned | Outcome
+)
+
+_STOPPING: Final[Mapping[Stage, Stage]] = MappingProxyType(
+    {
+        Stage.AWAITING_APPROVAL: Stage.STOPPING_UNAPPROVED,
+        Stage.STARTING: Stage.STOPPING_START,
+        Stage.RUNNING: Stage.STOPPING,
+        Stage.WAITING: Stage.STOPPING_WAITING,
+        Stage.UNDER_REVIEW: Stage.STOPPING_REVIEW,
+    }
+)
+"""The stage that a request to stop leads to."""
+
+
+# --- the table ------------------------------------------------------------------------------
 
 
 class IllegalTransition(Exception):
-    """Raised for an event that is illegal in this state; the state is unchanged."""
+    """Raised for an event that is illegal in this stage; the handle is unchanged."""
 
-    def __init__(self, state: State, event: Event) -> None:
-        super().__init__(f"a handle that is {state} cannot be {event}")
-        self.state = state
+    def __init__(self, stage: Stage, event: Event) -> None:
+        super().__init__(f"a handle that is {stage} cannot be {event}")
+        self.stage = stage
         self.event = event
 
 
-TABLE: Final = MappingProxyType(
-    {
-        (State.PENDING, Event.STARTED): State.RUNNING,
-        (State.PENDING, Event.ENDED): State.STOPPED,
-        (State.RUNNING, Event.ASKED): State.WAITING,
-        (State.RUNNING, Event.ENDED): State.STOPPED,
-        (State.WAITING, Event.ANSWERED): State.RUNNING,
-        (State.WAITING, Event.WITHDRAWN): State.RUNNING,
-        (State.WAITING, Event.ENDED): State.STOPPED,
-    }
-)
-"""Every legal transition; a missing pair is illegal."""
+class Void(Enum):
+    """An event that leads to no other stage."""
+
+    IGNORED = "ignored"
+    ILLEGAL = "illegal"
 
 
-def step(state: State, event: Event) -> State:
-    """Return the next state; raises `IllegalTransition`."""
-    following = TABLE.get((state, event))
-    if following is None:
-        raise IllegalTransition(state, event)
-    return following
+_Row = Mapping[Event, "Stage | Void"]
+
+_ENDS: Final[_Row] = {Event.EXITED: Stage.DRAINING, Event.ENDED: Stage.STOPPED}
+_LIVE: Final[_Row] = {Event.ABANDONED: Void.IGNORED, Event.OUTPUT_COMPLETED: Void.IGNORED}
+_OVER: Final[_Row] = {
+    Event.STOP_REQUESTED: Void.IGNORED,
+    Event.ABANDONED: Void.IGNORED,
+    Event.OUTPUT_COMPLETED: Void.IGNORED,
+}
+
+_ROWS: Final[Mapping[Stage, _Row]] = {
+    Stage.AWAITING_APPROVAL: {
+        **_LIVE,
+        Event.APPROVED: Stage.STARTING,
+        Event.ABANDONED: Stage.ABANDONED,
+        Event.REJECTED: Stage.REJECTED,
+        **_ENDS,
+    },
+    Stage.STARTING: {
+        **_LIVE,
+        Event.STARTED: Stage.RUNNING,
+        Event.REJECTED: Stage.REJECTED,
+        **_ENDS,
+        Event.WITHHELD: Stage.UNDER_REVIEW,
+    },
+    Stage.RUNNING: {
+        **_LIVE,
+        Event.ASKED: Stage.WAITING,
+        **_ENDS,
+        Event.WITHHELD: Stage.UNDER_REVIEW,
+    },
+    Stage.WAITING: {
+        **_LIVE,
+        Event.ANSWERED: Stage.RUNNING,
+        Event.WITHDRAWN: Stage.RUNNING,
+        **_ENDS,
+        Event.WITHHELD: Stage.UNDER_REVIEW,
+    },
+    Stage.UNDER_REVIEW: {**_LIVE, Event.REVIEWED: Stage.STOPPED},
+    Stage.ABANDONED: {
+        **_LIVE,
+        Event.APPROVED: Stage.STOPPING_START,
+        Event.STOP_REQUESTED: Void.IGNORED,
+        Event.REJECTED: Stage.REJECTED,
+        **_ENDS,
+    },
+    Stage.DRAINING: {
+        **_OVER,
+        Event.OUTPUT_COMPLETED: Stage.STOPPED,
+        Event.SURVIVORS_ENDED: Stage.DRAINING,
+    },
+    Stage.STOPPED: {**_OVER, Event.SURVIVORS_ENDED: Stage.STOPPED},
+    Stage.REJECTED: _OVER,
+}
+"""The events that are not illegal, by stage; those of stages that are stopping follow from these."""
+
+
+def _pairs() -> Iterator[tuple[tuple[Stage, Event], Stage | Void]]:
+    for stage, row in _ROWS.items():
+        stopping = _STOPPING.get(stage)
+        for event in Event:
+            following = row.get(event, Void.ILLEGAL)
+            if event is Event.STOP_REQUESTED and stopping is not None:
+                yield (stage, event), stopping
+                yield (stopping, event), Void.IGNORED
+                continue
+            yield (stage, event), following
+            if stopping is None:
+                continue
+            if event is Event.WITHHELD:
+                # The result of an execution that is stopped is not reviewed.
+                following = Void.ILLEGAL
+            if isinstance(following, Stage):
+                following = _STOPPING.get(following, following)
+            yield (stopping, event), following
+
+
+TABLE: Final[Mapping[tuple[Stage, Event], Stage | Void]] = MappingProxyType(dict(_pairs()))
+"""Every pair of a stage and an event, with the stage that follows."""
+
+
+def step(stage: Stage, event: Event) -> Stage | None:
+    """Return the next stage, None where the event is ignored; raises `IllegalTransition`."""
+    following = TABLE[stage, event]
+    if following is Void.ILLEGAL:
+        raise IllegalTransition(stage, event)
+    return following if isinstance(following, Stage) else None

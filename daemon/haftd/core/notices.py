@@ -270,11 +270,10 @@ def notice_of(handle: Handle, at: float) -> Notice | None:
             at=at,
             id=handle.id,
         )
-    if handle.state is not State.STOPPED or handle.ended_by is None:
+    ending = handle.ending
+    if ending is None:
         return None
-    error = failure_of(
-        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.exceeded_limit
-    )
+    error = failure_of(ending)
     if error is None:
         return Notice(
             kind="tool.stopped",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from haft_protocol.states import By, EndedBy, Exit, ToolError
+from haft_protocol.states import By, Exit, ToolError
+
+from .ending import Ending
 
 __all__ = ["exit_clause", "failure_of", "internal_failure"]
 
@@ -24,24 +26,17 @@ _SENTENCES: dict[By, str] = {
 }
 
 
-def failure_of(
-    by: EndedBy,
-    exit: Exit | None,
-    failure: ToolError | None,
-    *,
-    raw: bool,
-    limit: str | None = None,
-) -> ToolError | None:
+def failure_of(ending: Ending) -> ToolError | None:
     """Return the error that a handle ended with, None if it succeeded.
 
-    `failure` is the tool's own. `raw`: the output is the result, so the exit status decides about success.
-    `limit` names the exceeded limit.
+    Where the output is the result, the exit status decides about success.
     """
-    if failure is not None:
-        return failure
+    if ending.failure is not None:
+        return ending.failure
+    by, exit, limit = ending.by, ending.exit, ending.limit
     went = exit_clause(exit)
     if by.by == "exit":
-        if not raw or exit is None or exit.code == 0:
+        if not ending.is_raw or exit is None or exit.code == 0:
             return None
         return ToolError(f"{went[0].upper()}{went[1:]}.")
     if by.by == "lost":

@@ -18,6 +18,7 @@ import msgspec
 from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
 from haft_protocol.states import EndedBy
 
+from .ending import Ending
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .handles import Handle
 from .lifecycle import State
@@ -123,6 +124,7 @@ class Registry:
         make_spool: Callable[[], Spool],
         wall: float = 0.0,
         terminal: bool = False,
+        needs_approval: bool = False,
         settings: HandleSettings = DEFAULT_SETTINGS,
         on_state_change: Callable[[Handle], None] | None = None,
     ) -> Admission:
@@ -158,6 +160,7 @@ class Registry:
             root=root,
             wall=wall,
             terminal=terminal,
+            needs_approval=needs_approval,
             settings=settings,
             on_stop=self._on_stop,
             on_state_change=on_state_change,
@@ -249,9 +252,9 @@ class Registry:
             spool=Spool(0, 0, None, _EMPTY),
             now=now - age,
             wall=wall,
+            command=command,
         )
-        handle.command = command
-        handle.end(now, by=EndedBy(by="lost"), complete=True)
+        handle.end(Ending(by=EndedBy("lost")), now)
         if handles is None:
             handles = self._by_session[session] = SessionHandles()
         older = handles.by_id.get(id)

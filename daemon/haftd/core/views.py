@@ -22,8 +22,9 @@ from haft_protocol.states import (
     Waiting,
 )
 
+from . import lifecycle
 from .handles import Handle
-from .lifecycle import State
+from .lifecycle import Outcome, State
 from .outcomes import failure_of
 from .read_position import read_of
 from .text import Slice, bytes_from, cut, cut_text
@@ -54,19 +55,19 @@ def handle_state(
     """
     if waited is None:
         waited = UNSET
-    state = handle.state
-    if state is State.STOPPED:
+    state, outcome = handle.state, handle.outcome
+    if outcome is not None:
         encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
         return _stopped_state(
-            handle, now, view, cursor, max_bytes, waited, screen, encoded, save, defer
+            handle, outcome, view, cursor, max_bytes, waited, screen, encoded, save, defer
         )
     piece = _encoded_slice(handle, view, cursor, max_bytes, painted, defer) or _text_slice(
         handle, view, cursor, max_bytes, final=False, defer=defer
     )
     elapsed = int((now - handle.created_at) * 1000)
-    review = UNSET if handle.review is None else handle.review
+    review = handle.review or UNSET
     if state is State.RUNNING:
         return Running(
             id=handle.id,
@@ -84,8 +85,8 @@ def handle_state(
             suspended=suspended,
             hint=SUSPENDED_HINT if suspended else UNSET,
         )
-    if state is State.WAITING:
-        assert handle.question is not None, "a waiting handle has its question"
+    phase = handle.phase
+    if isinstance(phase, lifecycle.Waiting):
         return Waiting(
             id=handle.id,
             tool=handle.tool,
@@ -98,8 +99,8 @@ def handle_state(
             screen=screen,
             review=review,
             content=piece.text,
-            question=handle.question,
-            inquiry_id=handle.inquiry_id or UNSET,
+            question=phase.question,
+            inquiry_id=phase.inquiry_id or UNSET,
         )
     return Pending(
         id=handle.id,
@@ -164,7 +165,7 @@ def _text_slice(
 
 def _stopped_state(
     handle: Handle,
-    now: float,
+    outcome: Outcome,
     view: str,
     cursor: int | None,
     max_bytes: int,
@@ -174,18 +175,14 @@ def _stopped_state(
     save: bool,
     defer: bool,
 ) -> Stopped:
-    assert handle.ended_by is not None and handle.stopped_at is not None, "it has ended"
-    error = failure_of(
-        handle.ended_by, handle.exit, handle.failure, raw=handle.raw, limit=handle.exceeded_limit
-    )
+    ending, exit, is_complete = outcome.ending, outcome.ending.exit, outcome.is_final
+    error = failure_of(ending)
     result: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     truncated: Truncated | UnsetType = UNSET
     position, omitted = handle.spool.end, 0
-    if handle.raw or handle.ended_by.by != "exit":
-        piece = _text_slice(
-            handle, view, cursor, max_bytes, final=handle.output_complete, defer=defer
-        )
+    if ending.is_output:
+        piece = _text_slice(handle, view, cursor, max_bytes, final=is_complete, defer=defer)
         position, omitted = piece.cursor, piece.omitted
         if omitted:
             whole = position - _requested_start(handle, view, cursor)
@@ -195,8 +192,8 @@ def _stopped_state(
         else:
             content = piece.text
     elif error is None:
-        assert handle.result is not None, "without a failure there is a result"
-        result, total, kept = cut_text(handle.result, max_bytes)
+        assert ending.result is not None, "without a failure there is a result"
+        result, total, kept = cut_text(ending.result, max_bytes)
         if kept < total:
             truncated = _truncation(handle, total, kept, save=save)
     if encoded is not None:
@@ -210,21 +207,19 @@ def _stopped_state(
         session=handle.session,
         cursor=position,
         generation=handle.generation,
-        elapsed_ms=int((handle.stopped_at - handle.created_at) * 1000),
+        elapsed_ms=int((outcome.at - handle.created_at) * 1000),
         omitted=omitted,
         waited=waited,
         screen=screen,
-        review=UNSET if handle.review is None else handle.review,
-        ended_by=handle.ended_by,
+        review=UNSET if outcome.review is None else outcome.review,
+        ended_by=ending.by,
         result=result,
         error=error if error is not None else UNSET,
         content=content,
-        exit=handle.exit if handle.exit is not None else UNSET,
-        output_complete=handle.output_complete
-        if handle.exit is not None or not handle.output_complete
-        else UNSET,
+        exit=UNSET if exit is None else exit,
+        output_complete=UNSET if exit is None and is_complete else is_complete,
         left_behind=handle.left_behind() or UNSET,
-        unconfirmed=handle.unconfirmed or UNSET,
+        unconfirmed=ending.unconfirmed or UNSET,
         truncated=truncated,
     )
 

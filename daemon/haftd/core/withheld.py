@@ -1,4 +1,4 @@
-"""The output and the end of an execution, withheld until a reviewer has decided.
+"""The output of an execution, withheld until a reviewer has decided.
 
 Rules: pure. A withheld result is not in the handle, so that no view, search or subscription can show it. The text
 that the reviewer was shown is what is released: an output that is the result, else the result or the failure
@@ -7,37 +7,22 @@ alone, without the output beside it. `deny` and `skip` drop all of it, with the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
-from haft_protocol.errors import RpcError
-from haft_protocol.states import EndedBy, Exit, ToolError
+from msgspec.structs import replace
 
+from haft_protocol.errors import RpcError
+from haft_protocol.states import EndedBy, ToolError
+
+from .ending import Ending
 from .outcomes import failure_of
 from .spool import Budget, Spool
 from .text import Rendering, cut, cut_text
 
-__all__ = ["Ending", "ReviewDecision", "Shown", "WithheldResult"]
+__all__ = ["ReviewDecision", "Shown", "WithheldResult"]
 
 DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The end of an execution; the fields are those of `Handle.end`."""
-
-    by: EndedBy
-    result: str | None = None
-    failure: ToolError | None = None
-    raw: bool = False
-    exit: Exit | None = None
-    limit: str | None = None
-    unconfirmed: tuple[int, ...] = ()
-
-    @property
-    def is_output(self) -> bool:
-        """True if the text of the end is the printed output."""
-        return self.raw or self.by.by != "exit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +49,12 @@ class ReviewDecision:
 
 
 class WithheldResult:
-    """The output of one execution, and its end once ended."""
+    """The output of one execution, kept from its readers."""
 
-    __slots__ = ("_is_open", "ending", "spool")
+    __slots__ = ("_is_open", "spool")
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
-        self.ending: Ending | None = None
         self._is_open = True
 
     def emit(self, data: bytes) -> None:
@@ -84,12 +68,9 @@ class WithheldResult:
             self._is_open = False
             self.spool.close()
 
-    def show(self, rendering: Rendering, max_bytes: int) -> Shown:
-        """Return the result as the reviewer is shown it; the execution has ended."""
-        ending = self._ended()
-        error = failure_of(
-            ending.by, ending.exit, ending.failure, raw=ending.raw, limit=ending.limit
-        )
+    def show(self, ending: Ending, rendering: Rendering, max_bytes: int) -> Shown:
+        """Return the result as the reviewer is shown it."""
+        error = failure_of(ending)
         if ending.is_output:
             end = self.spool.end
             piece = cut(self.spool, 0, end, max_bytes, final=True, rendering=rendering)
@@ -101,10 +82,9 @@ class WithheldResult:
         text, whole, kept = cut_text(text, max_bytes)
         return Shown(text, whole, whole - kept, None, error is not None)
 
-    def release(self, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
-        """Return the end as it is told after this decision, and the output that is read from now on, which the
-        caller closes; None for none."""
-        ending = self._ended()
+    def release(self, ending: Ending, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
+        """Return what readers are shown of `ending` after this decision, and the output that is read from now on,
+        which the caller closes; None for none."""
         if decision.decision == "allow" and ending.is_output:
             self._is_open = False
             self.spool.finish()
@@ -122,22 +102,18 @@ class WithheldResult:
                 return replace(ending, result=decision.text), None
             case "deny":
                 failure = ToolError(decision.said)
-                return replace(ending, result=None, failure=failure, raw=False, exit=None), None
+                denied = replace(
+                    ending, result=None, failure=failure, shows_output=False, exit=None
+                )
+                return denied, None
         if ending.by.by == "exit":
-            ending = replace(ending, result=decision.said, failure=None, raw=False)
+            ending = replace(ending, result=decision.said, failure=None, shows_output=False)
         return replace(ending, exit=None), None
 
-    def discard(self, by: EndedBy) -> Ending:
-        """Return the end as it is told where the result was given up before a decision."""
+    def discard(self, ending: Ending, by: EndedBy) -> Ending:
+        """Drop the output; return what readers are shown of `ending` where `by` has given the result up."""
         self.drop()
-        return Ending(
-            by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=self._ended().unconfirmed
-        )
-
-    def _ended(self) -> Ending:
-        if self.ending is None:
-            raise AssertionError("there is no result before the end")
-        return self.ending
+        return Ending(by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=ending.unconfirmed)
 
 
 def _spool_of(text: str) -> Spool:

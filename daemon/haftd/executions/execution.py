@@ -1,7 +1,7 @@
 """One use of a tool: what its runtime reports into the handle, and what is done to it from outside.
 
-Rules: everything decides at once but waiting to be let in and to be answered. A report is a fact in
-the handle; a use has begun, or could not, once, and is done when nothing of it is left. Who holds
+Rules: everything decides at once but waiting to be answered. A report is an event of the handle, whose
+state says how far the use is; a use has begun, or could not, once, and is done when nothing of it is left. Who holds
 the task that runs it is the supervisor's matter; connections are not known here.
 """
 
@@ -21,9 +21,9 @@ from haft_protocol.errors import (
 )
 from haft_protocol.questions import Question
 from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.core.outcomes import internal_failure
-from haftd.core.withheld import Ending
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -70,20 +70,17 @@ class Execution:
 
     __slots__ = (
         "_early",
-        "_entry",
         "_shown",
         "_suspended",
         "_suspension_known_until",
         "begun",
         "callers",
         "done",
-        "ender",
-        "failure",
-        "given_up",
         "grace_s",
         "grip",
         "handle",
         "inquiries",
+        "is_stop_requested",
         "mark",
         "review",
         "routine_ms",
@@ -97,24 +94,20 @@ class Execution:
         handle: Handle,
         grace_s: float,
         inquiries: InquiryQueue | None = None,
-        entry: Entry | None = None,
         review: PendingReview | None = None,
     ) -> None:
         self.handle = handle
         self.mark = ""
         """What its processes carry."""
         self.review = review
-        self._entry = entry
         self.inquiries = inquiries or InquiryQueue(handle)
         self.grace_s = grace_s
         self.scope = trio.CancelScope()
         self.begun = trio.Event()
         self.done = trio.Event()
         self.grip: ExecutionControl | None = None
-        self.failure: RpcError | None = None
-        self.ender: EndedBy | None = None
-        self.given_up = False
-        """Whether the call that wanted it wants it no more, before it was let in."""
+        self.is_stop_requested = False
+        """Whether its end was requested, or that of the processes that it has left behind."""
         self._suspended = False
         self._suspension_known_until = 0.0
         self.written_to = 0
@@ -126,11 +119,6 @@ class Execution:
         """The calls that it is for, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []
         self._shown: dict[int, ScreenShot] = {}
-
-    @property
-    def is_held_back(self) -> bool:
-        """Whether it waits to be let in."""
-        return self._entry is not None
 
     def join(self, *, is_new: bool) -> None:
         """One more call waits; a retry finds what an earlier call started, or somebody's handle."""
@@ -156,35 +144,23 @@ class Execution:
         pending = self.inquiries.current
         return pending is not None and pending.is_unclaimed
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether its end has come, told or not."""
-        return self.handle.stopped or (self.review is not None and self.review.has_ended)
-
     def cancel(self) -> None:
         """End what runs, and what waits for a word about its result."""
         self.scope.cancel()
         if self.review is not None:
             self.review.cancel()
 
-    async def enter(self) -> tuple[Runtime, Call] | None:
-        """Wait until it may run; what runs now, where that was not known before."""
-        if self._entry is None:
-            return None
-        entered = await self._entry()
-        self._entry = None
-        return entered
+    def request_stop(self, by: EndedBy) -> bool:
+        """Record that its end is requested; return whether that is the first request."""
+        is_first = not self.is_stop_requested
+        self.is_stop_requested = True
+        self.handle.request_stop(by)
+        return is_first
 
     def skip(self, skipped: Skipped) -> None:
-        """Say that the tool is not run, and that this is its result."""
-        self._entry = None
-        self.handle.end(
-            trio.current_time(),
-            result=skipped.said,
-            by=EndedBy("exit", skipped.by),
-            complete=True,
-        )
-        self.begin()
+        """Report the end of a tool that is not run, with that as its result."""
+        ending = Ending(by=EndedBy("exit", skipped.by), result=skipped.said)
+        self.handle.end(ending, trio.current_time())
 
     # -- the port: what the runtime reports
 
@@ -221,34 +197,36 @@ class Execution:
         elif end.signal is not None:
             exit_ = Exit(signal=end.signal)
         by, failure = self._verdict(end)
+        is_structured = end.failure is not None and not end.failure.shows_output
         ending = Ending(
             by=by,
             result=end.result if failure is None else None,
             failure=failure,
-            raw=end.result is None and (end.failure is None or end.failure.shows_output),
+            shows_output=end.result is None and not is_structured,
             exit=exit_,
             limit=end.limit,
             unconfirmed=end.unconfirmed,
         )
         now = trio.current_time()
-        if self.review is None or not self.review.hold(ending, now):
-            self.handle.end_as(ending, now, complete=end.output_complete)
-        elif end.output_complete:
-            self.review.complete()
+        if self.review is None:
+            self.handle.end(ending, now, complete=end.output_complete)
+        else:
+            self.review.end(ending, now, complete=end.output_complete)
         self.inquiries.end()
 
     def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
         """Who ended it, and the failure where it is not only the end that says it."""
+        requested_by = self.handle.stop_requested_by
         if end.failure is not None:
             said = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
-            return (EndedBy("exit") if end.natural else self.ender or EndedBy("exit")), said
+            return (EndedBy("exit") if end.natural else requested_by or EndedBy("exit")), said
         if end.limit is not None:
             return EndedBy("limit"), None
         if end.natural:
             return EndedBy("exit"), None
-        if self.ender is None:
+        if requested_by is None:
             return EndedBy("lost"), ToolError(internal_failure(), transient=True)
-        return self.ender, None
+        return requested_by, None
 
     def redrawn(self) -> None:
         """See `runtimes.base.RuntimeContext`."""
@@ -365,12 +343,10 @@ class Execution:
         self.grip = None
         self.done.set()
 
-    def fail(self, error: RpcError) -> None:
-        """Say that the tool could not be started, also to those who wait for its end."""
-        self.failure = error
-        self.handle.reject(ToolError(error.message), trio.current_time())
+    def reject(self, error: RpcError) -> None:
+        """Say that the tool was not started, also to those who wait for its end."""
+        self.handle.reject(error, trio.current_time())
         self.inquiries.end()
-        self.begin()
 
 
 class _PendingAnswer:

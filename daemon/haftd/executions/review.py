@@ -15,11 +15,12 @@ import trio
 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Review
+from haftd.core.ending import Ending
 from haftd.core.handles import Handle
-from haftd.core.lifecycle import State
+from haftd.core.lifecycle import UnderReview
 from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Spool
-from haftd.core.withheld import Ending, ReviewDecision, Shown, WithheldResult
+from haftd.core.withheld import ReviewDecision, Shown, WithheldResult
 
 __all__ = ["PendingReview", "Reviewer"]
 
@@ -43,76 +44,85 @@ Reviewer = Callable[[Handle, Shown], Awaitable[ReviewDecision]]
 
 
 class PendingReview:
-    """The end of an execution, kept from its readers until the decision."""
+    """The review of one execution's result: the task that waits for the end and for the decision."""
 
-    __slots__ = ("_complete", "_ender", "_handle", "_reviewer", "_scope", "_withheld", "done")
+    __slots__ = ("_complete", "_handle", "_reviewer", "_scope", "_withheld", "done")
 
     def __init__(self, handle: Handle, spool: Spool, reviewer: Reviewer) -> None:
         self._handle = handle
         self._withheld = WithheldResult(spool)
         self._reviewer = reviewer
         self._scope = trio.CancelScope()
-        self._ender: Callable[[], EndedBy | None] = lambda: None
         self._complete = trio.Event()
         self.done = trio.Event()
         """Nothing is withheld any more."""
-        handle.review = "held"
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the execution has ended, and its end is not told yet."""
-        return self._withheld.ending is not None
 
     def emit(self, data: bytes) -> None:
         """Take output."""
         self._withheld.emit(data)
 
-    def hold(self, ending: Ending, now: float) -> bool:
-        """Keep the end until the decision; false where it is to be told at once."""
+    def end(self, ending: Ending, now: float, *, complete: bool) -> None:
+        """Withhold the end until the decision, or tell it without its output where no reviewer is asked."""
+        by = self._handle.stop_requested_by
+        if by is None and self.done.is_set():
+            by = EndedBy("shutdown")
         if ending.by.by not in _REVIEWED:
-            self._handle.review = "dropped"
             self._withheld.drop()
-            return False
-        self._withheld.ending = ending
-        if self.done.is_set():
-            # It was given up while it ended: the review is over.
-            self._give_up()
-            return True
-        self._handle.review = "waits"
-        if self._handle.state is State.WAITING:
-            self._handle.withdraw(now)
+            self._handle.end(ending, now, complete=complete, review="dropped")
+        elif by is not None:
+            # A client ended the execution while it ended by itself, and with that the review.
+            self._handle.end(self._withheld.discard(ending, by), now, review="dropped")
         else:
-            self._handle.touch(now)
-        return True
+            self._handle.withhold(ending, now)
+            if complete:
+                self.complete()
 
     def complete(self) -> None:
-        """No more output will come."""
-        if self.has_ended:
+        """Ask the reviewer, if the execution has ended: no more output will come."""
+        if isinstance(self._handle.phase, UnderReview):
             self._complete.set()
+        elif self._handle.stopped:
+            self.cancel()
 
     def cancel(self) -> None:
         """End the review without a decision."""
         self._scope.cancel()
 
-    async def run(self, ender: Callable[[], EndedBy | None]) -> None:
-        """Wait for the end and for the decision, then tell the end. `ender` names the client that ends it meanwhile."""
-        self._ender = ender
+    async def run(self) -> None:
+        """Wait for the end and for the decision, then tell the end."""
         try:
             with self._scope:
                 await self._complete.wait()
-                if (decision := await self._seek()) is not None:
-                    self._tell(decision)
+                await self._decide()
         finally:
-            if self.has_ended and not self._handle.stopped:
-                self._give_up()
+            if isinstance(review := self._handle.phase, UnderReview):
+                by = self._handle.stop_requested_by or EndedBy("shutdown")
+                ending = self._withheld.discard(review.ending, by)
+                self._handle.release(ending, trio.current_time(), review="dropped")
             self._withheld.drop()
             self.done.set()
 
-    async def _seek(self) -> ReviewDecision | None:
+    async def _decide(self) -> None:
+        handle, review = self._handle, self._handle.phase
+        if not isinstance(review, UnderReview):
+            raise AssertionError("a reviewer is asked about a withheld result")
+        decision = await self._seek(review.ending)
+        if decision is not None:
+            ending, spool = self._withheld.release(review.ending, decision)
+            handle.release(
+                ending,
+                trio.current_time(),
+                review=_BECAME[decision.decision],
+                spool=spool,
+                refusal=decision.refusal,
+            )
+
+    async def _seek(self, ending: Ending) -> ReviewDecision | None:
         """Return the decision; None where there will be none."""
         handle = self._handle
         try:
-            return await self._reviewer(handle, self._withheld.show(handle.rendering, _MAX_SHOWN))
+            shown = self._withheld.show(ending, handle.rendering, _MAX_SHOWN)
+            return await self._reviewer(handle, shown)
         except RpcError as refusal:
             if refusal.kind == "shutting_down":
                 return None  # It has run: no caller is asked to try again.
@@ -120,20 +130,3 @@ class PendingReview:
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)
             return ReviewDecision("deny", said=internal_failure())
-
-    def _give_up(self) -> None:
-        """Tell the end without a decision."""
-        self._handle.review = "dropped"
-        self._end(self._withheld.discard(self._ender() or EndedBy("shutdown")), None)
-
-    def _tell(self, decision: ReviewDecision) -> None:
-        self._handle.review = _BECAME[decision.decision]
-        self._handle.refusal = decision.refusal
-        self._end(*self._withheld.release(decision))
-
-    def _end(self, ending: Ending, spool: Spool | None) -> None:
-        handle = self._handle
-        if spool is not None:
-            handle.spool.close()
-            handle.spool = spool
-        handle.end_as(ending, trio.current_time(), complete=True)

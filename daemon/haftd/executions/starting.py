@@ -129,7 +129,8 @@ class Starter:
             make_spool=self.make_spool,
             wall=time.time(),
             terminal=ready.invocation.terminal,
-            settings=_settings(ready.tool),
+            needs_approval=approver is not None,
+            settings=_settings(ready.tool, is_reviewed=reviewer is not None),
             on_state_change=self.news,
         )
         handle = admitted.handle
@@ -156,7 +157,6 @@ class Starter:
             passed = await approver(handle)
             if passed is ready:
                 return self._runtime(call), call
-            handle.approve(terminal=passed.invocation.terminal)
             changed = self.calls.changed(call, handle, passed)
             return self._runtime(changed), changed
 
@@ -168,7 +168,7 @@ def _runs_in(tool: Tool, root: str) -> str:
     return root if tool.root is None or canonical(root) == tool.root else tool.root
 
 
-def _settings(tool: Tool) -> HandleSettings:
+def _settings(tool: Tool, *, is_reviewed: bool) -> HandleSettings:
     """Return the settings of a handle of the tool."""
     notify = tool.notify
     return HandleSettings(
@@ -186,4 +186,5 @@ def _settings(tool: Tool) -> HandleSettings:
                 for pattern in notify.patterns
             ),
         ),
+        is_reviewed=is_reviewed,
     )

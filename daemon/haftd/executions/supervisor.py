@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import structlog
 import trio
@@ -20,6 +21,15 @@ from haft_protocol.errors import (
 )
 from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.handles import Handle
+from haftd.core.lifecycle import (
+    Abandoned,
+    AwaitingApproval,
+    Draining,
+    Rejected,
+    Starting,
+    Stopped,
+    UnderReview,
+)
 from haftd.core.outcomes import internal_failure
 from haftd.host.launch.spawn import leaders
 from haftd.host.process.identity import Stat
@@ -43,6 +53,22 @@ _KILL_S = 5.0
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds
 
 log = structlog.get_logger("haftd.executions.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class _Faulted:
+    """The runtime, or what it stands on, has failed: the fault is the daemon's."""
+
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancelled:
+    """The task was cancelled before the tool was run to its end."""
+
+
+_Conclusion = Ended | Skipped | RpcError | _Faulted | _Cancelled
+"""How the task of an execution has ended; an `RpcError` is the reason for which the tool was not started."""
 
 
 class Supervisor:
@@ -79,14 +105,15 @@ class Supervisor:
         """Schedule the tool's task; nothing of it has run when this returns. `inquiries` are
         its questions; `entry` is waited for before it runs; `review` holds its end back
         until somebody has seen it."""
-        use = Execution(handle, self._grace_s, inquiries, entry, review)
+        use = Execution(handle, self._grace_s, inquiries, review)
         use.mark = call.mark
         self._uses[handle] = use
         self._marks[call.mark] = use
         handle.set_left_behind(use.left_behind)
-        self._nursery.start_soon(self._hold, use, runtime, call, name=f"{call.tool}:{handle.id}")
+        name = f"{call.tool}:{handle.id}"
+        self._nursery.start_soon(self._supervise, use, runtime, call, entry, name=name)
         if review is not None:
-            self._nursery.start_soon(review.run, lambda: use.ender)
+            self._nursery.start_soon(review.run)
         return use
 
     def use_of(self, handle: Handle) -> Execution | None:
@@ -126,9 +153,7 @@ class Supervisor:
     def end(self, use: Execution, by: EndedBy, grace_s: float | None = None) -> None:
         """Decide that a use ends, whoever goes away meanwhile. The first to do so ended it; who asks
         again with a shorter grace need not wait for the first one's."""
-        if use.ender is None:
-            use.ender = by
-        elif grace_s is not None:
+        if not use.request_stop(by) and grace_s is not None:
             self._nursery.start_soon(self._hasten, use, grace_s)
         if grace_s is not None:
             use.grace_s = grace_s
@@ -140,10 +165,10 @@ class Supervisor:
         if not use.done.is_set():
             use.kill()
 
-    def give_up(self, use: Execution, by: EndedBy) -> None:
-        """End a use that nobody has let in yet; any other goes on."""
-        if use.is_held_back:
-            use.given_up = True
+    def abandon(self, use: Execution, by: EndedBy) -> None:
+        """Cancel an execution that no call wants any more, if it still awaits approval."""
+        if use.handle.is_awaiting_approval:
+            use.handle.abandon(by)
             self.end(use, by)
 
     async def _cancel_in_turn(self, use: Execution) -> None:
@@ -167,47 +192,14 @@ class Supervisor:
         async with self._turns:
             pass
 
-    async def _hold(self, use: Execution, runtime: Runtime, call: Call) -> None:
+    async def _supervise(
+        self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
+    ) -> None:
         handle = use.handle
-        try:
-            with use.scope:
-                try:
-                    entered = await use.enter()
-                    if entered is not None:
-                        runtime, call = entered
-                    await self._take_turn()
-                    result = await runtime.run(call, use)
-                except Skipped as skipped:
-                    use.skip(skipped)
-                except RpcError as refusal:
-                    if not use.is_held_back:
-                        raise
-                    self._keep_out(use, refusal)
-                except StartFailed as failed:
-                    self._refuse(use, failed.message, failed.reason)
-                except ToolFailed as failed:
-                    if not use.has_ended:
-                        use.ended(Ended(failure=failed))
-                else:
-                    if not use.has_ended:
-                        use.ended(Ended(code=0 if result is None else None, result=result))
-        except Exception:
-            incident = secrets.token_hex(4)
-            log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
-            problem = internal_failure(incident)
-            if not use.begun.is_set():
-                self._refuse(use, problem, "internal")
-            elif not use.has_ended:
-                use.ended(Ended(failure=ToolFailed(problem)))
-        if use.is_held_back and not use.has_ended and (why := _unstarted(use)) is not None:
-            self._keep_out(use, why)
-        if not use.has_ended:
-            use.ended(Ended(natural=use.ender is None))
+        self._conclude(use, await self._run(use, runtime, call, entry))
         use.begin()
         if use.review is not None:
             use.review.complete()
-            if not use.review.has_ended:
-                use.review.cancel()
             await use.review.done.wait()
         handle.clear_left_behind()
         del self._uses[handle]
@@ -216,13 +208,72 @@ class Supervisor:
             self._keep_remains(handle, call)
         try:
             if handle.terminal:
-                handle.last_screen = use.screen()
-                handle.last_paint = use.paint() or b""
+                handle.keep_screen(use.screen(), use.paint() or b"")
             self._clear_up(call, not handle.unconfirmed)
         except Exception:
             log.exception("clearing up after a handle failed", handle=handle.id, tool=call.tool)
         finally:
             use.finish()
+
+    async def _run(
+        self, use: Execution, runtime: Runtime, call: Call, entry: Entry | None
+    ) -> _Conclusion:
+        """Run the tool once that may run; return how it went. The scope of the execution cancels both."""
+        handle = use.handle
+        try:
+            with use.scope:
+                if entry is not None:
+                    try:
+                        runtime, call = await entry()
+                    except (Skipped, RpcError) as refused:
+                        return refused
+                    handle.approve(terminal=call.terminal)
+                await self._take_turn()
+                try:
+                    result = await runtime.run(call, use)
+                except StartFailed as failed:
+                    return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
+                except ToolFailed as failed:
+                    return Ended(failure=failed)
+                return Ended(code=0 if result is None else None, result=result)
+        except Exception:
+            incident = secrets.token_hex(4)
+            log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
+            return _Faulted(internal_failure(incident))
+        return _Cancelled()
+
+    def _conclude(self, use: Execution, conclusion: _Conclusion) -> None:
+        """Record the end of an execution, by the state in which its handle is, unless that was reported before."""
+        match use.handle.phase, conclusion:
+            case (UnderReview() | Draining() | Stopped() | Rejected(), _):
+                pass
+            case (_, Skipped() as skipped):
+                use.skip(skipped)
+            case (AwaitingApproval() | Abandoned() | Starting(), RpcError() as error):
+                self._reject(use, error)
+            case (AwaitingApproval() | Abandoned() | Starting(), _Faulted(problem)):
+                self._reject(use, spawn_failed(problem.rstrip("."), reason="internal"))
+            case (AwaitingApproval() | Abandoned() as phase, _Cancelled()):
+                by = use.handle.stop_requested_by
+                if by is not None and by.by == "shutdown":
+                    self._reject(use, shutting_down())
+                elif by is None or isinstance(phase, Abandoned):
+                    why = "it was ended while it waited for approval"
+                    self._reject(use, spawn_failed(why, reason="aborted"))
+                else:
+                    # A client has found the handle and ended it: it has an end, as any other.
+                    use.ended(Ended(natural=False))
+            case (_, _Cancelled()):
+                use.ended(Ended(natural=use.handle.stop_requested_by is None))
+            case (_, _Faulted(problem) | RpcError(message=problem)):
+                use.ended(Ended(failure=ToolFailed(problem)))
+            case (_, Ended() as ended):
+                use.ended(ended)
+
+    def _reject(self, use: Execution, error: RpcError) -> None:
+        """Undo the admission of a tool that was not started."""
+        self._withdraw(use.handle)
+        use.reject(error)
 
     def _keep_remains(self, handle: Handle, call: Call) -> None:
         """Hold what could not be ended, so that it is listed and can be aborted again."""
@@ -239,10 +290,8 @@ class Supervisor:
         finally:
             remains.close()
             del self._remains[handle]
-        handle.unconfirmed = ()
-        handle.clear_left_behind()
         self._clear_up(call, True)
-        handle.wake()
+        handle.end_survivors()
 
     def remains(self, session: str | None = None, id: str | None = None) -> list[Handle]:
         """The handles, or those of a session, or of an id, of which something could not be ended."""
@@ -270,23 +319,3 @@ class Supervisor:
                 await gone.wait()
         finally:
             handle.unlisten(look)
-
-    def _keep_out(self, use: Execution, refusal: RpcError) -> None:
-        """It was not let in: as if it had never been admitted."""
-        self._withdraw(use.handle)
-        use.fail(refusal)
-
-    def _refuse(self, use: Execution, why: str, reason: str) -> None:
-        """It could not be started: as if it had never been admitted."""
-        self._withdraw(use.handle)
-        use.fail(spawn_failed(why.rstrip("."), reason=reason))
-
-
-def _unstarted(use: Execution) -> RpcError | None:
-    """Why what was never let in is as if it had never been admitted; None where somebody has ended
-    the handle itself, which they have seen: it has an end, as any other."""
-    if use.ender is not None and use.ender.by == "shutdown":
-        return shutting_down()
-    if use.given_up or use.ender is None:
-        return spawn_failed("it was ended while it waited for approval", reason="aborted")
-    return None

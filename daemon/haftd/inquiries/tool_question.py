@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import trio
 from msgspec import UNSET, UnsetType
@@ -136,7 +136,7 @@ class ToolQuestion(InquiryKind):
         }
 
     def opened(self) -> None:
-        self.handle.ask(self.question, trio.current_time())
+        self.handle.ask(self.question, trio.current_time(), self.id)
 
     def changed(self) -> None:
         self.handle.wake()
@@ -158,7 +158,7 @@ def call_id_of(handle: Handle, context: InquiryContext) -> str:
 class InquiryQueue:
     """The questions asked on behalf of `handle`, in order of arrival."""
 
-    __slots__ = ("_count", "_is_over", "_queue", "_router", "context", "handle")
+    __slots__ = ("_count", "_is_over", "_queue", "_router", "context", "handle", "id")
 
     def __init__(
         self,
@@ -172,7 +172,8 @@ class InquiryQueue:
         self._queue: deque[PendingInquiry] = deque()
         self._count = 0
         self._is_over = False
-        handle.inquiry_id = inquiry_id(handle.tool, call_id_of(handle, self.context))
+        self.id: Final = inquiry_id(handle.tool, call_id_of(handle, self.context))
+        """The id under which a client answers."""
 
     def number(self) -> int:
         """Return a number for a question, given once."""
@@ -207,7 +208,7 @@ class InquiryQueue:
         return kind(
             context=self.context,
             session=handle.session,
-            id=handle.inquiry_id,
+            id=self.id,
             tool=handle.tool,
             may=handle.settings.may,
             order=(0, handle.created_at),

@@ -34,7 +34,9 @@ def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
         return _end(daemon, caller, handle, params)
 
     use = daemon.supervisor.use_of(handle)
-    if handle.stopped or (handle.state is State.PENDING and (use is None or use.is_held_back)):
+    if handle.stopped or (
+        handle.state is State.PENDING and (use is None or handle.is_awaiting_approval)
+    ):
         # What has not been allowed to begin may end without a word.
         return serve(params)
     return approved(daemon, caller, "abort", handle, params, serve, lambda params: None)

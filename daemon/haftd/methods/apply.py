@@ -194,8 +194,8 @@ def _give_when_it_runs(call: _Giving, form: InputForm) -> DeferredReply:
 
     def act() -> None:
         try:
-            if call.use.failure is not None:
-                raise call.use.failure
+            if call.handle.rejection is not None:
+                raise call.handle.rejection
             if call.handle.stopped:
                 raise handle_stopped(call.handle.id, plain_state(call.handle))
             given.append(_give(call, form))

@@ -159,15 +159,15 @@ def run_to_end(
                 if bound.cancelled_caught:
                     use.hold()
                     return look(daemon, as_spawn, handle)
-                if use.failure is not None:
-                    raise use.failure
+                if handle.rejection is not None:
+                    raise handle.rejection
             deadline = trio.current_time() + bound_s
             while not holds() and trio.current_time() < deadline:
                 await until((handle,), lambda: holds() or None, deadline=deadline)
         except trio.Cancelled:
             if use is not None and use.leave() and not handle.stopped:
                 by = EndedBy("abort", caller.label)
-                daemon.supervisor.give_up(use, by)
+                daemon.supervisor.abandon(use, by)
                 daemon.supervisor.end(use, by)
                 daemon.record("abort", caller, handle)
             raise

@@ -62,11 +62,11 @@ def spawn(
                 return read_plain(handle)
         except trio.Cancelled:
             if use.leave():
-                daemon.supervisor.give_up(use, EndedBy("abort", caller.label))
+                daemon.supervisor.abandon(use, EndedBy("abort", caller.label))
             raise
         use.leave()
-        if use.failure is not None:
-            raise use.failure
+        if handle.rejection is not None:
+            raise handle.rejection
         return await result_of(answer(daemon, params, handle, reading, since=0))
 
     return DeferredReply(started)
