@@ -14,6 +14,8 @@ import pytest
 
 from tests.running import RunningDaemon
 
+pytest.register_assert_rewrite("haftd.testing")
+
 # A busy machine is no reason for a law to fail.
 hypothesis.settings.register_profile("haft", deadline=None)
 hypothesis.settings.load_profile("haft")

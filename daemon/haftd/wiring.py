@@ -58,6 +58,7 @@ from haftd.inquiries.static import StaticBackend
 from haftd.methods import spawning, table, unready
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher
+from haftd.runtimes.added import AddedRuntime
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.process import ProcessRuntime
@@ -66,6 +67,7 @@ from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
+from haftd.tools.runtime_names import added_runtimes, runtime_problems
 from haftd.tools.trust import Trust
 
 __all__ = ["Parts", "assemble", "rpc_context_of"]
@@ -204,6 +206,7 @@ def assemble(
         inquiries=inquiries,
         supervisor=supervisor,
         runtimes={
+            **{name: AddedRuntime(entry) for name, entry in added_runtimes().items()},
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(builtins),
@@ -222,7 +225,12 @@ def assemble(
         recovered=brief(parts.report),
         unconfirmed=parts.report.unconfirmed,
         budget=budget,
-        problems=[*parts.problems, *_unanswering(parts, parts.settings), *catalogue.problems],
+        problems=[
+            *parts.problems,
+            *_unanswering(parts, parts.settings),
+            *runtime_problems(),
+            *catalogue.problems,
+        ],
     )
     return Daemon(
         settings=parts.settings,
@@ -440,7 +448,8 @@ def _reloader(
                 if name not in _RELOADED
                 and getattr(settings, name) != getattr(parts.settings, name)
             ]
-        facts.problems = [*problems, *_unanswering(parts, settings), *catalogue.problems]
+        unanswering = _unanswering(parts, settings)
+        facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
         return (*facts.problems, *stores, *cut_output(registry, facts.budget))

@@ -23,9 +23,8 @@ from haftd.runtimes.fake import (
 )
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
+from haftd.testing import PARTS, Part, check_runtime
 from tests.runtimes import kit
-
-from .checker import PARTS, Part, check_runtime
 
 
 def _lines(text: bytes) -> tuple[Step, ...]:

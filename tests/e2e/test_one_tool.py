@@ -67,7 +67,7 @@ ASKED = {"state": "waiting", "content": "", "question": QUESTION, "waited": "inp
 
 
 def test_the_page_shows_each_form() -> None:
-    assert FILES.keys() == {name for names in FORMS.values() for name in names}
+    assert FILES.keys() >= {name for names in FORMS.values() for name in names}
     lines = [line for line in FILES["release.py"].splitlines() if line.strip()]
     assert len(lines) <= 20
 

@@ -13,7 +13,7 @@ from haftd.runtimes.child import Child, Output
 from haftd.runtimes.interpreter import Plain
 from haftd.runtimes.pipes import PipeControl
 from haftd.runtimes.resource_limits import ResourceLimits
-from tests.conformance.checker import Recorder
+from haftd.testing import Recorder
 
 from . import kit
 

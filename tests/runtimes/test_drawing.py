@@ -10,7 +10,7 @@ import trio
 from haftd.runtimes import screen
 from haftd.runtimes.screen import Screen, load
 from haftd.runtimes.terminal import TerminalControl, TerminalRuntime
-from tests.conformance.checker import perform
+from haftd.testing import perform
 from tests.patience import PATIENCE_S
 
 from . import kit

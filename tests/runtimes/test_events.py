@@ -10,7 +10,7 @@ import trio
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
 from haftd.runtimes.pipes import PipeControl
 from haftd.runtimes.process import ProcessRuntime
-from tests.conformance.checker import Recorder, perform
+from haftd.testing import Recorder, perform
 from tests.patience import PATIENCE_S
 
 from . import kit

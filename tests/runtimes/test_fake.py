@@ -20,7 +20,7 @@ from haftd.runtimes.fake import (
     Unkillable,
     WaitFor,
 )
-from tests.conformance.checker import Recorder, perform
+from haftd.testing import Recorder, perform
 
 
 def call(*script: Step, terminal: bool = False) -> Call:

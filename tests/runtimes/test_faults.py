@@ -10,7 +10,7 @@ import trio
 from haftd.runtimes.base import Call, ExecutionControl, Runtime
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
-from tests.conformance.checker import Recorder
+from haftd.testing import Recorder
 from tests.patience import PATIENCE_S
 
 from . import kit

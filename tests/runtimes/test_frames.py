@@ -10,8 +10,8 @@ import trio
 from haftd.runtimes import terminal
 from haftd.runtimes.base import Input
 from haftd.runtimes.screen import Screen, load
+from haftd.testing import Performance
 
-from ..conformance.checker import Performance
 from . import kit
 from .test_terminal import started
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from haft_protocol.inputs import Mouse
 from haftd.runtimes.base import Input, InputRefused
 from haftd.runtimes.process import ProcessRuntime
-from tests.conformance.checker import perform
+from haftd.testing import perform
 
 from . import kit
 from .drawn import new

@@ -12,7 +12,7 @@ import trio
 from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, Ended, StartFailed, ToolFailed
 from haftd.runtimes.process import ProcessRuntime
-from tests.conformance.checker import Recorder, perform
+from haftd.testing import Recorder, perform
 from tests.patience import PATIENCE_S
 
 from . import kit

@@ -15,7 +15,7 @@ from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes import child
 from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime
-from tests.conformance.checker import Performance, Recorder, perform
+from haftd.testing import Performance, Recorder, perform
 from tests.patience import PATIENCE_S
 
 from . import kit

@@ -12,7 +12,7 @@ import trio
 from haftd.runtimes import library, screen
 from haftd.runtimes.base import Call, Ended, Input, InputRefused
 from haftd.runtimes.terminal import TerminalRuntime
-from tests.conformance.checker import Performance, Recorder, perform
+from haftd.testing import Performance, Recorder, perform
 from tests.patience import PATIENCE_S
 
 from . import kit

@@ -196,6 +196,7 @@ class Calls:
             cwd=invocation.cwd,
             env=self._env(invocation, client, str(mark)),
             mark=str(mark),
+            runtime=invocation.runtime,
             terminal=invocation.terminal,
             stdin=invocation.stdin,
             output=invocation.output,

@@ -99,7 +99,7 @@ class Starter:
     ) -> Prepared:
         args = arguments.check(tool, given)
         invocation = resolve(tool, args, context)
-        if not tool.is_builtin and ("pty" if invocation.terminal else "stdio") not in self.runtimes:
+        if not tool.is_builtin and invocation.runtime not in self.runtimes:
             raise unsupported_runtime(tool.name, tool.runtime, "this daemon was built without it")
         if invocation.terminal and mode_of(tool, "result") != "unattended":
             why = "what a terminal shows is seen as it goes, and its definition wants its result reviewed"
@@ -148,7 +148,7 @@ class Starter:
         return handle, use, True
 
     def _runtime(self, call: Call) -> Runtime:
-        return self.runtimes["builtin" if call.builtin else "pty" if call.terminal else "stdio"]
+        return self.runtimes["builtin" if call.builtin else call.runtime]
 
     def _entry(self, handle: Handle, ready: Prepared, call: Call, approver: Approver) -> Entry:
         """What a use waits for before it runs: the approver, whose word may change the call."""

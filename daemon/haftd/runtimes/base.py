@@ -71,6 +71,7 @@ class Call:
     cwd: str
     env: Mapping[str, str]
     mark: str
+    runtime: str = "stdio"
     terminal: bool = False
     stdin: Literal["pipe", "null"] = "null"
     output: Literal["raw", "outcome", "events"] = "raw"
@@ -154,7 +155,7 @@ class ToolFailed(Exception):
 
 class StartFailed(Exception):
     """The tool could not be started and nothing of it runs. `reason` is one of `program`,
-    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`."""
+    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime`."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)

@@ -20,20 +20,9 @@ from haft_protocol.questions import (
     Text,
     check_answer,
 )
-from haftd.core.text import STRIPPED, Rendering
 
-from .base import (
-    Call,
-    Ended,
-    Input,
-    InputRefused,
-    LeftOver,
-    RuntimeContext,
-    ScreenShot,
-    ToolFailed,
-    Wanted,
-    is_cancellation,
-)
+from .base import Call, RuntimeContext, ToolFailed
+from .no_process import NoProcessRuntime
 
 __all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
 
@@ -41,26 +30,15 @@ Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
 """Takes the call and the port; returns the result, or raises `ToolFailed`."""
 
 
-class BuiltinRuntime:
+class BuiltinRuntime(NoProcessRuntime):
     """The runtime of tools whose source is `builtin`."""
 
     def __init__(self, tools: Mapping[str, Builtin] | None = None) -> None:
         self._tools = BUILTINS if tools is None else tools
 
-    async def run(self, call: Call, port: RuntimeContext) -> str | None:
-        """See `base`."""
-        port.started(_Grip(call))
-        try:
-            result = await self._tools[call.tool](call, port)
-        except ToolFailed as failure:
-            port.ended(Ended(failure=failure))
-            raise
-        except BaseException as error:
-            if is_cancellation(error):
-                port.ended(Ended(natural=False))
-            raise
-        port.ended(Ended(result=result))
-        return result
+    async def perform(self, call: Call, port: RuntimeContext) -> str:
+        """See `no_process.NoProcessRuntime`."""
+        return await self._tools[call.tool](call, port)
 
 
 async def _ask_user(call: Call, port: RuntimeContext) -> str:
@@ -97,44 +75,3 @@ BUILTINS: Mapping[str, Builtin] = {
     "ask_user": _ask_user,
 }
 """Those that need nothing but their call and the port."""
-
-
-class _Grip:
-    """What can be done to a tool without a process: nothing but ending it."""
-
-    pid: int | None = None
-    terminal = False
-    rendering: Rendering = STRIPPED
-
-    def __init__(self, call: Call) -> None:
-        self.command = call.tool
-
-    def write(self, item: Input) -> int:
-        raise InputRefused("It is no program and takes no input; it ends when it is answered.")
-
-    def kill(self) -> None:
-        """There is nothing to kill; the task that aborts it ends it at once."""
-
-    def left_behind(self) -> tuple[LeftOver, ...]:
-        return ()
-
-    def members(self) -> tuple[int, ...]:
-        return ()
-
-    def screen(self) -> ScreenShot | None:
-        return None
-
-    def paint(self) -> bytes | None:
-        return None
-
-    def screen_digest(self) -> int | None:
-        return None
-
-    def wanted(self) -> Wanted:
-        return Wanted("busy")
-
-    def is_suspended(self) -> bool:
-        return False
-
-    def hides_input(self) -> bool:
-        return False

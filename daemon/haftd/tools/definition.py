@@ -17,6 +17,7 @@ import msgspec
 from haft_protocol.methods import Annotations
 
 from .noticing import Notify
+from .runtime_names import served_names, unserved_runtime
 
 __all__ = [
     "ACTIONS",
@@ -194,6 +195,6 @@ class Tool:
             return f"haftd has no tool of that name; its own are {', '.join(sorted(BUILTIN))}"
         if self.source != "local":
             return "tools of servers are not served by this version"
-        if self.runtime in ("vfs", "wasm"):
-            return "this version runs `stdio` and `pty` only"
+        if "{" not in self.runtime and self.runtime not in served_names():
+            return unserved_runtime()
         return ""

@@ -30,6 +30,7 @@ from .definition import (
 )
 from .noticing import read_notify
 from .parameters import Wrong, read_parameters
+from .runtime_names import read_names
 
 __all__ = [
     "FLAT",
@@ -146,7 +147,7 @@ def _read_source(value: object) -> str:
 
 def _read_runtime(value: object) -> str:
     text = read_template(value)
-    return text if "{" in text else _one_of("stdio", "pty", "vfs", "wasm")(text)
+    return text if "{" in text else _one_of(*read_names())(text)
 
 
 def _read_extent(value: object) -> int | str:

@@ -29,6 +29,7 @@ from haft_protocol.errors import (
 from . import shelltext, template
 from .definition import Each, Tool
 from .fields import Wrong, read_limit
+from .runtime_names import served_names, unserved_runtime
 
 __all__ = ["CallContext", "Invocation", "resolve"]
 
@@ -58,6 +59,7 @@ class Invocation:
     shell: bool
     cwd: str
     env_overlay: Mapping[str, str | bool | None] = field(repr=False)
+    runtime: str
     terminal: bool
     rows: int
     cols: int
@@ -92,8 +94,8 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     }
     filler = _Filler(tool, args, template.Scope(call["tool"], call["context"], context.path))
     runtime = filler.text("runtime", tool.runtime)
-    if runtime not in ("stdio", "pty"):
-        raise unsupported_runtime(tool.name, runtime, "this version runs `stdio` and `pty` only")
+    if runtime not in served_names():
+        raise unsupported_runtime(tool.name, runtime, unserved_runtime())
     terminal = runtime == "pty"
     output: Literal["raw", "outcome", "events"] = "raw" if terminal else tool.output
     argv, values = filler.command(context.root) if tool.command else ((), {})
@@ -110,6 +112,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         shell=tool.command is not None and tool.command.shell is not None,
         cwd=_below(context.root, folder),
         env_overlay=overlay,
+        runtime=runtime,
         terminal=terminal,
         rows=filler.extent("rows", tool.rows, 24),
         cols=filler.extent("cols", tool.cols, 80),

@@ -1,11 +1,12 @@
-"""One checker for every runtime: the rules at the head of `haftd.runtimes.base`, held to each.
+"""A checker for runtimes: the rules at the head of `haftd.runtimes.base`, held to any runtime, also a third party's.
 
 Rules:
 
-- A `Bench` says how a runtime is made to play a `Part`; None where it cannot play that part.
-- The `Recorder` is a port that refuses what the rules forbid at the moment it happens, so that a
-  breach shows where it was made.
-- Nothing waits for time: every wait is for a fact, bounded by `PATIENCE_S`.
+- A `Bench` makes a runtime play a `Part`; None where the runtime cannot play that part.
+- The `Recorder` is a context that refuses what the rules forbid at the moment it happens, so that a breach shows
+  where it was made.
+- Nothing waits for time: every wait is for a fact, bounded by `PATIENCE_S`. It needs trio alone, and runs in any test
+  of trio: `await check_runtime(bench)` raises `AssertionError`, and returns the names of the parts that were played.
 """
 
 from __future__ import annotations
@@ -28,10 +29,20 @@ from haftd.runtimes.base import (
     StartFailed,
     ToolFailed,
 )
-from tests.patience import PATIENCE_S
 
-__all__ = ["PARTS", "Bench", "Part", "Performance", "Recorder", "check_runtime", "perform"]
+__all__ = [
+    "PARTS",
+    "PATIENCE_S",
+    "Bench",
+    "Part",
+    "Performance",
+    "Recorder",
+    "check_runtime",
+    "perform",
+]
 
+PATIENCE_S = 60.0
+"""How long a fact is waited for that has to come."""
 
 NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
