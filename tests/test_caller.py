@@ -8,9 +8,9 @@ from typing import Any, cast, get_args
 import pytest
 
 from haftd.caller import Caller, Confinement, Permission
-from haftd.daemon import Daemon
 from haftd.host.process.identity import Stat
 from haftd.host.process.peer_process import PeerProcess
+from haftd.methods.access import confine
 from haftd.rpc.connection import RpcContext
 
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
@@ -87,12 +87,12 @@ ITSELF = Stat(9, "S", 1, 9, 9, 0, 0, 5)
 
 
 def confined(lineage: tuple[Stat, ...] | None, holding: Any = None) -> Confinement | None:
-    daemon = SimpleNamespace(supervisor=SimpleNamespace(holding=lambda line: holding))
-    return Daemon.confine(cast(Any, daemon), PeerProcess(9, 0, None, lineage))
+    supervisor = SimpleNamespace(holding=lambda line: holding)
+    return confine(cast(Any, supervisor), PeerProcess(9, 0, None, lineage))
 
 
 def test_a_process_is_confined_by_what_it_descends_from() -> None:
-    handle = SimpleNamespace(id="h", session="mine", may=ALL)
+    handle = SimpleNamespace(id="h", session="mine", settings=SimpleNamespace(may=ALL))
     use = SimpleNamespace(handle=handle)
     assert confined(()) is None
     assert confined(None) == Confinement("gone")

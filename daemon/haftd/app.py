@@ -328,7 +328,7 @@ class _App:
         """Nothing new is accepted any more: end the handles, let the last replies out."""
         self.farewell.leaving = True
         self.notifier.stopping("ending what runs")
-        daemon.stopping = True
+        daemon.starter.stopping = True
         daemon.inquiries.stop()
         daemon.describing.stop()
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)

@@ -20,6 +20,8 @@ import msgspec
 import structlog
 
 from haft_protocol.methods import Problem
+from haftd.caller import Caller
+from haftd.core.handles import Handle
 
 __all__ = ["MAX_FILE_SIZE", "Audit", "input_fields"]
 
@@ -74,6 +76,17 @@ class Audit:
             if self._failure:
                 log.info("the audit log is written again", path=self._path, lost=self._lost_records)
             self._lost_records, self._failure = 0, ""
+
+    def record_action(
+        self, event: str, caller: Caller, handle: Handle | None = None, **more: object
+    ) -> None:
+        """Write what a client has just done; a refused call never gets here."""
+        fields: dict[str, object] = {"client": caller.identity}
+        if handle is not None:
+            fields["session"] = handle.session
+            fields["handle"] = handle.id
+            fields["generation"] = handle.generation
+        self.record(event, **fields, **more)
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""

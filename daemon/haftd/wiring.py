@@ -55,7 +55,11 @@ from haftd.inquiries.llm.keys import NoKey, read_key
 from haftd.inquiries.memory import AnswerCache
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.static import StaticBackend
-from haftd.methods import spawning, table, unready
+from haftd.methods import services_of, spawning, table
+from haftd.methods.access import confine
+from haftd.methods.described import wanted
+from haftd.methods.session import leave
+from haftd.methods.spawn import reserve
 from haftd.rpc.connection import RpcContext
 from haftd.rpc.dispatch import Dispatcher
 from haftd.runtimes.added import AddedRuntime
@@ -188,6 +192,7 @@ def assemble(
         grace_s=own.abort_grace_ms / 1000,
         withdraw=registry.withdraw,
         clear_up=clear_up,
+        wake_expiry=stir,
     )
 
     def stopped(handle: Handle) -> None:
@@ -253,7 +258,6 @@ def assemble(
         reload=_reloader(
             parts, catalogue, facts, audit, registry, lambda said: inquiries.replace(backends(said))
         ),
-        stir=stir,
         stop=stop,
     )
 
@@ -345,18 +349,24 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
     """What all connections share."""
     limits = daemon.settings.limits
     clients = daemon.clients
+    services = services_of(daemon)
     dispatcher = Dispatcher(
-        table(daemon),
-        daemon.reserve,
+        table(daemon, services),
+        partial(reserve, services),
         limits,
         log,
-        spawning(daemon),
+        spawning(services),
         clients.on_reply,
-        unready(daemon),
+        partial(wanted, daemon.starter, daemon.describing),
         daemon.registry.get,
     )
     rpc_context = RpcContext(
-        dispatcher, limits, log, daemon.leave, clients=clients, confine=daemon.confine
+        dispatcher,
+        limits,
+        log,
+        partial(leave, services),
+        clients=clients,
+        confine=partial(confine, daemon.supervisor),
     )
     daemon.facts.connections = lambda: len(rpc_context.connections)
     daemon.facts.refused = lambda: dict(rpc_context.connections.refused + clients.refused)

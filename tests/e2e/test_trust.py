@@ -13,9 +13,10 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import TrustGrantParams
+from haftd.audit import Audit
 from haftd.caller import Caller
-from haftd.daemon import Daemon
 from haftd.methods.trust import trust_grant
+from haftd.tools.catalogue import Catalogue
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
@@ -299,7 +300,7 @@ def test_a_caller_that_the_kernel_does_not_vouch_for_cannot_trust() -> None:
     params = TrustGrantParams(root="/", digest="")
     for caller in (Caller("websocket", pid=1), Caller("unix")):
         with pytest.raises(RpcError) as caught:
-            trust_grant(cast(Daemon, None), caller, params)
+            trust_grant(cast(Catalogue, None), cast(Audit, None), caller, params)
         assert caught.value.code == -32006
 
 

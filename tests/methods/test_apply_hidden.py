@@ -38,13 +38,15 @@ def recorded(before: bool, after: bool) -> dict[str, object]:
     handle.start(0.0)
     records: list[dict[str, object]] = []
     use = Typing(iter([before, after]))
-    daemon: Any = SimpleNamespace(
-        find=lambda caller, params, id: handle,
+    services: Any = SimpleNamespace(
+        access=SimpleNamespace(find=lambda caller, params, id: handle),
         supervisor=SimpleNamespace(use_of=lambda handle: use),
-        record=lambda event, caller, handle, **more: records.append(more),
+        audit=SimpleNamespace(
+            record_action=lambda event, caller, handle, **more: records.append(more)
+        ),
     )
     params = ApplyParams(id="h", input={"line": "hunter2"}, wait="none")
-    apply(daemon, Caller("unix"), params)
+    apply(services, Caller("unix"), params)
     (one,) = records
     return one
 

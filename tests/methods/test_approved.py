@@ -18,11 +18,11 @@ from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
-from haftd.daemon import Daemon
 from haftd.inquiries.kind import Answered
 from haftd.inquiries.router import InquiryRouter
 from haftd.methods.approved import approved
 from haftd.methods.base import result_of
+from haftd.methods.services import HandleServices
 
 PARAMS: dict[str, Any] = {
     "abort": AbortParams(id="h"),
@@ -43,11 +43,13 @@ def spool() -> Spool:
     return Spool(1 << 16, 0, None, Budget(0))
 
 
-def daemon_of(router: InquiryRouter) -> Daemon:
+def services_of(router: InquiryRouter) -> HandleServices:
     def known(_name: str, _root: str) -> object:
         return SimpleNamespace(style={})
 
-    return cast(Daemon, SimpleNamespace(inquiries=router, catalogue=SimpleNamespace(known=known)))
+    return cast(
+        HandleServices, SimpleNamespace(inquiries=router, catalogue=SimpleNamespace(known=known))
+    )
 
 
 @pytest.mark.parametrize("action", ["abort", "apply"])
@@ -58,7 +60,7 @@ async def test_no_listener_is_left_on_the_handle_after_a_decision(
     handle, during = running(action), list[int]()
     router, outcomes = InquiryRouter(), list[object]()
     reply = approved(
-        daemon_of(router), Caller("unix"), action, handle, PARAMS[action],
+        services_of(router), Caller("unix"), action, handle, PARAMS[action],
         lambda _params: "done", lambda _params: None,
     )  # fmt: skip
 

@@ -26,9 +26,9 @@ def running(data: bytes, *, terminal: bool = False) -> Handle:
     return one
 
 
-def place(use: object = None) -> Any:
-    """A daemon that has this use of every handle."""
-    return SimpleNamespace(supervisor=SimpleNamespace(use_of=lambda handle: use), stir=lambda: None)
+def supervisor(use: object = None) -> Any:
+    """A supervisor that has this execution of every handle."""
+    return SimpleNamespace(use_of=lambda handle: use, wake_expiry=lambda: None)
 
 
 def screen(*lines: str, revision: int = 5) -> Any:
@@ -50,13 +50,15 @@ ANSWER = FetchParams(id="h", view="answer")
 
 @pytest.mark.parametrize(("at", "content"), [(0, "out\n"), (3, "ls\nout\n")])
 async def test_what_was_unread_before_it_was_typed_is_no_echo(at: int, content: str) -> None:
-    state: Any = reading.look(place(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n"))
+    state: Any = reading.look(
+        supervisor(), ANSWER, running(b"ls\nout\n"), typed=TypedInput(at, "ls\n")
+    )
     assert state.content == content
 
 
 async def test_an_echo_is_counted_in_bytes() -> None:
     state: Any = reading.look(
-        place(), ANSWER, running("é\nout".encode()), typed=TypedInput(0, "é\n")
+        supervisor(), ANSWER, running("é\nout".encode()), typed=TypedInput(0, "é\n")
     )
     assert (state.content, state.echoed) == ("out", 3)
 
@@ -65,7 +67,7 @@ async def test_an_echo_is_counted_in_bytes() -> None:
 async def test_the_echo_is_taken_out_of_the_last_output_however_it_ended(code: int) -> None:
     handle = running(b"ls\nout\n")
     handle.end(Ending(by=EndedBy("exit"), exit=Exit(code=code)), 1.0)
-    state = reading.look(place(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
+    state = reading.look(supervisor(), ANSWER, handle, typed=TypedInput(0, "ls\n"))
     assert isinstance(state, Stopped) and state.echoed == 3
     assert (state.content if code else state.result) == "out\n"
 
@@ -80,7 +82,7 @@ async def test_a_prompt_without_a_line_is_the_last_of_the_screen() -> None:
 
 async def test_who_is_busy_wants_nothing_whatever_a_read_would_get() -> None:
     handle, use = running(b"", terminal=True), screen("")
-    assert reading._input_wanted(place(use), handle, UNSET, Wanted("busy", "line")) is None
+    assert reading._input_wanted(supervisor(use), handle, UNSET, Wanted("busy", "line")) is None
 
 
 async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits() -> None:
@@ -88,7 +90,7 @@ async def test_of_who_has_just_begun_something_it_is_not_said_whether_it_waits()
 
     def said(is_settled: bool) -> object:
         wanted = Wanted("unknown", "secret", is_settled=is_settled)
-        return reading._input_wanted(place(use), handle, UNSET, wanted)
+        return reading._input_wanted(supervisor(use), handle, UNSET, wanted)
 
     assert said(True) == InputWanted("secret", "password: ", False)
     assert said(False) is None
@@ -102,5 +104,5 @@ async def test_of_a_screen_what_was_seen_is_not_new_and_an_old_one_is_out_of_dat
     handle.read(Read(None, is_session=True, viewed=7), 1.0)
     since = UNSET if revision is None else revision
     params = FetchParams(id="h", view="screen", since_revision=since)
-    assert reading.new_from(place(screen("x")), params, handle) == new
-    assert reading.new_from(place(), FetchParams(id="h"), handle) == 0
+    assert reading.new_from(supervisor(screen("x")), params, handle) == new
+    assert reading.new_from(supervisor(), FetchParams(id="h"), handle) == 0

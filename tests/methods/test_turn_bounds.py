@@ -16,6 +16,7 @@ from haftd.caller import Caller
 from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
+from haftd.core.turns import Turns
 from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
 from haftd.inquiries.router import InquiryRouter
@@ -47,17 +48,17 @@ def running(policy: Literal["inquire", "await"]) -> Handle:
 async def ended(nursery: trio.Nursery, handle: Handle) -> tuple[TurnEndResult, float]:
     """The reply to a turn's end in a session of this handle, and how long it took."""
     began = trio.current_time()
-    daemon: Any = SimpleNamespace(
-        session_of=lambda caller, params: "s",
-        turns=SimpleNamespace(end=lambda session: 1),
+    services: Any = SimpleNamespace(
+        access=SimpleNamespace(
+            session_of=lambda caller, params: "s",
+            registry=SimpleNamespace(list=lambda session: [handle]),
+        ),
         inquiries=InquiryRouter([Person()]),
-        nursery=nursery,
-        registry=SimpleNamespace(list=lambda session: [handle]),
-        supervisor=SimpleNamespace(use_of=lambda handle: None),
-        record=lambda *more, **of: None,
-        stir=lambda: None,
+        supervisor=SimpleNamespace(use_of=lambda handle: None, wake_expiry=lambda: None),
+        audit=SimpleNamespace(record_action=lambda *more, **of: None),
     )
-    later = turn_end(daemon, Caller("unix"), TurnEndParams(timeout_ms=1_000 * TIMEOUT_S))
+    params = TurnEndParams(timeout_ms=1_000 * TIMEOUT_S)
+    later = turn_end(services, Turns(), nursery, Caller("unix"), params)
     assert isinstance(later, DeferredReply)
     result = await later.run()
     assert isinstance(result, TurnEndResult)

@@ -58,6 +58,8 @@ class Starter:
     """Told when a handle asks or stops."""
     inquiries: InquiryRouter
     supervisor: Supervisor
+    stopping: bool = False
+    """The daemon is about to exit, and no method starts anything."""
 
     @property
     def place(self) -> Place:

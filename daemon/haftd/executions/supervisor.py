@@ -82,11 +82,14 @@ class Supervisor:
         grace_s: float,
         withdraw: Callable[[Handle], None],
         clear_up: Callable[[Call, bool], None],
+        wake_expiry: Callable[[], None] = lambda: None,
     ) -> None:
         self._nursery = nursery
         self._grace_s = grace_s
         self._withdraw = withdraw
         self._clear_up = clear_up
+        self.wake_expiry = wake_expiry
+        """Called when a handle may be due to be forgotten."""
         self._uses: dict[Handle, Execution] = {}
         self._marks: dict[str, Execution] = {}
         self._remains: dict[Handle, Survivors] = {}

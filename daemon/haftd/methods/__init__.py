@@ -1,13 +1,15 @@
 """The JSON-RPC methods, one file each, and the table that serves them.
 
-`base` defines the form of a method. Methods that read a handle share `reading`, `conditions`, `waiting` and `evidence`;
-methods that need approval share `approved` and `rendering`; `described` awaits the descriptions of tools. Calls of a
-model go through `modelcall`, those of the surface for models through `verbcall`, and `model_text` writes their text.
+`base` defines the form of a method. A method is a function whose first parameters are the parts of the daemon that it
+needs, which `table` binds: `access` to sessions and handles, or the `services` that methods on handles share. Methods
+that read a handle share `reading`, `conditions`, `waiting` and `evidence`; methods that need approval share `approved`
+and `rendering`; `described` awaits the descriptions of tools. Calls of a model go through `modelcall`, those of the
+surface for models through `verbcall`, and `model_text` writes their text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,69 +39,83 @@ from . import (
     trust,
     turn,
 )
+from .access import Access
 from .base import MethodHandler
-from .described import NEEDS, described, wanted
+from .described import NEEDS, described
+from .services import StartServices
 
-__all__ = ["spawning", "table", "unready"]
-
-_SERVED: dict[str, Any] = {
-    "initialize": initialize.initialize,
-    "ping": initialize.ping,
-    "spawn": spawn.spawn,
-    "fetch": fetch.fetch,
-    "apply": apply.apply,
-    "abort": abort.abort,
-    "await": await_.await_,
-    "handles/list": handles_list.handles_list,
-    "output/search": output_search.output_search,
-    "output/timeline": output_timeline.output_timeline,
-    "session/list": session.session_list,
-    "session/close": session.session_close,
-    "turn/begin": turn.turn_begin,
-    "turn/end": turn.turn_end,
-    "tools/call": tools_call.tools_call,
-    "notifications/drain": notifications_drain.notifications_drain,
-    "subscribe": subscribe.subscribe,
-    "unsubscribe": subscribe.unsubscribe,
-    "tools/list": tools.tools_list,
-    "tools/describe": tools.tools_describe,
-    "tools/reload": tools.tools_reload,
-    "trust/show": trust.trust_show,
-    "trust/grant": trust.trust_grant,
-    "trust/revoke": trust.trust_revoke,
-    "trust/list": trust.trust_list,
-    "inquiries/list": inquiries.inquiries_list,
-    "inquiries/answer": inquiries.inquiries_answer,
-    "approvals/list": approvals.approvals_list,
-    "approvals/decide": approvals.approvals_decide,
-    "askpass": askpass.askpass,
-    "daemon/status": control.status,
-    "daemon/reload": control.reload,
-    "daemon/shutdown": control.shutdown,
-    "rpc.discover": control.discover,
-}
+__all__ = ["services_of", "spawning", "table"]
 
 
-def table(daemon: Daemon) -> dict[str, tuple[type[Any], MethodHandler]]:
+def services_of(daemon: Daemon) -> StartServices:
+    """Return the parts of the daemon that the methods on handles share."""
+    return StartServices(
+        access=Access(daemon.registry, daemon.sessions, daemon.clients),
+        supervisor=daemon.supervisor,
+        inquiries=daemon.inquiries,
+        catalogue=daemon.catalogue,
+        audit=daemon.audit,
+        starter=daemon.starter,
+        helpers=daemon.helpers,
+        subscriptions=daemon.subscriptions,
+        watching=daemon.watching,
+    )
+
+
+def table(daemon: Daemon, services: StartServices) -> dict[str, tuple[type[Any], MethodHandler]]:
     """Return the methods of this daemon by name, each with the type of its params."""
-    if _SERVED.keys() != METHODS.keys():
-        raise AssertionError("every method of the protocol is served, and nothing else")
+    access, router, turns = services.access, daemon.inquiries, daemon.turns
+    catalogue, audit, queues = daemon.catalogue, daemon.audit, daemon.notices
+    limits = daemon.settings.limits
+    reload = partial(tools.tools_reload, catalogue, daemon.reload)
     served: dict[str, MethodHandler] = {
-        name: partial(serve, daemon) for name, serve in _SERVED.items()
+        "initialize": partial(initialize.initialize, access, daemon.facts, limits),
+        "ping": initialize.ping,
+        "spawn": partial(spawn.spawn, services),
+        "fetch": partial(fetch.fetch, services),
+        "apply": partial(apply.apply, services),
+        "abort": partial(abort.abort, services),
+        "await": partial(await_.await_, services),
+        "handles/list": partial(handles_list.handles_list, access, daemon.supervisor),
+        "output/search": partial(output_search.output_search, access),
+        "output/timeline": partial(output_timeline.output_timeline, access),
+        "session/list": partial(session.session_list, access),
+        "session/close": partial(session.session_close, services, queues, turns),
+        "turn/begin": partial(turn.turn_begin, access, router, turns),
+        "turn/end": partial(turn.turn_end, services, turns, daemon.nursery),
+        "tools/call": partial(tools_call.tools_call, services, queues),
+        "notifications/drain": partial(notifications_drain.notifications_drain, access, queues),
+        "subscribe": partial(subscribe.subscribe, access, daemon.subscriptions),
+        "unsubscribe": partial(subscribe.unsubscribe, daemon.subscriptions),
+        "tools/list": partial(tools.tools_list, catalogue),
+        "tools/describe": partial(tools.tools_describe, catalogue),
+        "tools/reload": reload,
+        "trust/show": partial(trust.trust_show, catalogue),
+        "trust/grant": partial(trust.trust_grant, catalogue, audit),
+        "trust/revoke": partial(trust.trust_revoke, catalogue, audit),
+        "trust/list": partial(trust.trust_list, catalogue),
+        "inquiries/list": partial(inquiries.inquiries_list, access, router),
+        "inquiries/answer": partial(inquiries.inquiries_answer, access, router),
+        "approvals/list": partial(approvals.approvals_list, access, router),
+        "approvals/decide": partial(approvals.approvals_decide, access, router),
+        "askpass": partial(askpass.askpass, daemon.supervisor, audit),
+        "daemon/status": partial(control.status, daemon, access),
+        "daemon/reload": reload,
+        "daemon/shutdown": partial(control.shutdown, access.registry, audit, daemon.stop),
+        "rpc.discover": partial(control.discover, daemon.facts),
     }
+    if served.keys() != METHODS.keys():
+        raise AssertionError("every method of the protocol is served, and nothing else")
     for name in NEEDS:
-        served[name] = described(daemon, name, served[name])
+        served[name] = described(daemon.starter, daemon.describing, name, served[name])
     return {name: (METHODS[name].params, serve) for name, serve in served.items()}
 
 
-def spawning(daemon: Daemon) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
+def spawning(
+    services: StartServices,
+) -> dict[str, Callable[[Caller, Any], SpawnParams | None]]:
     """Return the methods that may spawn, each with a function from its params to the params of that spawn."""
     return {
         "spawn": lambda caller, params: params,
-        "tools/call": partial(tools_call.spawn_of, daemon),
+        "tools/call": partial(tools_call.spawn_of, services.catalogue),
     }
-
-
-def unready(daemon: Daemon) -> Callable[[str, Any], Callable[[], Awaitable[None]] | None]:
-    """Return a function from a method and its params to the coroutine that has to be awaited first, if any."""
-    return partial(wanted, daemon)

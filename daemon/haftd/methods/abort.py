@@ -16,49 +16,51 @@ from haft_protocol.states import EndedBy, HandleState
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon
 
 from .approved import approved
 from .base import DeferredReply
 from .reading import plain_state, read_plain
+from .services import HandleServices
 
 __all__ = ["abort"]
 
 
-def abort(daemon: Daemon, caller: Caller, params: AbortParams) -> object:
+def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:
     """End it: TERM, the grace, KILL. A stopped handle is served only while something of it lives;
     else raises `handle_stopped` with the state."""
-    handle = daemon.find(caller, params, params.id)
+    handle = services.access.find(caller, params, params.id)
 
     def serve(params: AbortParams) -> DeferredReply:
-        return _end(daemon, caller, handle, params)
+        return _end(services, caller, handle, params)
 
-    use = daemon.supervisor.use_of(handle)
+    use = services.supervisor.use_of(handle)
     if handle.stopped or (
         handle.state is State.PENDING and (use is None or handle.is_awaiting_approval)
     ):
         # What has not been allowed to begin may end without a word.
         return serve(params)
-    return approved(daemon, caller, "abort", handle, params, serve, lambda params: None)
+    return approved(services, caller, "abort", handle, params, serve, lambda params: None)
 
 
-def _end(daemon: Daemon, caller: Caller, handle: Handle, params: AbortParams) -> DeferredReply:
-    uses = daemon.supervisor.uses(handle.session, handle.id)
-    remains = daemon.supervisor.remains(handle.session, handle.id)
+def _end(
+    services: HandleServices, caller: Caller, handle: Handle, params: AbortParams
+) -> DeferredReply:
+    uses = services.supervisor.uses(handle.session, handle.id)
+    remains = services.supervisor.remains(handle.session, handle.id)
     if not remains and not any(not use.handle.stopped or use.handle.left_behind() for use in uses):
         raise handle_stopped(handle.id, plain_state(handle))
     grace_s = None if isinstance(params.grace_ms, UnsetType) else params.grace_ms / 1000
     for use in uses:
-        daemon.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
-    daemon.record("abort", caller, handle)
+        services.supervisor.end(use, EndedBy("abort", caller.label), grace_s)
+    services.audit.record_action("abort", caller, handle)
 
     async def ended() -> HandleState:
         for use in uses:
             await use.done.wait()
         async with trio.open_nursery() as nursery:
             for one in remains:
-                nursery.start_soon(daemon.supervisor.kill_remains, one)
-        daemon.stir()
+                nursery.start_soon(services.supervisor.kill_remains, one)
+        services.supervisor.wake_expiry()
         return read_plain(handle)
 
     return DeferredReply(ended)

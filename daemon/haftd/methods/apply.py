@@ -20,7 +20,6 @@ from haftd.caller import Caller
 from haftd.core.echo import TypedInput
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import Answered
 from haftd.runtimes.base import Input
@@ -28,6 +27,7 @@ from haftd.runtimes.base import Input
 from .approved import approved
 from .base import DeferredReply, result_of
 from .reading import Reading, answer, look, plain_state, plan
+from .services import HandleServices
 from .waiting import until
 
 __all__ = ["apply", "is_beside"]
@@ -40,7 +40,7 @@ _BESIDE = ("signal", "resize")
 class _Giving:
     """One apply: everything about it that is found out before it does anything."""
 
-    daemon: Daemon
+    services: HandleServices
     caller: Caller
     params: ApplyParams
     handle: Handle
@@ -58,7 +58,13 @@ class _Giving:
         cursor = self.params.cursor
         since = since if isinstance(cursor, UnsetType) else cursor
         return answer(
-            self.daemon, self.params, self.handle, self.reading, since, self.began, input_fields
+            self.services.supervisor,
+            self.params,
+            self.handle,
+            self.reading,
+            since,
+            self.began,
+            input_fields,
         )
 
     def record(self, kind: str, *, withheld: bool, **more: str) -> None:
@@ -67,27 +73,27 @@ class _Giving:
             form: dict[str, object] = {"withheld": True, "kind": kind}
         else:
             form = input_fields(self.params.input)
-        self.daemon.record("apply", self.caller, self.handle, **more, **form)
+        self.services.audit.record_action("apply", self.caller, self.handle, **more, **form)
 
     def late(self) -> object:
-        return look(self.daemon, self.params, self.handle, "deadline")
+        return look(self.services.supervisor, self.params, self.handle, "deadline")
 
 
-def apply(daemon: Daemon, caller: Caller, params: ApplyParams) -> object:
+def apply(services: HandleServices, caller: Caller, params: ApplyParams) -> object:
     """Give input or an answer by the handle's state; raises `handle_stopped`, `invalid_answer`,
     `action_not_supported` where the program takes no input."""
-    handle = daemon.find(caller, params, params.id)
+    handle = services.access.find(caller, params, params.id)
     if handle.stopped or "apply" not in handle.settings.policy:
-        return _apply(daemon, caller, handle, params)
+        return _apply(services, caller, handle, params)
     return approved(
-        daemon,
+        services,
         caller,
         "apply",
         handle,
         params,
-        lambda params: _apply(daemon, caller, handle, params),
+        lambda params: _apply(services, caller, handle, params),
         lambda params: _check(handle, params),
-        withheld=_is_withheld(daemon, handle, params),
+        withheld=_is_withheld(services, handle, params),
     )
 
 
@@ -111,9 +117,9 @@ def _worded(wrong: InvalidAnswer, given: object) -> str:
     return str(wrong)
 
 
-def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
+def _is_withheld(services: HandleServices, handle: Handle, params: ApplyParams) -> bool:
     """Whether nobody is to see what is given."""
-    use = daemon.supervisor.use_of(handle)
+    use = services.supervisor.use_of(handle)
     if isinstance(params.input, dict) and params.input.get("secret"):
         return True
     if use is None:
@@ -121,15 +127,15 @@ def _is_withheld(daemon: Daemon, handle: Handle, params: ApplyParams) -> bool:
     return use.inquiries.is_private if use.inquiries.current is not None else use.hides_input()
 
 
-def _apply(daemon: Daemon, caller: Caller, handle: Handle, params: ApplyParams) -> object:
-    use = daemon.supervisor.use_of(handle)
+def _apply(services: HandleServices, caller: Caller, handle: Handle, params: ApplyParams) -> object:
+    use = services.supervisor.use_of(handle)
     if handle.stopped or use is None:
         raise handle_stopped(handle.id, plain_state(handle))
     asked = None if handle.question is None else handle.question.id
     if not isinstance(params.question, UnsetType) and params.question != asked:
         raise question_gone(handle.id, params.question)
     reading = plan(params, terminal=handle.terminal)
-    call = _Giving(daemon, caller, params, handle, use, reading, trio.current_time())
+    call = _Giving(services, caller, params, handle, use, reading, trio.current_time())
     if handle.state is State.WAITING and not is_beside(params.input):
         return _answer_question(call)
     form = read_input(params.input)

@@ -17,27 +17,29 @@ from haft_protocol.methods import (
 )
 from haft_protocol.questions import InvalidAnswer
 from haftd.caller import Caller
-from haftd.daemon import Daemon
 from haftd.inquiries.kind import Answered
+from haftd.inquiries.router import InquiryRouter
+
+from .access import Access
 
 __all__ = ["approvals_decide", "approvals_list"]
 
 
 def approvals_list(
-    daemon: Daemon, caller: Caller, params: ApprovalsListParams
+    access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams
 ) -> ApprovalsListResult:
     """List what waits in the session, or in all, the longest first."""
-    name = daemon.session_of(caller, params)
-    found = daemon.inquiries.listed(Approval, None if name == "*" else name, caller)
+    name = access.session_of(caller, params)
+    found = router.listed(Approval, None if name == "*" else name, caller)
     return ApprovalsListResult(tuple(approval for _, approval in found))
 
 
 def approvals_decide(
-    daemon: Daemon, caller: Caller, params: ApprovalsDecideParams
+    access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsDecideParams
 ) -> dict[str, object]:
     """Decide it. Raises `invalid_answer` where nothing waits under the id, or not any more, and
     `invalid_arguments` for changed ones that are wrong, and `not_authorized`; then it still waits."""
-    session = daemon.session_of(caller, params)
+    session = access.session_of(caller, params)
     if not caller.may("approvals"):
         raise caller.refusal("decide what waits for approval")
     decided = Decided(params.decision, params.arguments, params.remember, params.reason)
@@ -45,10 +47,10 @@ def approvals_decide(
         decided.check()
     except InvalidAnswer as wrong:
         raise invalid_params(str(wrong)) from None
-    found = daemon.inquiries.find(Approval, session, caller, params.approval_id)
+    found = router.find(Approval, session, caller, params.approval_id)
     if found is None:
         raise approval_gone(params.approval_id, session)
     pending, _ = found
     value, remember = pending.kind.read(msgspec.to_builtins(decided))
-    daemon.inquiries.accept(pending, Answered(value, caller=caller, remember=remember))
+    router.accept(pending, Answered(value, caller=caller, remember=remember))
     return {}

@@ -26,7 +26,6 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.views import handle_state
 from haftd.core.withheld import ReviewDecision, Shown
-from haftd.daemon import Daemon
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Skipped
 from haftd.executions.review import Reviewer
@@ -34,11 +33,14 @@ from haftd.executions.starting import Approver
 from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review
+from haftd.inquiries.router import InquiryRouter
 from haftd.tools.approving import mode_of, render
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 
 from .base import DeferredReply, result_of
 from .rendering import renderer
+from .services import HandleServices, StartServices
 
 __all__ = ["WITHHELD", "approved", "approver_of", "reviewer_of", "what_runs"]
 
@@ -51,7 +53,7 @@ _FIXED = ("id", "session", "root")
 
 
 def approver_of(
-    daemon: Daemon, caller: Caller, ready: Prepared, *, one_shot: bool
+    services: StartServices, caller: Caller, ready: Prepared, *, one_shot: bool
 ) -> Approver | None:
     """What a start has to pass; None where it has to pass nothing."""
     action: PolicedAction = "call" if one_shot else "spawn"
@@ -61,7 +63,7 @@ def approver_of(
         return None
 
     def check(arguments: dict[str, Any]) -> Prepared:
-        prepared = daemon.starter.change(ready, arguments)
+        prepared = services.starter.change(ready, arguments)
         if not one_shot or prepared.invocation.terminal:
             return prepared
         # A run to the end reads what the caller has decided that it reads.
@@ -81,9 +83,9 @@ def approver_of(
             rendered=render(tool.style, tool.name, ready.args),
             mode=mode,
             check=check,
-            render=renderer(daemon, ready),
+            render=renderer(services.helpers, ready),
         )
-        decision = await seek(daemon.inquiries, approval)
+        decision = await seek(services.inquiries, approval)
         if decision is None:
             raise AssertionError("a handle that waits for approval does not stop before")
         if decision.decision == "skip":
@@ -93,7 +95,7 @@ def approver_of(
     return approver
 
 
-def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
+def reviewer_of(inquiries: InquiryRouter, caller: Caller, tool: Tool) -> Reviewer | None:
     """What a result has to pass before it is handed out; None where it has to pass nothing."""
     mode = mode_of(tool, "result")
     if mode == "unattended":
@@ -101,13 +103,13 @@ def reviewer_of(daemon: Daemon, caller: Caller, tool: Tool) -> Reviewer | None:
 
     async def reviewer(handle: Handle, shown: Shown) -> ReviewDecision:
         context = InquiryContext(caller=caller, bound_to=what_runs(tool))
-        return await review(daemon.inquiries, context, handle, shown, mode)
+        return await review(inquiries, context, handle, shown, mode)
 
     return reviewer
 
 
 def approved(
-    daemon: Daemon,
+    services: HandleServices,
     caller: Caller,
     action: PolicedAction,
     handle: Handle,
@@ -135,14 +137,14 @@ def approved(
         handle=handle,
         action=action,
         arguments=shown,
-        rendered=render(_style(daemon, handle), handle.tool, shown),
+        rendered=render(_style(services.catalogue, handle), handle.tool, shown),
         mode="edit" if mode == "edit" else "ask",
         check=lambda arguments: _changed(handle.tool, params, arguments, check, withheld),
         depends_on=() if action == "fetch" else (handle,),
     )
 
     async def later() -> object:
-        decision = await seek(daemon.inquiries, approval)
+        decision = await seek(services.inquiries, approval)
         if decision is not None and decision.decision == "skip":
             return _passed_over(handle, decision.reason)
         changed = None if decision is None else decision.edited
@@ -176,9 +178,9 @@ def _changed(
     return changed
 
 
-def _style(daemon: Daemon, handle: Handle) -> dict[str, Any]:
+def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
     try:
-        return dict(daemon.catalogue.known(handle.tool, handle.root).style)
+        return dict(catalogue.known(handle.tool, handle.root).style)
     except RpcError:
         return {}  # its definition is gone since
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from haft_protocol.errors import handle_stopped, inquiry_failed, mark_not_found
 from haft_protocol.methods import AskpassParams, AskpassResult
+from haftd.audit import Audit
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.executions.supervisor import Supervisor
 from haftd.host.process.identity import is_alive
 from haftd.inquiries.secret_prompt import secret_prompt
 from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
@@ -20,10 +21,12 @@ from .reading import plain_state
 __all__ = ["askpass"]
 
 
-def askpass(daemon: Daemon, caller: Caller, params: AskpassParams) -> DeferredReply:
+def askpass(
+    supervisor: Supervisor, audit: Audit, caller: Caller, params: AskpassParams
+) -> DeferredReply:
     """Ask, and answer with what was answered. Raises `handle_not_found` for a mark that is not that
     of the caller's handle, and `handle_stopped` when the handle ends."""
-    use = daemon.supervisor.marked(params.mark)
+    use = supervisor.marked(params.mark)
     if use is None:
         raise mark_not_found()
 
@@ -43,7 +46,9 @@ def askpass(daemon: Daemon, caller: Caller, params: AskpassParams) -> DeferredRe
         except NoAnswer as none:
             raise inquiry_failed(use.handle.id, str(none)) from None
         question = prompt.question
-        daemon.record("askpass", caller, use.handle, question=question.id, prompt=question.text)
+        audit.record_action(
+            "askpass", caller, use.handle, question=question.id, prompt=question.text
+        )
         return AskpassResult(answer)
 
     return DeferredReply(asked)

@@ -17,10 +17,11 @@ from haft_protocol.methods import AwaitParams, AwaitResult
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon
+from haftd.executions.supervisor import Supervisor
 
 from .base import DeferredReply
 from .reading import plain_state, read_plain
+from .services import HandleServices
 from .waiting import until
 
 __all__ = ["NO_IDS", "await_"]
@@ -28,34 +29,37 @@ __all__ = ["NO_IDS", "await_"]
 NO_IDS = "at least one id is needed, in `any` or `all`"
 
 
-def await_(daemon: Daemon, caller: Caller, params: AwaitParams) -> object:
+def await_(services: HandleServices, caller: Caller, params: AwaitParams) -> object:
     """Answer with the stopped ones in `completed`, those that wait for an answer in `waiting`, the
     others in `pending`. An unknown id is an error at once; without `timeout_secs` there is no bound."""
     if not params.any and not params.all:
         raise invalid_params(f"`await`: {NO_IDS}", field="any")
     handles = {
-        name: daemon.find(caller, params, name) for name in dict.fromkeys(params.all + params.any)
+        name: services.access.find(caller, params, name)
+        for name in dict.fromkeys(params.all + params.any)
     }
 
     def holds() -> bool | None:
         needed = [handles[name] for name in params.all if not handles[name].stopped]
         if not any(handles[name].stopped for name in params.any):
             needed += [handles[name] for name in params.any]
-        return all(_is_unclaimed(daemon, handle) for handle in needed) or None
+        return all(_is_unclaimed(services.supervisor, handle) for handle in needed) or None
 
     if holds():
-        return _result(daemon, handles)
+        return _result(services.supervisor, handles)
     bound = inf if isinstance(params.timeout_secs, UnsetType) else params.timeout_secs
 
     async def stopped() -> AwaitResult:
         enough = await until(handles.values(), holds, deadline=trio.current_time() + bound)
-        return _result(daemon, handles, timed_out=not enough)
+        return _result(services.supervisor, handles, timed_out=not enough)
 
     return DeferredReply(stopped)
 
 
-def _result(daemon: Daemon, handles: dict[str, Handle], *, timed_out: bool = False) -> AwaitResult:
-    daemon.stir()  # an end that was read may go when its time is over
+def _result(
+    supervisor: Supervisor, handles: dict[str, Handle], *, timed_out: bool = False
+) -> AwaitResult:
+    supervisor.wake_expiry()  # an end that was read may go when its time is over
     return AwaitResult(
         completed=tuple(read_plain(one) for one in handles.values() if one.stopped),
         pending=tuple(
@@ -68,6 +72,6 @@ def _result(daemon: Daemon, handles: dict[str, Handle], *, timed_out: bool = Fal
     )
 
 
-def _is_unclaimed(daemon: Daemon, handle: Handle) -> bool:
-    use = daemon.supervisor.use_of(handle)
+def _is_unclaimed(supervisor: Supervisor, handle: Handle) -> bool:
+    use = supervisor.use_of(handle)
     return use is not None and use.is_unclaimed

@@ -1,10 +1,10 @@
-"""daemon/status, daemon/reload, daemon/shutdown and rpc.discover: the daemon about itself."""
+"""daemon/status, daemon/shutdown and rpc.discover: the daemon about itself."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import trio
@@ -14,34 +14,38 @@ from haft_protocol.discover import document
 from haft_protocol.errors import limit_exceeded
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.methods import Empty, OpenQuestion, ShutdownParams, StatusResult
+from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon, cut_output
+from haftd.core.registry import Registry
+from haftd.daemon import Daemon, Facts, cut_output
 from haftd.metrics import is_psutil_loaded, load_psutil, own_metrics
 
+from .access import Access
 from .base import DeferredReply
-from .tools import tools_reload
 
-__all__ = ["discover", "reload", "shutdown", "status"]
+__all__ = ["discover", "shutdown", "status"]
 
 
-def status(daemon: Daemon, caller: Caller, params: Empty) -> StatusResult | DeferredReply:
+def status(
+    daemon: Daemon, access: Access, caller: Caller, params: Empty
+) -> StatusResult | DeferredReply:
     """Answer with the daemon's figures, with all problems that it knows, and with the open questions of
     the sessions that the caller may use."""
     if is_psutil_loaded():
-        return _status(daemon, caller)
+        return _status(daemon, access, caller)
 
     async def opened() -> StatusResult:
         await load_psutil()
-        return _status(daemon, caller)
+        return _status(daemon, access, caller)
 
     return DeferredReply(opened)
 
 
-def _status(daemon: Daemon, caller: Caller) -> StatusResult:
+def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
     counts = dict.fromkeys((state.value for state in State), 0)
     spooled = 0
-    handles = daemon.handles()
+    handles = access.handles()
     for handle in handles:
         counts[handle.state.value] += 1
         spooled += handle.spool.on_disk
@@ -53,7 +57,7 @@ def _status(daemon: Daemon, caller: Caller) -> StatusResult:
         started_at=facts.started_at,
         uptime_s=round(trio.current_time() - facts.began, 3),
         socket=facts.socket,
-        state="stopping" if daemon.stopping else "running",
+        state="stopping" if daemon.starter.stopping else "running",
         containment="cgroup" if facts.containment == "cgroup" else "processes",
         connections=facts.connections(),
         sessions=len(set(daemon.sessions.names()) | {one.session for one in handles}),
@@ -97,27 +101,28 @@ def _questions(daemon: Daemon, caller: Caller) -> Iterator[OpenQuestion]:
         )
 
 
-def reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply:
-    """Read configuration and definitions again; what only a start can change is a problem."""
-    return tools_reload(daemon, caller, params)
-
-
-def shutdown(daemon: Daemon, caller: Caller, params: ShutdownParams) -> dict[str, Any]:
+def shutdown(
+    registry: Registry,
+    audit: Audit,
+    stop: Callable[[str | None], None],
+    caller: Caller,
+    params: ShutdownParams,
+) -> dict[str, Any]:
     """Stop accepting, end every handle within its grace, and exit; answered before that.
 
     With `refuse`, raises `limit_exceeded` while a handle lives."""
     if not caller.may_use("*"):
         raise caller.refusal("stop haftd")
-    live = len(daemon.registry.live())
+    live = len(registry.live())
     if params.policy == "refuse" and live:
         raise limit_exceeded(
             "live_handles", 0, f"With the policy `refuse` no handle may live, and {live} do"
         )
-    daemon.record("daemon/shutdown", caller)
-    daemon.stop(caller.label)
+    audit.record_action("daemon/shutdown", caller)
+    stop(caller.label)
     return {}
 
 
-def discover(daemon: Daemon, caller: Caller, params: Empty) -> dict[str, Any]:
+def discover(facts: Facts, caller: Caller, params: Empty) -> dict[str, Any]:
     """Answer with the OpenRPC document of all methods."""
-    return document(daemon.facts.version)
+    return document(facts.version)

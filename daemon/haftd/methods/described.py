@@ -15,45 +15,47 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.executions.describing import Describing
+from haftd.executions.starting import Starter
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 
 from .base import DeferredReply, MethodHandler, result_of
 
 __all__ = ["NEEDS", "described", "wanted"]
 
-Need = Callable[[Daemon, Any], list[Tool]]
+Need = Callable[[Catalogue, Any], list[Tool]]
 
 
 def _named_root(params: Any) -> str | None:
     return None if isinstance(params.root, UnsetType) else params.root
 
 
-def _listed(daemon: Daemon, params: Any) -> list[Tool]:
-    return daemon.catalogue.self_describing(root=_named_root(params))
+def _listed(catalogue: Catalogue, params: Any) -> list[Tool]:
+    return catalogue.self_describing(root=_named_root(params))
 
 
-def _started(daemon: Daemon, params: Any) -> list[Tool]:
-    return _one(daemon, params, params.args)
+def _started(catalogue: Catalogue, params: Any) -> list[Tool]:
+    return _one(catalogue, params, params.args)
 
 
-def _called(daemon: Daemon, params: Any) -> list[Tool]:
+def _called(catalogue: Catalogue, params: Any) -> list[Tool]:
     """Nothing for a call on a handle: that must be possible whatever has become of the program."""
     given = {name for name, item in params.arguments.items() if item is not None}
     starts = params.arguments.get("action") in (None, "spawn")
-    found = _one(daemon, params, given - {"action", "id"})
+    found = _one(catalogue, params, given - {"action", "id"})
     return [one for one in found if not one.stateful or starts]
 
 
-def _one(daemon: Daemon, params: Any, args: Sized) -> list[Tool]:
+def _one(catalogue: Catalogue, params: Any, args: Sized) -> list[Tool]:
     """A program that only may know is not run for a call without arguments: there is nothing to check."""
-    tools = daemon.catalogue.self_describing(params.tool, _named_root(params))
+    tools = catalogue.self_describing(params.tool, _named_root(params))
     return [one for one in tools if one.self_describing or args]
 
 
-def _named(daemon: Daemon, params: Any) -> list[Tool]:
+def _named(catalogue: Catalogue, params: Any) -> list[Tool]:
     root = _named_root(params)
-    return [one for name in params.tools for one in daemon.catalogue.self_describing(name, root)]
+    return [one for name in params.tools for one in catalogue.self_describing(name, root)]
 
 
 NEEDS: dict[str, Need] = {
@@ -65,26 +67,30 @@ NEEDS: dict[str, Need] = {
 """The methods that speak of what tools take, each with the definitions that its params mean."""
 
 
-def wanted(daemon: Daemon, method: str, params: Any) -> Callable[[], Awaitable[None]] | None:
-    """What has to be awaited before the call can be decided; None where nothing is missing."""
-    if method not in NEEDS or daemon.stopping:
+def wanted(
+    starter: Starter, describing: Describing, method: str, params: Any
+) -> Callable[[], Awaitable[None]] | None:
+    """Return what has to be awaited before the call can be decided; None where nothing is missing."""
+    if method not in NEEDS or starter.stopping:
         return None
     try:
-        tools = NEEDS[method](daemon, params)
+        tools = NEEDS[method](starter.catalogue, params)
     except RpcError:
         return None  # No such tool: the verb says so.
     if not tools:
         return None
-    root = _named_root(params) or daemon.starter.place.root
-    lacking = daemon.describing.lacking(tools, root)
-    return partial(daemon.describing.ask, lacking, root) if lacking else None
+    root = _named_root(params) or starter.place.root
+    lacking = describing.lacking(tools, root)
+    return partial(describing.ask, lacking, root) if lacking else None
 
 
-def described(daemon: Daemon, method: str, serve: MethodHandler) -> MethodHandler:
+def described(
+    starter: Starter, describing: Describing, method: str, serve: MethodHandler
+) -> MethodHandler:
     """The verb, decided when what it speaks of is described."""
 
     def decide(caller: Caller, params: Any) -> object:
-        ready = wanted(daemon, method, params)
+        ready = wanted(starter, describing, method, params)
         if ready is None:
             return serve(caller, params)
 

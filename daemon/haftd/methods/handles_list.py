@@ -12,28 +12,31 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.views import handle_state
-from haftd.daemon import Daemon
 from haftd.executions.execution import Execution
+from haftd.executions.supervisor import Supervisor
 from haftd.metrics import load_psutil, total_usage
 
+from .access import Access
 from .base import DeferredReply
 
 __all__ = ["handles_list"]
 
 
-def handles_list(daemon: Daemon, caller: Caller, params: HandlesListParams) -> DeferredReply:
+def handles_list(
+    access: Access, supervisor: Supervisor, caller: Caller, params: HandlesListParams
+) -> DeferredReply:
     """List live and kept handles, newest last; no output is read, no mark moves.
 
     The kernel is asked what each of them runs. Other calls are served between two handles."""
-    session = daemon.session_of(caller, params)
-    handles = daemon.handles(None if session == "*" else session)
+    session = access.session_of(caller, params)
+    handles = access.handles(None if session == "*" else session)
     handles = [one for one in handles if caller.may_reach(one.settings.may)]
 
     async def listed() -> HandlesListResult:
         await load_psutil()
         rows = []
         for one in handles:
-            rows.append(_row(one, daemon.supervisor.use_of(one)))
+            rows.append(_row(one, supervisor.use_of(one)))
             await trio.lowlevel.checkpoint()
         return HandlesListResult(tuple(rows))
 

@@ -7,15 +7,26 @@ import os
 from msgspec import UNSET
 
 from haft_protocol.errors import invalid_params
-from haft_protocol.methods import Empty, InitializeParams, InitializeResult, PingResult, ServerInfo
+from haft_protocol.methods import (
+    Empty,
+    InitializeParams,
+    InitializeResult,
+    LimitsResult,
+    PingResult,
+    ServerInfo,
+)
 from haft_protocol.sessions import PROTOCOL
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.daemon import Facts
+
+from .access import Access
 
 __all__ = ["initialize", "ping"]
 
 
-def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> InitializeResult:
+def initialize(
+    access: Access, facts: Facts, limits: LimitsResult, caller: Caller, params: InitializeParams
+) -> InitializeResult:
     """Take the client's name, its capabilities and the session of its later calls. Raises `not_authorized`, and
     then nothing of it counts.
 
@@ -23,7 +34,7 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
     to tell its user: both versions, and the process to end.
     """
     if params.protocol != PROTOCOL:
-        version = daemon.facts.version
+        version = facts.version
         raise invalid_params(
             f"haftd {version} speaks version {PROTOCOL} of the protocol, and this client {params.protocol}; "
             "`haft stop` ends it with all that it runs, and the next command starts another",
@@ -32,26 +43,26 @@ def initialize(daemon: Daemon, caller: Caller, params: InitializeParams) -> Init
             version=version,
             pid=os.getpid(),
         )
-    session = daemon.session_of(caller, params)
+    session = access.session_of(caller, params)
     caller.name = params.client.name
     caller.inquiry = params.capabilities.inquiry
     caller.approval = params.capabilities.approval and caller.may("approvals")
     caller.initialized = True
     caller.session = session
     if caller.inquiry or caller.approval:
-        daemon.clients.arrive()
-    prove = daemon.facts.prove
+        access.clients.arrive()
+    prove = facts.prove
     return InitializeResult(
-        server=ServerInfo("haftd", daemon.facts.version),
+        server=ServerInfo("haftd", facts.version),
         protocol=PROTOCOL,
         session=caller.session,
-        limits=daemon.settings.limits,
+        limits=limits,
         pid=os.getpid(),
-        started_at=daemon.facts.started_at,
+        started_at=facts.started_at,
         proof=UNSET if prove is None or params.challenge is UNSET else prove(params.challenge),
     )
 
 
-def ping(daemon: Daemon, caller: Caller, params: Empty) -> PingResult:
+def ping(caller: Caller, params: Empty) -> PingResult:
     """Answer."""
     return PingResult()

@@ -17,28 +17,30 @@ from haft_protocol.methods import (
 )
 from haft_protocol.questions import InvalidAnswer
 from haftd.caller import Caller
-from haftd.daemon import Daemon
 from haftd.inquiries.kind import Answered
+from haftd.inquiries.router import InquiryRouter
+
+from .access import Access
 
 __all__ = ["inquiries_answer", "inquiries_list"]
 
 
 def inquiries_list(
-    daemon: Daemon, caller: Caller, params: InquiriesListParams
+    access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
     """List what is asked in the session, or in all, oldest handle first, then of ends of turns."""
-    name = daemon.session_of(caller, params)
-    found = daemon.inquiries.listed(Inquiry, None if name == "*" else name, caller)
+    name = access.session_of(caller, params)
+    found = router.listed(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in found))
 
 
 def inquiries_answer(
-    daemon: Daemon, caller: Caller, params: InquiriesAnswerParams
+    access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAnswerParams
 ) -> dict[str, object]:
     """Answer it. Raises `invalid_answer` where it is not asked, or not any more, or the answer does
     not fit; then it is still open."""
-    session = daemon.session_of(caller, params)
-    found = daemon.inquiries.find(Inquiry, session, caller, params.inquiry_id)
+    session = access.session_of(caller, params)
+    found = router.find(Inquiry, session, caller, params.inquiry_id)
     if found is None:
         raise inquiry_gone(params.inquiry_id, session)
     pending, inquiry = found
@@ -54,7 +56,7 @@ def inquiries_answer(
     except InvalidAnswer as wrong:
         raise invalid_answer(str(wrong)) from None
     source = {"by": "client", "client": caller.identity}
-    daemon.inquiries.accept(pending, Answered(value, source, caller, remember))
+    router.accept(pending, Answered(value, source, caller, remember))
     return {}
 
 

@@ -14,7 +14,10 @@ from haft_protocol.methods import AwaitResult, CalledText, HandlesListResult
 from haft_protocol.model_text import await_text, has_failed, list_text, notices_text, state_text
 from haft_protocol.states import HandleState, Notice, Pending, Stopped, Waiting
 from haftd.core.text import cut_text
-from haftd.daemon import Daemon
+from haftd.executions.supervisor import Supervisor
+from haftd.inquiries.router import InquiryRouter
+
+from .services import HandleServices
 
 __all__ = ["MAX_TEXT", "called_text"]
 
@@ -25,7 +28,7 @@ _MARGIN = 128
 
 
 def called_text(
-    daemon: Daemon,
+    services: HandleServices,
     session: str,
     reply: HandleState | AwaitResult | HandlesListResult,
     call_id: str,
@@ -45,7 +48,9 @@ def called_text(
             waiting=tuple(_bounded(state, share) for state in reply.waiting),
         )
         states = (*reply.completed, *reply.waiting, *reply.pending)
-        asked = {state.id: _inquiry_of(daemon, session, state) for state in reply.waiting}
+        asked = {
+            state.id: _inquiry_of(services.supervisor, session, state) for state in reply.waiting
+        }
         text = await_text(reply, {id: one for id, one in asked.items() if one is not None})
         if len(states) == 1:
             # A wait for one handle says as much as a read of it.
@@ -55,12 +60,12 @@ def called_text(
     else:
         state = _bounded(reply, MAX_TEXT)
         states = (state,)
-        open_inquiry = _inquiry_of(daemon, session, state)
+        open_inquiry = _inquiry_of(services.supervisor, session, state)
         inquiry = UNSET if open_inquiry is None else open_inquiry
         failed = has_failed(state)
         text = state_text(state, inquiry=open_inquiry)
         if isinstance(state, Pending):
-            text += _approval_hint(daemon, session, state.id)
+            text += _approval_hint(services.inquiries, session, state.id)
     if notices:
         text += f"\n{notices_text(notices)}"
     return CalledText(
@@ -72,19 +77,19 @@ def called_text(
     )
 
 
-def _approval_hint(daemon: Daemon, session: str, id: str) -> str:
+def _approval_hint(inquiries: InquiryRouter, session: str, id: str) -> str:
     """Say who decides about a start that waits."""
-    for _, approval in daemon.inquiries.listed(Approval, session):
+    for _, approval in inquiries.listed(Approval, session):
         if approval.id == id:
             return f"\n[a person decides: haft approve {approval.approval_id}]"
     return ""
 
 
-def _inquiry_of(daemon: Daemon, session: str, state: HandleState) -> Inquiry | None:
+def _inquiry_of(supervisor: Supervisor, session: str, state: HandleState) -> Inquiry | None:
     """Return what the handle asks where nobody is being asked."""
     if not isinstance(state, Waiting):
         return None
-    for use in daemon.supervisor.uses(session, state.id):
+    for use in supervisor.uses(session, state.id):
         if use.is_unclaimed:
             return use.inquiries.inquiry
     return None

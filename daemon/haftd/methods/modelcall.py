@@ -30,14 +30,17 @@ from haft_protocol.questions import takes_null
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.daemon import Daemon
+from haftd.executions.supervisor import Supervisor
 from haftd.schemas.coercion import coerce
 from haftd.tools.calling import read_run
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 
+from .access import Access
 from .apply import is_beside
 from .base import DeferredReply
 from .reading import look
+from .services import StartServices
 from .spawn import start, vars_of
 from .waiting import until
 
@@ -56,16 +59,16 @@ _SIZE_THRESHOLD = 256 * 1024
 """Bytes of a result, where the definition does not say."""
 
 
-def tool_of(daemon: Daemon, params: ToolsCallParams) -> Tool:
+def tool_of(catalogue: Catalogue, params: ToolsCallParams) -> Tool:
     root = None if isinstance(params.root, UnsetType) else params.root
-    tool = daemon.catalogue.known(params.tool, root)
+    tool = catalogue.known(params.tool, root)
     _refuse_what_acts_for_a_person(tool.name, tool.may)
     return tool
 
 
-def handle_of(daemon: Daemon, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
+def handle_of(access: Access, caller: Caller, params: ToolsCallParams, id: str) -> Handle:
     """Return the handle; raise `RpcError` (not_authorized) for one whose tool acts for a person."""
-    handle = daemon.find(caller, params, id)
+    handle = access.find(caller, params, id)
     # Its definition may say otherwise by now.
     _refuse_what_acts_for_a_person(handle.tool, handle.settings.may)
     return handle
@@ -105,15 +108,15 @@ def input_of(tool: str, handle: Handle, value: Any, name: str = "input") -> Any:
     return value
 
 
-def refuse_for_a_person(daemon: Daemon, handle: Handle) -> None:
+def refuse_for_a_person(supervisor: Supervisor, handle: Handle) -> None:
     """What a model says is no answer to what a person is asked."""
-    use = daemon.supervisor.use_of(handle)
+    use = supervisor.use_of(handle)
     if use is not None and handle.question is not None and use.inquiries.needs_a_person:
         raise for_a_person(handle.question.id)
 
 
 def run_to_end(
-    daemon: Daemon,
+    services: StartServices,
     caller: Caller,
     tool: Tool,
     params: ToolsCallParams,
@@ -126,7 +129,7 @@ def run_to_end(
 ) -> DeferredReply:
     """Run the tool to its end. With `bound_s` a run that takes longer, or asks what nobody is asked for, lives on
     as the handle `id`, and its state is the answer."""
-    if daemon.stopping:
+    if services.starter.stopping:
         raise shutting_down()
     most = min(tool.size_threshold or _SIZE_THRESHOLD, max_bytes)
     as_spawn = SpawnParams(
@@ -139,14 +142,14 @@ def run_to_end(
         env=params.env,
         max_bytes=most,
     )
-    ready = daemon.starter.prepare(session, as_spawn, vars_of(params.context))
+    ready = services.starter.prepare(session, as_spawn, vars_of(params.context))
     if tool.stateful and tool.runtime == "pty":
         why = "it is required: this tool runs on a terminal, and a run to the end has nobody who types"
         raise invalid_arguments(tool.name, [{"path": "action", "message": why}])
     if not ready.invocation.terminal and ready.invocation.output != "events":
         # Nobody can write to it: it reads the end at once instead of waiting for ever.
         ready = replace(ready, invocation=replace(ready.invocation, stdin="null"))
-    handle, use = start(daemon, caller, ready, params.context, one_shot=True)
+    handle, use = start(services, caller, ready, params.context, one_shot=True)
 
     def has_ended() -> bool:
         return handle.stopped and handle.output_complete
@@ -158,7 +161,7 @@ def run_to_end(
                     await use.begun.wait()
                 if bound.cancelled_caught:
                     use.hold()
-                    return look(daemon, as_spawn, handle)
+                    return look(services.supervisor, as_spawn, handle)
                 if handle.rejection is not None:
                     raise handle.rejection
             deadline = trio.current_time() + bound_s
@@ -167,13 +170,13 @@ def run_to_end(
         except trio.Cancelled:
             if use is not None and use.leave() and not handle.stopped:
                 by = EndedBy("abort", caller.label)
-                daemon.supervisor.abandon(use, by)
-                daemon.supervisor.end(use, by)
-                daemon.record("abort", caller, handle)
+                services.supervisor.abandon(use, by)
+                services.supervisor.end(use, by)
+                services.audit.record_action("abort", caller, handle)
             raise
         if use is not None and not handle.stopped:
             use.hold()  # it lives on as a handle, and is no call's any longer
-        state = look(daemon, as_spawn, handle)
+        state = look(services.supervisor, as_spawn, handle)
         if handle.refusal is not None:
             raise handle.refusal
         return state

@@ -12,12 +12,16 @@ from msgspec import UNSET
 from haft_protocol.markdown import notices_markdown
 from haft_protocol.methods import DrainParams, NoticesResult
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.core.notices import NoticeQueues
+
+from .access import Access
 
 __all__ = ["notifications_drain"]
 
 
-def notifications_drain(daemon: Daemon, caller: Caller, params: DrainParams) -> NoticesResult:
+def notifications_drain(
+    access: Access, queues: NoticeQueues, caller: Caller, params: DrainParams
+) -> NoticesResult:
     """Hand out what the session has not seen."""
-    notices = daemon.notices.drain(daemon.session_of(caller, params), time.time())
+    notices = queues.drain(access.session_of(caller, params), time.time())
     return NoticesResult(notices, UNSET if params.format == "json" else notices_markdown(notices))

@@ -9,24 +9,24 @@ from haft_protocol.methods import FoundLine, SearchParams, SearchResult
 from haftd.caller import Caller
 from haftd.core.patterns import compile_pattern
 from haftd.core.search import Search
-from haftd.daemon import Daemon
 
+from .access import Access
 from .base import DeferredReply
 
 __all__ = ["output_search"]
 
 
-def output_search(daemon: Daemon, caller: Caller, params: SearchParams) -> DeferredReply:
+def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
     """Answer with the lines that match, oldest first in each handle; reads move no mark.
 
     The pattern is checked and unknown ids are refused at once. Other calls are served between two
     slices of output."""
     compile_pattern(params.pattern, within_lines=True)
     if isinstance(params.ids, UnsetType):
-        daemon.handles()
-        handles = daemon.reachable(caller, daemon.session_of(caller, params))
+        access.handles()
+        handles = access.reachable(caller, access.session_of(caller, params))
     else:
-        handles = [daemon.find(caller, params, name) for name in params.ids]
+        handles = [access.find(caller, params, name) for name in params.ids]
 
     async def found() -> SearchResult:
         matches: list[FoundLine] = []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from haft_protocol.methods import TimelineParams, TimelineResult
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+
+from .access import Access
 
 __all__ = ["output_timeline"]
 
 
-def output_timeline(daemon: Daemon, caller: Caller, params: TimelineParams) -> TimelineResult:
+def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
     """Return the points from the one that the byte at `cursor` belongs to; the read mark stays."""
-    handle = daemon.find(caller, params, params.id)
+    handle = access.find(caller, params, params.id)
     points = handle.timeline.since(params.cursor, params.max_points + 1)
     more = len(points) > params.max_points
     return TimelineResult(

@@ -23,8 +23,8 @@ from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.read_position import read_of
 from haftd.core.text import Unmade, last_line
 from haftd.core.views import handle_state, read_handle
-from haftd.daemon import Daemon
 from haftd.executions.execution import Execution
+from haftd.executions.supervisor import Supervisor
 from haftd.runtimes.base import Wanted
 
 from .base import DeferredReply
@@ -90,7 +90,7 @@ def read_plain(handle: Handle) -> HandleState:
 
 
 def look(
-    daemon: Daemon,
+    supervisor: Supervisor,
     params: FetchParams | SpawnParams,
     handle: Handle,
     waited: Waited | UnsetType = UNSET,
@@ -102,7 +102,7 @@ def look(
     cursor = params.cursor if isinstance(params, FetchParams) else UNSET
     screen: Screen | UnsetType = UNSET
     painted = ""
-    use = daemon.supervisor.use_of(handle)
+    use = supervisor.use_of(handle)
     if params.view == "screen":
         since = params.since_revision if isinstance(params, FetchParams) else UNSET
         shot = handle.last_screen
@@ -113,7 +113,7 @@ def look(
         bytes_that_draw = handle.last_paint if use is None else use.paint()
         painted = Base64(b64encode(bytes_that_draw or b"").decode())
     if handle.stopped:
-        daemon.stir()
+        supervisor.wake_expiry()
     before = handle.position
     begin = before.offset if isinstance(cursor, UnsetType) else cursor
     start = None if isinstance(cursor, UnsetType) else cursor
@@ -128,7 +128,7 @@ def look(
         waited=waited,
         screen=screen,
         painted=painted,
-        input_wanted=_input_wanted(daemon, handle, waited, wanted),
+        input_wanted=_input_wanted(supervisor, handle, waited, wanted),
         suspended=_is_suspended(handle, use, waited),
         save=True,
         defer=True,
@@ -175,11 +175,11 @@ def _without_known(state: HandleState, typed: str) -> HandleState:
 
 
 def _input_wanted(
-    daemon: Daemon, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
+    supervisor: Supervisor, handle: Handle, waited: Waited | UnsetType, wanted: Wanted | None
 ) -> InputWanted | UnsetType | None:
     """What the program reads. Asked at each look for a terminal; on a pipe it is said where the
     call waited for it, and no call that did not pays for it."""
-    use = daemon.supervisor.use_of(handle)
+    use = supervisor.use_of(handle)
     if handle.state is not State.RUNNING or use is None:
         return UNSET
     if not handle.terminal:
@@ -211,13 +211,13 @@ def _prompt(handle: Handle, use: Execution) -> str:
     return next((text for text in reversed(lines) if text), "")
 
 
-def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
+def new_from(supervisor: Supervisor, params: FetchParams, handle: Handle) -> int:
     """The offset from which output is new to the caller: its cursor, else what it has seen."""
     if not isinstance(params.cursor, UnsetType):
         return params.cursor
     if params.view not in ("screen", "paint"):
         return handle.position.offset
-    use = daemon.supervisor.use_of(handle)
+    use = supervisor.use_of(handle)
     if not isinstance(params.since_revision, UnsetType) and use is not None:
         screen = use.screen()
         if screen is not None and screen.revision != params.since_revision:
@@ -226,7 +226,7 @@ def new_from(daemon: Daemon, params: FetchParams, handle: Handle) -> int:
 
 
 def answer(
-    daemon: Daemon,
+    supervisor: Supervisor,
     params: FetchParams | SpawnParams,
     handle: Handle,
     reading: Reading,
@@ -240,8 +240,8 @@ def answer(
     clock), by default from now. `typed` is what the call typed: a pattern does not match its echo."""
     deadline = (trio.current_time() if began is None else began) + reading.timeout_s
     if reading.wait == "pattern":
-        return _answer_match(daemon, params, handle, reading, since, deadline, typed)
-    condition = condition_of(handle, daemon.supervisor.use_of(handle), reading, since)
+        return _answer_match(supervisor, params, handle, reading, since, deadline, typed)
+    condition = condition_of(handle, supervisor.use_of(handle), reading, since)
     reason = condition.check()
     if reason is None and reading.wait == "none":
         reason = "immediate"
@@ -249,12 +249,14 @@ def answer(
         reason = "deadline"
     if reason is not None:
         found = condition.found() if reason in _FOUND else None
-        return look(daemon, params, handle, reason if reading.announced else UNSET, found, typed)
+        return look(
+            supervisor, params, handle, reason if reading.announced else UNSET, found, typed
+        )
 
     async def wait_and_look() -> HandleState | DeferredReply:
         reason = await _wait(condition, deadline)
         found = condition.found() if reason in _FOUND else None
-        return look(daemon, params, handle, reason, found, typed)
+        return look(supervisor, params, handle, reason, found, typed)
 
     return DeferredReply(wait_and_look)
 
@@ -270,7 +272,7 @@ async def _wait(condition: Condition, deadline: float) -> Waited:
 
 
 def _answer_match(
-    daemon: Daemon,
+    supervisor: Supervisor,
     params: FetchParams | SpawnParams,
     handle: Handle,
     reading: Reading,
@@ -288,7 +290,7 @@ def _answer_match(
     watch = OutputMatcher(pattern, since, before, handle.rendering, echo)
 
     def look_now(waited: Waited) -> HandleState | DeferredReply:
-        return look(daemon, params, handle, waited, typed=typed)
+        return look(supervisor, params, handle, waited, typed=typed)
 
     if watch.scan_spool(spool):
         return look_now("matched")

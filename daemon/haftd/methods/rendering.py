@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
-from haftd.daemon import Daemon
 from haftd.executions.calls import Prepared
-from haftd.executions.helpers import Failed
+from haftd.executions.helpers import Failed, HelperRunner
 from haftd.tools.approving import render, seen
 from haftd.tools.definition import Command
 
@@ -24,7 +23,7 @@ MAX_RENDER_S = 3.0
 """For so long a person is kept waiting for a program that only shows."""
 
 
-def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
+def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[str]] | None:
     """What shows the arguments of a start; None where no program does."""
     tool = ready.tool
     command = tool.style.get("parameters")
@@ -34,7 +33,7 @@ def renderer(daemon: Daemon, ready: Prepared) -> Callable[[], Awaitable[str]] | 
     async def rendered() -> str:
         said: bytes | Failed = Failed("time", "has not had its turn in time")
         with trio.move_on_after(2 * MAX_RENDER_S):
-            said = await daemon.helpers.run(
+            said = await helpers.run(
                 tool,
                 "format_arguments",
                 root=ready.context.root,

@@ -11,58 +11,79 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.core.notices import NoticeQueues
+from haftd.core.turns import Turns
 
+from .access import Access
 from .base import DeferredReply
 from .reading import read_plain
+from .services import HandleServices, StartServices
 
-__all__ = ["session_close", "session_list"]
+__all__ = ["leave", "session_close", "session_list"]
 
 
-def session_list(daemon: Daemon, caller: Caller, params: Empty) -> SessionListResult:
+def session_list(access: Access, caller: Caller, params: Empty) -> SessionListResult:
     """List the sessions that have handles or connections."""
     if not caller.may_use("*"):
         raise caller.refusal("list all sessions")
-    names = set(daemon.sessions.names()) | {one.session for one in daemon.handles()}
+    names = set(access.sessions.names()) | {one.session for one in access.handles()}
     rows = []
     for name in sorted(names):
-        handles = daemon.registry.list(name)
+        handles = access.registry.list(name)
         stopped = sum(one.stopped for one in handles)
         rows.append(
             SessionInfo(
                 session=name,
                 live=len(handles) - stopped,
                 stopped=stopped,
-                connections=daemon.sessions.connections(name),
+                connections=access.sessions.connections(name),
             )
         )
     return SessionListResult(tuple(rows))
 
 
-def session_close(daemon: Daemon, caller: Caller, params: SessionCloseParams) -> DeferredReply:
+def session_close(
+    services: HandleServices,
+    queues: NoticeQueues,
+    turns: Turns,
+    caller: Caller,
+    params: SessionCloseParams,
+) -> DeferredReply:
     """Abort the session's live handles and end what its stopped ones left behind; answers with
     the last state of each, after which the session's handles are no longer kept."""
-    session = daemon.session_of(caller, params)
-    handles = daemon.reachable(caller, session)
-    if len(handles) < len(daemon.registry.list(session)):
+    access = services.access
+    session = access.session_of(caller, params)
+    handles = access.reachable(caller, session)
+    if len(handles) < len(access.registry.list(session)):
         raise caller.refusal("close its session, where handles are that may do more")
-    uses = daemon.supervisor.uses(session)
+    uses = services.supervisor.uses(session)
 
-    daemon.inquiries.close(session)
+    services.inquiries.close(session)
     for use in uses:
-        daemon.supervisor.end(use, EndedBy("abort", caller.label))
-    daemon.record("session/close", caller, session=session, handles=[use.handle.id for use in uses])
+        services.supervisor.end(use, EndedBy("abort", caller.label))
+    services.audit.record_action(
+        "session/close", caller, session=session, handles=[use.handle.id for use in uses]
+    )
 
     async def closed() -> SessionCloseResult:
         for use in uses:
             await use.done.wait()
         states = tuple(read_plain(one) for one in handles if one.stopped)
         for one in handles:
-            daemon.registry.forget(one)
-        daemon.sessions.close(session)
-        daemon.notices.forget(session)
-        daemon.turns.forget(session)
-        daemon.stir()
+            access.registry.forget(one)
+        access.sessions.close(session)
+        queues.forget(session)
+        turns.forget(session)
+        services.supervisor.wake_expiry()
         return SessionCloseResult(states)
 
     return DeferredReply(closed)
+
+
+def leave(services: StartServices, caller: Caller) -> None:
+    """End what must not outlast the last connection of its session, when a connection is gone."""
+    services.subscriptions.remove_connection(caller)
+    for session in services.access.sessions.leave(caller):
+        for use in services.supervisor.uses(session):
+            if use.handle.settings.on_disconnect == "abort":
+                services.supervisor.end(use, EndedBy("disconnect", caller.label))

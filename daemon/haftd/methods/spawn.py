@@ -7,17 +7,18 @@ or the last retry of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
 from math import inf
 from typing import Any
 
 import trio
 
-from haft_protocol.errors import invalid_params, shown, shutting_down
+from haft_protocol.errors import RpcError, invalid_params, shown, shutting_down
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
+from haftd.core.batch import SpawnKey, admit_batch
 from haftd.core.handles import Handle
-from haftd.daemon import Daemon
 from haftd.executions.calls import Prepared
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext
@@ -25,12 +26,16 @@ from haftd.inquiries.kind import InquiryContext
 from .approved import approver_of, reviewer_of, what_runs
 from .base import DeferredReply, result_of
 from .reading import answer, plan, read_plain
+from .services import StartServices
 
-__all__ = ["spawn", "start", "vars_of"]
+__all__ = ["reserve", "spawn", "start", "vars_of"]
+
+_CHECKED_IN_A_ROW = 8
+"""Spawns of a batch that are checked before other tasks run: some milliseconds."""
 
 
 def spawn(
-    daemon: Daemon,
+    services: StartServices,
     caller: Caller,
     params: SpawnParams,
     context: Any = None,
@@ -43,15 +48,17 @@ def spawn(
     gives `spawn_failed` and leaves no handle. A repeated `call_id` gets the first one's handle. A start that
     waits for a person's word for longer than `held_after_s` is no call's any longer, and answers `pending`.
     """
-    if daemon.stopping:
+    if services.starter.stopping:
         raise shutting_down()
-    ready = daemon.starter.prepare(daemon.session_of(caller, params), params, vars_of(context))
+    ready = services.starter.prepare(
+        services.access.session_of(caller, params), params, vars_of(context)
+    )
     if not caller.may_reach(ready.tool.may):
         raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use = start(daemon, caller, ready, context)
+    handle, use = start(services, caller, ready, context)
     if use is None:
-        return answer(daemon, params, handle, reading, since=0)
+        return answer(services.supervisor, params, handle, reading, since=0)
 
     async def started() -> object:
         try:
@@ -62,14 +69,37 @@ def spawn(
                 return read_plain(handle)
         except trio.Cancelled:
             if use.leave():
-                daemon.supervisor.abandon(use, EndedBy("abort", caller.label))
+                services.supervisor.abandon(use, EndedBy("abort", caller.label))
             raise
         use.leave()
         if handle.rejection is not None:
             raise handle.rejection
-        return await result_of(answer(daemon, params, handle, reading, since=0))
+        return await result_of(answer(services.supervisor, params, handle, reading, since=0))
 
     return DeferredReply(started)
+
+
+def reserve(
+    services: StartServices, caller: Caller, spawns: Sequence[SpawnParams]
+) -> Generator[None, None, list[RpcError | None] | list[Callable[[], None]]]:
+    """Reserve the ids of a batch's spawns, in steps.
+
+    Returns the clash of each spawn, None where it has none; or, where no spawn has one, the function that
+    releases each id."""
+    registry, keys = services.access.registry, []
+    for count, params in enumerate(spawns):
+        if count and count % _CHECKED_IN_A_ROW == 0:
+            yield
+        session = services.access.session_of(caller, params)
+        try:
+            keys.append(services.starter.prepare(session, params).key)
+        except RpcError:
+            # The spawn fails by itself in its turn; its id is taken into account all the same.
+            keys.append(SpawnKey(session, params.id))
+    errors = admit_batch(keys, registry)
+    if any(errors):
+        return errors
+    return [registry.reserve(key.session, key.id) for key in keys]
 
 
 def vars_of(context: Any) -> dict[str, Any]:
@@ -81,7 +111,7 @@ def vars_of(context: Any) -> dict[str, Any]:
 
 
 def start(
-    daemon: Daemon,
+    services: StartServices,
     caller: Caller,
     ready: Prepared,
     context: Any = None,
@@ -98,13 +128,15 @@ def start(
         # What the daemon's own tools ask is another question each time, under the same id.
         bound_to=None if ready.tool.is_builtin else what_runs(ready.tool),
     )
-    approver = approver_of(daemon, caller, ready, one_shot=one_shot)
-    reviewer = reviewer_of(daemon, caller, ready.tool)
-    handle, use, is_new = daemon.starter.start(ready, inquiry_context, approver, reviewer)
+    approver = approver_of(services, caller, ready, one_shot=one_shot)
+    reviewer = reviewer_of(services.inquiries, caller, ready.tool)
+    handle, use, is_new = services.starter.start(ready, inquiry_context, approver, reviewer)
 
     def record() -> None:
         if use is not None and use.grip is not None:
-            daemon.record("spawn", caller, handle, tool=handle.tool, command=handle.command)
+            services.audit.record_action(
+                "spawn", caller, handle, tool=handle.tool, command=handle.command
+            )
 
     if use is not None:
         use.join(is_new=is_new)
@@ -112,6 +144,6 @@ def start(
         if not one_shot:
             use.when_begun(use.hold)
         use.when_begun(record)
-        daemon.watching.follow(handle)
-        daemon.subscriptions.add_handle(handle)
+        services.watching.follow(handle)
+        services.subscriptions.add_handle(handle)
     return handle, use

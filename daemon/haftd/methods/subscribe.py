@@ -13,35 +13,38 @@ from haft_protocol.errors import invalid_params, limit_exceeded
 from haft_protocol.methods import SubscribeParams, SubscribeResult, UnsubscribeParams
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.daemon import Daemon
-from haftd.subscriptions import MAX_SUBSCRIPTIONS
+from haftd.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
+
+from .access import Access
 
 __all__ = ["subscribe", "unsubscribe"]
 
 
-def subscribe(daemon: Daemon, caller: Caller, params: SubscribeParams) -> SubscribeResult:
+def subscribe(
+    access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams
+) -> SubscribeResult:
     """Tell the caller's connection of these handles, or of all that live in the session and that
     are started in it from now on. Raises `handle_not_found`, `limit_exceeded`."""
-    session = daemon.session_of(caller, params)
-    client = daemon.clients.of(caller)
+    session = access.session_of(caller, params)
+    client = access.clients.of(caller)
     if client is None:
         raise AssertionError("a caller that is read is among the clients")
     only = not isinstance(params.handles, UnsetType)
     named = [*params.from_, *(() if isinstance(params.handles, UnsetType) else params.handles)]
-    found = {id: daemon.find(caller, params, id) for id in named}
+    found = {id: access.find(caller, params, id) for id in named}
     _check_offsets(params, found)
     if not only:
-        for one in daemon.reachable(caller, session):
+        for one in access.reachable(caller, session):
             if not (one.stopped and one.output_complete):
                 found.setdefault(one.id, one)
-    if daemon.subscriptions.count(caller) >= MAX_SUBSCRIPTIONS:
+    if subscriptions.count(caller) >= MAX_SUBSCRIPTIONS:
         raise limit_exceeded(
             "max_subscriptions",
             MAX_SUBSCRIPTIONS,
             "This connection has as many subscriptions as it may have",
         )
     return SubscribeResult(
-        daemon.subscriptions.open(
+        subscriptions.open(
             client, session, found.values(), params.events, only=only, offsets=params.from_
         )
     )
@@ -60,9 +63,11 @@ def _check_offsets(params: SubscribeParams, found: Mapping[str, Handle]) -> None
             )
 
 
-def unsubscribe(daemon: Daemon, caller: Caller, params: UnsubscribeParams) -> dict[str, object]:
+def unsubscribe(
+    subscriptions: Subscriptions, caller: Caller, params: UnsubscribeParams
+) -> dict[str, object]:
     """End a subscription of this connection; nothing of it is sent after the reply."""
-    if not daemon.subscriptions.close(caller, params.subscription):
+    if not subscriptions.close(caller, params.subscription):
         raise invalid_params(
             f"this connection has no subscription `{params.subscription}`", field="subscription"
         )

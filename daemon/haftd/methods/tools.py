@@ -13,8 +13,9 @@ from haft_protocol.methods import (
     ToolsListResult,
 )
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.daemon import Reload
 from haftd.threads import run_in_thread
+from haftd.tools.catalogue import Catalogue
 
 from .base import DeferredReply
 
@@ -22,16 +23,16 @@ __all__ = ["tools_describe", "tools_list", "tools_reload"]
 
 
 def tools_list(
-    daemon: Daemon, caller: Caller, params: ToolsListParams
+    catalogue: Catalogue, caller: Caller, params: ToolsListParams
 ) -> ToolsListResult | DeferredReply:
     """List the tools by name, each with its JSON Schema in the provider's words. A long list is put
     into these once, in a thread."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
-    mute = daemon.catalogue.mute(root)
-    lister = daemon.catalogue.lister(params.provider, style, root, params.surface)
+    mute = catalogue.mute(root)
+    lister = catalogue.lister(params.provider, style, root, params.surface)
     if lister is None:
-        tools, problems = daemon.catalogue.listing(params.provider, style, root, params.surface)
+        tools, problems = catalogue.listing(params.provider, style, root, params.surface)
         return ToolsListResult(tools, (*problems, *mute))
 
     async def listed() -> ToolsListResult:
@@ -42,24 +43,23 @@ def tools_list(
 
 
 def tools_describe(
-    daemon: Daemon, caller: Caller, params: ToolsDescribeParams
+    catalogue: Catalogue, caller: Caller, params: ToolsDescribeParams
 ) -> ToolsDescribeResult:
     """Describe the tools in full; one that is not there fails the call."""
     root = None if isinstance(params.root, UnsetType) else params.root
-    return ToolsDescribeResult(
-        tuple(daemon.catalogue.describe(name, root) for name in params.tools)
-    )
+    return ToolsDescribeResult(tuple(catalogue.describe(name, root) for name in params.tools))
 
 
-def tools_reload(daemon: Daemon, caller: Caller, params: Empty) -> DeferredReply:
+def tools_reload(
+    catalogue: Catalogue, reload: Reload, caller: Caller, params: Empty
+) -> DeferredReply:
     """Read the definitions again; handles that run are not touched. Until all is read, calls go on
     with what was read before. Raises `not_authorized`: definitions say what a person is asked first."""
     if not caller.may("approvals"):
         raise caller.refusal("have definitions read again, which say what is asked first")
 
     async def reloaded() -> ReloadResult:
-        problems = await daemon.reload()
-        catalogue = daemon.catalogue
+        problems = await reload()
         unlisted = sum(one.self_describing for one in catalogue.self_describing())
         if (lister := catalogue.lister("generic", None, None)) is not None:
             await run_in_thread(lister)

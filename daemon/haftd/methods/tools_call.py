@@ -31,10 +31,12 @@ from haft_protocol.methods import (
 )
 from haft_protocol.states import HandleState, Waiting
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.core.notices import NoticeQueues
+from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.pending import PendingInquiry
 from haftd.schemas import validation
 from haftd.tools.calling import HandleCall, read_call
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool, compile_schema
 from haftd.tools.listing import AWAIT
 
@@ -45,43 +47,46 @@ from .base import DeferredReply, result_of
 from .fetch import fetch
 from .model_text import called_text
 from .modelcall import handle_of, input_of, params_of, refuse_for_a_person, run_to_end, tool_of
+from .services import StartServices
 from .spawn import spawn
 from .verbcall import verb_call
 
 __all__ = ["spawn_of", "tools_call"]
 
 
-def tools_call(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> object:
+def tools_call(
+    services: StartServices, queues: NoticeQueues, caller: Caller, params: ToolsCallParams
+) -> object:
     """Answer as the verb does, or with the end of the run; with `call_id` and `notifications`."""
     call_id = (
         f"call_{secrets.token_hex(8)}" if isinstance(params.call_id, UnsetType) else params.call_id
     )
-    session = daemon.session_of(caller, params)
+    session = services.access.session_of(caller, params)
     as_text = params.format == "text"
-    told = partial(_told, daemon, session, call_id, as_text=as_text)
+    told = partial(_told, services, queues, session, call_id, as_text=as_text)
     if params.surface == "verbs":
         params = msgspec.structs.replace(params, call_id=call_id)
-        return told(verb_call(daemon, caller, params, session, call_id))
+        return told(verb_call(services, caller, params, session, call_id))
     if params.tool == AWAIT.name:
         wanted = _await_of(params)
         for id in (*wanted.any, *wanted.all):
-            handle_of(daemon, caller, params, id)
-        return told(await_(daemon, caller, wanted))
-    tool = tool_of(daemon, params)
+            handle_of(services.access, caller, params, id)
+        return told(await_(services, caller, wanted))
+    tool = tool_of(services.catalogue, params)
     reply: object
     if _is_stateful(tool, params):
         params = msgspec.structs.replace(params, call_id=call_id)
-        reply = _serve(daemon, caller, tool, params, read_call(tool, params.arguments))
+        reply = _serve(services, caller, tool, params, read_call(tool, params.arguments))
     else:
-        reply = run_to_end(daemon, caller, tool, params, session, call_id)
+        reply = run_to_end(services, caller, tool, params, session, call_id)
     return told(reply)
 
 
-def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
+def spawn_of(catalogue: Catalogue, caller: Caller, params: ToolsCallParams) -> SpawnParams | None:
     """The spawn that a call is, so that a batch can have it take its id before anything runs."""
     if params.tool == AWAIT.name or params.surface == "verbs":
         return None
-    tool = tool_of(daemon, params)
+    tool = tool_of(catalogue, params)
     if not _is_stateful(tool, params):
         return None
     call = read_call(tool, params.arguments)
@@ -89,7 +94,13 @@ def spawn_of(daemon: Daemon, caller: Caller, params: ToolsCallParams) -> SpawnPa
 
 
 def _told(
-    daemon: Daemon, session: str, call_id: str, reply: object, *, as_text: bool = False
+    services: StartServices,
+    queues: NoticeQueues,
+    session: str,
+    call_id: str,
+    reply: object,
+    *,
+    as_text: bool = False,
 ) -> object:
     """The reply with what rides on it; the notices are those of the moment at which it is made."""
     if isinstance(reply, DeferredReply):
@@ -98,33 +109,35 @@ def _told(
         async def told(*, in_batch: bool = False) -> object:
             result = await result_of(later, in_batch=in_batch)
             reply = await result_of(result)
-            return await result_of(_told(daemon, session, call_id, reply, as_text=as_text))
+            return await result_of(
+                _told(services, queues, session, call_id, reply, as_text=as_text)
+            )
 
         return DeferredReply(told, partial(told, in_batch=True))
     if not isinstance(reply, HandleState | AwaitResult | HandlesListResult):
         raise AssertionError("a verb on a handle answers with a state, `await` with several")
-    if as_text and (unrouted := _unrouted(daemon, session, reply)):
+    if as_text and (unrouted := _unrouted(services.supervisor, session, reply)):
 
         async def routed() -> object:
             for one in unrouted:
                 await one.routed.wait()
-            return _told(daemon, session, call_id, reply, as_text=True)
+            return _told(services, queues, session, call_id, reply, as_text=True)
 
         return DeferredReply(routed)
-    notices = daemon.notices.drain(session, time.time())
+    notices = queues.drain(session, time.time())
     if as_text:
-        return called_text(daemon, session, reply, call_id, notices)
+        return called_text(services, session, reply, call_id, notices)
     return called(reply, call_id, notices)
 
 
-def _unrouted(daemon: Daemon, session: str, reply: object) -> list[PendingInquiry]:
+def _unrouted(supervisor: Supervisor, session: str, reply: object) -> list[PendingInquiry]:
     """Return the questions in a reply of which it is not known yet whether a client is being asked."""
     states = reply.waiting if isinstance(reply, AwaitResult) else (reply,)
     return [
         pending
         for state in states
         if isinstance(state, Waiting)
-        for use in daemon.supervisor.uses(session, state.id)
+        for use in supervisor.uses(session, state.id)
         if (pending := use.inquiries.current) is not None and not pending.routed.is_set()
     ]
 
@@ -140,25 +153,25 @@ def _is_stateful(tool: Tool, params: ToolsCallParams) -> bool:
 
 
 def _serve(
-    daemon: Daemon, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
+    services: StartServices, caller: Caller, tool: Tool, params: ToolsCallParams, call: HandleCall
 ) -> object:
     """The verb of a call on a handle."""
     if call.action == "spawn":
-        return spawn(daemon, caller, _spawn_of(params, call), params.context)
-    handle = handle_of(daemon, caller, params, call.id)
+        return spawn(services, caller, _spawn_of(params, call), params.context)
+    handle = handle_of(services.access, caller, params, call.id)
     if handle.tool != tool.name:
         whose = f"`{handle.id}` is a handle of the tool `{handle.tool}`"
         raise invalid_arguments(params.tool, [{"path": "id", "message": whose}])
     more = {**call.reading, "session": params.session}
     if call.action == "fetch":
-        return fetch(daemon, caller, params_of(FetchParams, params.tool, id=call.id, **more))
+        return fetch(services, caller, params_of(FetchParams, params.tool, id=call.id, **more))
     if call.action == "apply":
         if not is_beside(call.input):
-            refuse_for_a_person(daemon, handle)
+            refuse_for_a_person(services.supervisor, handle)
         value = input_of(tool.name, handle, call.input)
         made = params_of(ApplyParams, params.tool, id=call.id, input=value, **more)
-        return apply(daemon, caller, made)
-    return abort(daemon, caller, AbortParams(id=call.id, session=params.session))
+        return apply(services, caller, made)
+    return abort(services, caller, AbortParams(id=call.id, session=params.session))
 
 
 def _spawn_of(params: ToolsCallParams, call: HandleCall) -> SpawnParams:

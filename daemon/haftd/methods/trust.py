@@ -22,8 +22,9 @@ from haft_protocol.trust import (
     TrustRevokeResult,
     TrustShowResult,
 )
+from haftd.audit import Audit
 from haftd.caller import Caller
-from haftd.daemon import Daemon
+from haftd.tools.catalogue import Catalogue
 from haftd.tools.showing import show
 from haftd.tools.trust import TrustFault
 
@@ -32,10 +33,10 @@ from .base import DeferredReply
 __all__ = ["trust_grant", "trust_list", "trust_revoke", "trust_show"]
 
 
-def trust_show(daemon: Daemon, caller: Caller, params: TrustShowParams) -> DeferredReply:
+def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) -> DeferredReply:
     """Show what the files of the root would run, and what of it is trusted."""
-    seen = daemon.catalogue.inspect(params.root)
-    own = daemon.catalogue.own
+    seen = catalogue.inspect(params.root)
+    own = catalogue.own
 
     async def shown() -> TrustShowResult:
         files = []
@@ -54,33 +55,37 @@ def trust_show(daemon: Daemon, caller: Caller, params: TrustShowParams) -> Defer
     return DeferredReply(shown)
 
 
-def trust_grant(daemon: Daemon, caller: Caller, params: TrustGrantParams) -> TrustResult:
+def trust_grant(
+    catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustGrantParams
+) -> TrustResult:
     """Trust the files of the root as they were shown, and no others of it. Raises `not_authorized`,
     and `untrusted_root` where they are not as they were shown."""
     _refuse_tools(caller)
     try:
-        digests = daemon.catalogue.grant(params.root, params.digest, round(time.time(), 3))
+        digests = catalogue.grant(params.root, params.digest, round(time.time(), 3))
     except TrustFault as fault:
         raise trust_refused(params.root, str(fault)) from None
-    root = daemon.catalogue.inspect(params.root).root
-    daemon.record("trust/grant", caller, root=root, files=digests)
+    root = catalogue.inspect(params.root).root
+    audit.record_action("trust/grant", caller, root=root, files=digests)
     return TrustResult(root, tuple(digests))
 
 
-def trust_revoke(daemon: Daemon, caller: Caller, params: TrustRevokeParams) -> TrustRevokeResult:
+def trust_revoke(
+    catalogue: Catalogue, audit: Audit, caller: Caller, params: TrustRevokeParams
+) -> TrustRevokeResult:
     """Trust nothing of the root any more; what runs is not touched."""
     try:
-        root, was = daemon.catalogue.revoke(params.root)
+        root, was = catalogue.revoke(params.root)
     except TrustFault as fault:
         raise trust_refused(params.root, str(fault)) from None
     if was:
-        daemon.record("trust/revoke", caller, root=root)
+        audit.record_action("trust/revoke", caller, root=root)
     return TrustRevokeResult(root, was)
 
 
-def trust_list(daemon: Daemon, caller: Caller, params: Empty) -> TrustListResult:
+def trust_list(catalogue: Catalogue, caller: Caller, params: Empty) -> TrustListResult:
     """List the roots of which something is trusted."""
-    roots = sorted(daemon.catalogue.trusted_roots().items())
+    roots = sorted(catalogue.trusted_roots().items())
     return TrustListResult(
         tuple(TrustedRoot(root, one.at, tuple(sorted(one.files))) for root, one in roots)
     )

@@ -24,33 +24,44 @@ from haft_protocol.methods import (
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.daemon import Daemon
+from haftd.core.turns import Turns
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext, Unanswered
 from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.turn_end import TurnEnd
 
+from .access import Access
 from .base import DeferredReply
 from .reading import plain_state
+from .services import HandleServices
 from .waiting import until
 
 __all__ = ["turn_begin", "turn_end"]
 
 
-def turn_begin(daemon: Daemon, caller: Caller, params: Empty) -> TurnResult:
+def turn_begin(
+    access: Access, router: InquiryRouter, turns: Turns, caller: Caller, params: Empty
+) -> TurnResult:
     """Begin a turn; what runs is not touched."""
-    session = daemon.session_of(caller, params)
-    daemon.inquiries.cache.end_turn(session)
-    return TurnResult(daemon.turns.begin(session))
+    session = access.session_of(caller, params)
+    router.cache.end_turn(session)
+    return TurnResult(turns.begin(session))
 
 
-def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredReply:
+def turn_end(
+    services: HandleServices,
+    turns: Turns,
+    nursery: trio.Nursery,
+    caller: Caller,
+    params: TurnEndParams,
+) -> DeferredReply:
     """End the turn; answers when nothing is left of what it aborts, and what it awaits has stopped
     or had its time."""
-    session = daemon.session_of(caller, params)
-    turn = daemon.turns.end(session)
-    daemon.inquiries.cache.end_turn(session)
-    live = [one for one in daemon.registry.list(session) if not one.stopped]
+    session = services.access.session_of(caller, params)
+    turn = turns.end(session)
+    services.inquiries.cache.end_turn(session)
+    live = [one for one in services.access.registry.list(session) if not one.stopped]
     live = [one for one in live if caller.may_reach(one.settings.may)]
     aborted: list[Execution] = []
     awaited: list[Handle] = []
@@ -59,31 +70,33 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredR
         policy = (
             handle.settings.on_turn_end if isinstance(params.policy, UnsetType) else params.policy
         )
-        use = daemon.supervisor.use_of(handle)
+        use = services.supervisor.use_of(handle)
         if policy == "abort" and use is not None:
-            daemon.supervisor.end(use, EndedBy("turn_end", caller.label))
+            services.supervisor.end(use, EndedBy("turn_end", caller.label))
             aborted.append(use)
         elif policy == "await":
             awaited.append(handle)
         elif policy == "inquire":
             asked.append(handle)
-    daemon.record("turn/end", caller, session=session, handles=[use.handle.id for use in aborted])
+    services.audit.record_action(
+        "turn/end", caller, session=session, handles=[use.handle.id for use in aborted]
+    )
     timeout_s = params.timeout_ms / 1000
     deadline = trio.current_time() + timeout_s
-    inquiries = _ask(daemon, caller, session, params, asked)
+    inquiries = _ask(services, nursery, caller, session, params, asked)
 
     async def ended() -> TurnEndResult:
         for pending in inquiries:
             await pending.settled.wait()
         decided = _decided(inquiries)
-        uses = (daemon.supervisor.use_of(one) for one, what in decided.items() if what == "abort")
+        uses = (services.supervisor.use_of(one) for one, what in decided.items() if what == "abort")
         for use in (*aborted, *(use for use in uses if use is not None)):
             await use.done.wait()
         await until(awaited, lambda: all(one.stopped for one in awaited) or None, deadline=deadline)
         waited = [one for one in asked if decided.get(one) == "wait"]
         bound = trio.current_time() + timeout_s
         await until(waited, lambda: all(one.stopped for one in waited) or None, deadline=bound)
-        daemon.stir()
+        services.supervisor.wake_expiry()
         return TurnEndResult(
             turn,
             tuple(plain_state(one) for one in live),
@@ -94,12 +107,17 @@ def turn_end(daemon: Daemon, caller: Caller, params: TurnEndParams) -> DeferredR
 
 
 def _ask(
-    daemon: Daemon, caller: Caller, session: str, params: TurnEndParams, handles: list[Handle]
+    services: HandleServices,
+    nursery: trio.Nursery,
+    caller: Caller,
+    session: str,
+    params: TurnEndParams,
+    handles: list[Handle],
 ) -> list[PendingInquiry]:
     """Return the questions about these: those that are open already, and one for all others."""
     asked = [
         pending
-        for pending, _ in daemon.inquiries.listed(Inquiry, session)
+        for pending, _ in services.inquiries.listed(Inquiry, session)
         if isinstance(pending.kind, TurnEnd) and set(pending.kind.depends_on) & set(handles)
     ]
     known = {handle for pending in asked for handle in pending.kind.depends_on}
@@ -110,25 +128,25 @@ def _ask(
     def decide(decided: Mapping[Handle, TurnDecision]) -> None:
         ended = [handle for handle, what in decided.items() if what == "abort"]
         for handle in ended:
-            use = daemon.supervisor.use_of(handle)
+            use = services.supervisor.use_of(handle)
             if use is not None:
-                daemon.supervisor.end(use, EndedBy("turn_end", caller.label))
+                services.supervisor.end(use, EndedBy("turn_end", caller.label))
         if ended:
             ids = [handle.id for handle in ended]
-            daemon.record("turn/end", caller, session=session, handles=ids)
+            services.audit.record_action("turn/end", caller, session=session, handles=ids)
 
     kind = TurnEnd(
         context=InquiryContext(caller=caller, context=params.context),
         session=session,
-        id=turn_end_id(session, daemon.inquiries.new_number()),
+        id=turn_end_id(session, services.inquiries.new_number()),
         may=frozenset[str]().union(*(handle.settings.may for handle in new)),
         depends_on=new,
         target=params.target,
         timeout_s=params.timeout_ms / 1000,
         decide=decide,
     )
-    pending = daemon.inquiries.put(kind)
-    daemon.nursery.start_soon(daemon.inquiries.resolve, pending)
+    pending = services.inquiries.put(kind)
+    nursery.start_soon(services.inquiries.resolve, pending)
     return [*asked, pending]
 
 

@@ -29,12 +29,13 @@ from haft_protocol.states import HandleState, Running, Stopped
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
-from haftd.daemon import Daemon
+from haftd.executions.supervisor import Supervisor
 from haftd.schemas import validation
 from haftd.tools.definition import Tool
 from haftd.tools.verbtools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
 
 from .abort import abort
+from .access import Access
 from .apply import apply
 from .await_ import await_
 from .base import DeferredReply, result_of
@@ -50,6 +51,7 @@ from .modelcall import (
     tool_of,
 )
 from .reading import read_plain
+from .services import StartServices
 from .spawn import spawn
 
 __all__ = ["verb_call"]
@@ -62,7 +64,7 @@ _MAX_NAME_LENGTH = 48
 
 
 def verb_call(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, session: str, call_id: str
+    services: StartServices, caller: Caller, params: ToolsCallParams, session: str, call_id: str
 ) -> object:
     """Serve a call of the surface for models; returns a state, several, or a list of handles, or `DeferredReply`.
     Raises what the verb raises, and `invalid_arguments`."""
@@ -70,19 +72,19 @@ def verb_call(
     if found is not None:
         arguments = _listed_words(params.arguments)
         arguments = validation.check(params.tool, arguments, *found)
-        return _SERVED[params.tool](daemon, caller, params, arguments)
-    tool = tool_of(daemon, params)
+        return _SERVED[params.tool](services, caller, params, arguments)
+    tool = tool_of(services.catalogue, params)
     if tool.stateful:
-        return _start(daemon, caller, params, session, tool)
-    id = _new_id(daemon, session, tool.name)
+        return _start(services, caller, params, session, tool)
+    id = _new_id(services.access, session, tool.name)
     bound = float(MAX_WAIT_S)
     return run_to_end(
-        daemon, caller, tool, params, session, call_id, id=id, bound_s=bound, max_bytes=MAX_TEXT
+        services, caller, tool, params, session, call_id, id=id, bound_s=bound, max_bytes=MAX_TEXT
     )
 
 
 def _start(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, session: str, tool: Tool
+    services: StartServices, caller: Caller, params: ToolsCallParams, session: str, tool: Tool
 ) -> object:
     words = start_words(tool)
     given = {n: item for n, item in params.arguments.items() if n in words and item is not None}
@@ -90,13 +92,13 @@ def _start(
     given = validation.check(tool.name, given, *WORDS)
     wait_s = given.get("wait_s", WAIT_S)
     spawned = spawn(
-        daemon,
+        services,
         caller,
         params_of(
             SpawnParams,
             tool.name,
             tool=tool.name,
-            id=given.get("id") or _new_id(daemon, session, tool.name),
+            id=given.get("id") or _new_id(services.access, session, tool.name),
             args=own,
             session=params.session,
             root=params.root,
@@ -116,14 +118,14 @@ def _start(
         if not isinstance(state, Running):
             return state
         typed = {"id": state.id, "line": line, "wait_s": wait_s}
-        return await result_of(_send(daemon, caller, params, typed))
+        return await result_of(_send(services, caller, params, typed))
 
     return DeferredReply(opened)
 
 
-def _new_id(daemon: Daemon, session: str, tool: str) -> str:
+def _new_id(access: Access, session: str, tool: str) -> str:
     """Return an id that no handle of the session has, live or stopped."""
-    taken = {handle.id for handle in daemon.handles(session)}
+    taken = {handle.id for handle in access.handles(session)}
     stem = tool.lstrip("_.-")[:_MAX_NAME_LENGTH] or "handle"
     number = 1
     while f"{stem}-{number}" in taken:
@@ -156,17 +158,17 @@ def _reading(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _send(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+    services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
     given = [name for name in _INPUTS if name in arguments]
     if len(given) != 1:
         has = f"it has {' and '.join(given)}" if given else "it has none"
         why = f"give exactly one of {', '.join(_INPUTS)}; {has}"
         raise invalid_arguments(params.tool, [{"path": "arguments", "message": why}])
-    handle = handle_of(daemon, caller, params, arguments["id"])
+    handle = handle_of(services.access, caller, params, arguments["id"])
     value: Any = arguments[given[0]]
     if given[0] == "answer":
-        value = _answer(daemon, handle, value)
+        value = _answer(services.supervisor, handle, value)
     elif given[0] != "signal" and handle.state is State.WAITING:
         why = "the handle asks a question; give `answer` instead"
         raise invalid_arguments(params.tool, [{"path": given[0], "message": why}])
@@ -174,22 +176,22 @@ def _send(
         value = {given[0]: value}
     more = {**_reading(arguments), "session": params.session}
     return apply(
-        daemon, caller, params_of(ApplyParams, params.tool, id=handle.id, input=value, **more)
+        services, caller, params_of(ApplyParams, params.tool, id=handle.id, input=value, **more)
     )
 
 
-def _answer(daemon: Daemon, handle: Handle, value: Any) -> Any:
+def _answer(supervisor: Supervisor, handle: Handle, value: Any) -> Any:
     if handle.state is not State.WAITING:
         why = "it asks nothing now; give `line` for what it reads"
         raise action_not_supported(handle.tool, "answer", why)
-    refuse_for_a_person(daemon, handle)
+    refuse_for_a_person(supervisor, handle)
     return input_of(handle.tool, handle, value, "answer")
 
 
 def _read(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+    services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handle_of(daemon, caller, params, arguments["id"])
+    handle_of(services.access, caller, params, arguments["id"])
     reading = dict(arguments)
     is_whole = arguments.get("view", "new") != "new" or "from" in arguments
     if is_whole and not {"until", "pattern"} & arguments.keys():
@@ -198,29 +200,31 @@ def _read(
     if "from" in arguments:
         more |= {"cursor": arguments["from"], "view": "delta"}
     return fetch(
-        daemon,
+        services,
         caller,
         params_of(FetchParams, params.tool, id=arguments["id"], session=params.session, **more),
     )
 
 
 def _wait(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+    services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    ids = tuple(handle_of(daemon, caller, params, id).id for id in arguments["ids"])
+    ids = tuple(handle_of(services.access, caller, params, id).id for id in arguments["ids"])
     bound = float(arguments.get("wait_s", WAIT_S))
     any_of = ids if arguments.get("any") else ()
     wanted = AwaitParams(
         session=params.session, timeout_secs=bound, any=any_of, all=() if any_of else ids
     )
-    return await_(daemon, caller, wanted)
+    return await_(services, caller, wanted)
 
 
 def _stop(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+    services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    handles = [handle_of(daemon, caller, params, id) for id in dict.fromkeys(arguments["ids"])]
-    ends = [_end(daemon, caller, params, handle) for handle in handles]
+    handles = [
+        handle_of(services.access, caller, params, id) for id in dict.fromkeys(arguments["ids"])
+    ]
+    ends = [_end(services, caller, params, handle) for handle in handles]
 
     async def ended() -> AwaitResult:
         states: dict[int, HandleState] = {}
@@ -239,10 +243,12 @@ def _stop(
     return DeferredReply(ended)
 
 
-def _end(daemon: Daemon, caller: Caller, params: ToolsCallParams, handle: Handle) -> object:
+def _end(
+    services: StartServices, caller: Caller, params: ToolsCallParams, handle: Handle
+) -> object:
     """End a handle; one that has stopped already is none the worse."""
     try:
-        return abort(daemon, caller, AbortParams(id=handle.id, session=params.session))
+        return abort(services, caller, AbortParams(id=handle.id, session=params.session))
     except RpcError as error:
         if error.kind != "handle_stopped":
             raise
@@ -258,12 +264,14 @@ def _by_state(states: Iterable[HandleState]) -> AwaitResult:
 
 
 def _list(
-    daemon: Daemon, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
+    services: StartServices, caller: Caller, params: ToolsCallParams, arguments: Mapping[str, Any]
 ) -> object:
-    return handles_list(daemon, caller, HandlesListParams(session=params.session))
+    return handles_list(
+        services.access, services.supervisor, caller, HandlesListParams(session=params.session)
+    )
 
 
-_Serve = Callable[[Daemon, Caller, ToolsCallParams, Mapping[str, Any]], object]
+_Serve = Callable[[StartServices, Caller, ToolsCallParams, Mapping[str, Any]], object]
 _SERVED: dict[str, _Serve] = {
     "handle_send": _send,
     "handle_read": _read,

@@ -1,4 +1,4 @@
-"""What the verbs work on, as one value."""
+"""The ids of a batch's spawns, kept until each spawn takes its own."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from typing import Any, cast
 
 from haft_protocol.methods import SpawnParams
 from haftd.caller import Caller
+from haftd.client_requests import Clients
 from haftd.core.batch import SpawnKey
 from haftd.core.registry import Registry
-from haftd.daemon import Daemon
+from haftd.core.sessions import Sessions
+from haftd.methods.access import Access
+from haftd.methods.spawn import reserve
 
 
 def test_the_ids_of_a_batch_are_given_up_in_the_session_that_they_were_kept_in() -> None:
     """A connection may name another session between two steps of its batch."""
     registry = Registry()
-    daemon = SimpleNamespace(
-        registry=registry,
-        session_of=lambda caller, params: caller.session,
+    services = SimpleNamespace(
+        access=Access(registry, Sessions(), Clients()),
         starter=SimpleNamespace(
             prepare=lambda session, spawn: SimpleNamespace(key=SpawnKey(session, spawn.id))
         ),
     )
     caller = Caller("unix")
     spawns = [SpawnParams(tool="run", id=id) for id in ("a", "b")]
-    steps = Daemon.reserve(cast(Any, daemon), caller, spawns)
+    steps = reserve(cast(Any, services), caller, spawns)
     try:
         while True:
             next(steps)

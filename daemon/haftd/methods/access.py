@@ -1,0 +1,95 @@
+"""The sessions and handles that a caller may use.
+
+Rules: everything here decides synchronously; a caller that names a session belongs to it from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import trio
+from msgspec import UnsetType
+
+from haft_protocol.errors import shown
+from haft_protocol.methods import (
+    ApprovalsListParams,
+    HandlesListParams,
+    InquiriesListParams,
+    Params,
+)
+from haftd.caller import Caller, Confinement
+from haftd.client_requests import Clients
+from haftd.core.handles import Handle
+from haftd.core.registry import Registry
+from haftd.core.sessions import Sessions
+from haftd.executions.supervisor import Supervisor
+from haftd.host.process.peer_process import PeerProcess
+
+__all__ = ["Access", "confine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The registry and the sessions, as a caller may use them."""
+
+    registry: Registry
+    sessions: Sessions
+    clients: Clients
+
+    def session_of(
+        self,
+        caller: Caller,
+        params: Params | HandlesListParams | InquiriesListParams | ApprovalsListParams,
+    ) -> str:
+        """Return the session of a call, which the caller joins.
+
+        Raises `not_authorized` for a session that a process started by haftd may not use."""
+        name = caller.session if isinstance(params.session, UnsetType) else params.session
+        if not caller.may_use(name):
+            raise caller.refusal(
+                "use all sessions" if name == "*" else f"use session {shown(name)}"
+            )
+        if name != "*":
+            is_new = self.sessions.join(name, caller)
+            if is_new and (caller.inquiry or caller.approval):
+                self.clients.arrive()
+        return name
+
+    def handles(self, session: str | None = None) -> list[Handle]:
+        """Return the handles of a session, or all; expired handles are forgotten first."""
+        for handle in self.registry.sweep(trio.current_time()):
+            handle.spool.close()
+        return self.registry.list(session)
+
+    def reachable(self, caller: Caller, session: str) -> list[Handle]:
+        """Return the handles of a session that the caller may use."""
+        return [
+            handle
+            for handle in self.registry.list(session)
+            if caller.may_reach(handle.settings.may)
+        ]
+
+    def find(self, caller: Caller, params: Params, handle_id: str) -> Handle:
+        """Return the handle that a call names.
+
+        Raises `handle_not_found`, and `not_authorized` where the handle's processes may do more than the caller."""
+        session = self.session_of(caller, params)
+        handle = self.registry.find(session, handle_id, trio.current_time())
+        if not caller.may_reach(handle.settings.may):
+            raise caller.refusal(f"use handle {shown(handle_id)}, which may do more")
+        return handle
+
+
+def confine(supervisor: Supervisor, peer: PeerProcess) -> Confinement | None:
+    """Return what a process started by this daemon may do; None for any other process."""
+    if peer.lineage is None:
+        return Confinement("gone")
+    if not peer.lineage:
+        return None
+    found = supervisor.holding(peer.lineage)
+    if found is None:
+        return Confinement("started")
+    execution, is_led = found
+    handle = execution.handle
+    may = handle.settings.may if is_led else frozenset[str]()
+    return Confinement("handle", handle.id, handle.session, may)
