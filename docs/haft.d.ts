@@ -630,6 +630,26 @@ export interface InquiriesAnswerParams {
   remember?: "session" | "turn";
 }
 
+/** Ask a question of the client's own, and wait for the answer. Whoever would be asked a tool's question is asked, but for this client. The question is withdrawn when the call is cancelled or the connection ends. */
+export interface InquiriesAskParams {
+  /** whose handles are meant; without it the session that `initialize` named, else `default` */
+  session?: string;
+  /** the working folder of the call, an absolute path */
+  root?: string;
+  /** with an id of the client's choice */
+  question: Question;
+  /** who is to answer: `caller` anyone, `user` a person, `assistant` a model, or a table for whoever answers */
+  target: "assistant" | "caller" | "user" | { [name: string]: unknown };
+  /** for how long it is asked; without it, `question_timeout_s` of `[daemon]` */
+  timeout_s?: number;
+}
+
+/** The answer to a client's own question, of the type that the question has. */
+export interface InquiriesAskResult {
+  /** of the type that the question has */
+  answer: boolean | number | string | null | { [name: string]: boolean | number | string | null };
+}
+
 /** List the open questions of one session, or of all with `*`. */
 export interface InquiriesListParams {
   /** one session, or `*` for all */
@@ -745,9 +765,9 @@ export interface OpenQuestion {
   since: number;
   /** whether a client, a program or a model is asked now; else it waits for whoever comes by */
   asked: boolean;
-  /** the asking tool; absent at a turn's end */
+  /** the asking tool; absent at a turn's end, and where a client asks */
   tool?: string;
-  /** its handle; absent at a turn's end */
+  /** its handle; absent at a turn's end, and where a client asks */
   handle?: string;
 }
 
@@ -1534,6 +1554,8 @@ export interface Methods {
   "trust/revoke": { params: TrustRevokeParams; result: TrustRevokeResult };
   /** List the roots whose definitions are trusted. */
   "trust/list": { params: Empty | undefined; result: TrustListResult };
+  /** Ask a question of the client's own, and wait for the answer. */
+  "inquiries/ask": { params: InquiriesAskParams; result: InquiriesAskResult };
   /** List the open questions of tools. */
   "inquiries/list": { params: InquiriesListParams | undefined; result: InquiriesListResult };
   /** Answer a tool's question. */

@@ -41,6 +41,7 @@ __all__ = [
     "spawn_failed",
     "tool_not_found",
     "trust_refused",
+    "unanswered",
     "unsupported_runtime",
     "unsupported_source",
     "untrusted_tool",
@@ -252,6 +253,15 @@ def inquiry_failed(handle: str, why: str) -> RpcError:
         "invalid_answer",
         f"What is asked for handle {shown(handle)} cannot be answered: {_end(why)}.",
         id=handle,
+    )
+
+
+def unanswered(question: str, why: str) -> RpcError:
+    """Report that the question of a client has no answer."""
+    return RpcError(
+        "invalid_answer",
+        f"Question {shown(question)} has no answer: {_end(why)}.",
+        question=question,
     )
 
 

@@ -31,12 +31,15 @@ __all__ = [
     "AskpassParams",
     "AskpassResult",
     "InquiriesAnswerParams",
+    "InquiriesAskParams",
+    "InquiriesAskResult",
     "InquiriesListParams",
     "InquiriesListResult",
     "Inquiry",
     "RememberedAnswer",
     "Target",
     "check_remember",
+    "client_question_id",
     "inquiry_id",
     "read_remembered_answer",
     "read_reply",
@@ -114,6 +117,11 @@ class _Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def turn_end_id(session: str, number: int) -> str:
     """Return the id of the question at the end of a turn."""
     return f"turn_end.{session}.{number}"
+
+
+def client_question_id(session: str, number: int) -> str:
+    """Return the id of a question that a client asks by itself."""
+    return f"client_question.{session}.{number}"
 
 
 def inquiry_id(tool: str, call_id: str) -> str:
@@ -216,6 +224,24 @@ class InquiriesAnswerParams(Params, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"InquiriesAnswerParams(inquiry_id={self.inquiry_id!r}, …)"
+
+
+class InquiriesAskParams(Params, frozen=True, kw_only=True):
+    """Ask a question of the client's own, and wait for the answer. Whoever would be asked a tool's question is asked,
+    but for this client. The question is withdrawn when the call is cancelled or the connection ends."""
+
+    question: Question
+    target: Target
+    timeout_s: Annotated[float, Meta(ge=0, le=31_536_000)] | UnsetType = UNSET
+
+
+class InquiriesAskResult(msgspec.Struct, frozen=True):
+    """The answer to a client's own question, of the type that the question has."""
+
+    answer: Answer
+
+    def __repr__(self) -> str:
+        return "InquiriesAskResult(…)"
 
 
 class AskpassParams(Params, frozen=True, kw_only=True):

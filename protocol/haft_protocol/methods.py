@@ -39,6 +39,8 @@ from .inquiries import (
     AskpassParams,
     AskpassResult,
     InquiriesAnswerParams,
+    InquiriesAskParams,
+    InquiriesAskResult,
     InquiriesListParams,
     InquiriesListResult,
 )
@@ -151,6 +153,8 @@ __all__ = [
     "InitializeResult",
     "Inquired",
     "InquiriesAnswerParams",
+    "InquiriesAskParams",
+    "InquiriesAskResult",
     "InquiriesListParams",
     "InquiriesListResult",
     "LimitsResult",
@@ -312,6 +316,12 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "trust/list", Empty, TrustListResult, "List the roots whose definitions are trusted."
+        ),
+        Method(
+            "inquiries/ask",
+            InquiriesAskParams,
+            InquiriesAskResult,
+            "Ask a question of the client's own, and wait for the answer.",
         ),
         Method(
             "inquiries/list",

@@ -243,6 +243,8 @@ def _questions(daemon: RunningDaemon) -> _Talk:
     answering.send({"jsonrpc": "2.0", "id": "haft.1", "result": {"answer": True}})
     answering.hear()
     talk.lines += _said(answering)
+    own = {"id": "own", "text": "Own?", "answer_type": {"type": "select", "options": [1]}}
+    talk.ask("inquiries/ask", session="q", question=own, target="user", timeout_s=0)
     talk.ask("askpass", mark="0", prompt="Password: ")
     talk.ask("session/close", session="q")
     return talk

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from trio.testing import wait_all_tasks_blocked
 
+from haft_protocol.errors import RpcError
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import AnswerType, Boolean, Question, Secret, Text
 from haftd.caller import Caller
@@ -19,8 +20,9 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.core.spool import Budget, Spool
 from haftd.inquiries.backend import Backend, Candidate, Declined, InquiryFailed
+from haftd.inquiries.client_question import ClientQuestion
 from haftd.inquiries.fake import FakeBackend
-from haftd.inquiries.kind import Answered, InquiryContext, Message, Unanswered
+from haftd.inquiries.kind import Answered, InquiryContext, Message, Unanswered, Withdrawn
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
@@ -270,3 +272,20 @@ def test_whatever_backends_do_a_question_has_one_end(plays: list[list[Any]]) -> 
             nursery.cancel_scope.cancel()
 
     trio.run(play)
+
+
+async def test_a_stopped_router_ends_what_comes_later() -> None:
+    router = InquiryRouter([FakeBackend([YES])])
+    router.stop()
+    pending = router.put(
+        ClientQuestion(
+            context=InquiryContext(caller=Caller("unix", 1)),
+            session="s",
+            id="client_question.s.1",
+            question=Question(id="q", text="Well?", answer_type=Boolean()),
+            target="user",
+        )
+    )
+    assert isinstance(pending.end, Withdrawn)
+    assert isinstance(pending.end.error, RpcError)
+    assert pending.end.error.kind == "shutting_down"

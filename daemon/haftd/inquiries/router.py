@@ -62,6 +62,7 @@ class InquiryRouter:
         self._timeouts = timeouts
         self._numbers = itertools.count(1)
         self._pending: dict[PendingInquiry, Callable[[], None]] = {}
+        self._is_stopped = False
 
     def replace(self, backends: Sequence[Backend]) -> None:
         """Ask these backends from now on, also what all others have declined. An answer that is being waited for
@@ -96,6 +97,9 @@ class InquiryRouter:
         known = self._known(kind)
         if known is not None:
             pending.settle(known)
+            return pending
+        if self._is_stopped and (end := kind.end_on_close(stopping=True)) is not None:
+            pending.settle(end)
             return pending
         self._pending[pending] = look
         for handle in kind.depends_on:
@@ -143,7 +147,8 @@ class InquiryRouter:
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """The daemon stops: no call waits for a decision any more."""
+        """The daemon stops: no call waits for a decision any more, nor one that comes later."""
+        self._is_stopped = True
         self._end_all(None, stopping=True)
 
     def _end_all(self, session: str | None, *, stopping: bool) -> None:

@@ -1,34 +1,46 @@
-"""inquiries/list and inquiries/answer: the way to questions for a client that is not asked.
+"""inquiries/list and inquiries/answer: the way to questions for a client that is not asked. inquiries/ask: a client's own.
 
-Rules: both see what a client with the capability is asked. An answer is a person's, first come, first served: a
+Rules: the first two see what a client with the capability is asked. An answer is a person's, first come, first served: a
 client that is being asked the same hears that it is no longer wanted.
 """
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
-from haft_protocol.errors import inquiry_gone, invalid_answer, question_gone, shown
-from haft_protocol.inquiries import Inquiry
+from haft_protocol.errors import (
+    inquiry_gone,
+    invalid_answer,
+    invalid_params,
+    question_gone,
+    shown,
+    unanswered,
+)
+from haft_protocol.inquiries import Inquiry, client_question_id
 from haft_protocol.methods import (
     InquiriesAnswerParams,
+    InquiriesAskParams,
+    InquiriesAskResult,
     InquiriesListParams,
     InquiriesListResult,
 )
-from haft_protocol.questions import InvalidAnswer
+from haft_protocol.questions import InvalidAnswer, Question, read_question
 from haftd.caller import Caller
-from haftd.inquiries.kind import Answered
+from haftd.inquiries.client_question import ClientQuestion
+from haftd.inquiries.kind import Answered, InquiryContext, Unanswered, Withdrawn
 from haftd.inquiries.router import InquiryRouter
 
 from .access import Access
+from .base import DeferredReply
 
-__all__ = ["inquiries_answer", "inquiries_list"]
+__all__ = ["inquiries_answer", "inquiries_ask", "inquiries_list"]
 
 
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams
 ) -> InquiriesListResult:
-    """List what is asked in the session, or in all, oldest handle first, then of ends of turns."""
+    """List what is asked in the session, or in all, oldest handle first, then of ends of turns, then by clients."""
     name = access.session_of(caller, params)
     found = router.listed(Inquiry, None if name == "*" else name, caller)
     return InquiriesListResult(tuple(inquiry for _, inquiry in found))
@@ -58,6 +70,41 @@ def inquiries_answer(
     source = {"by": "client", "client": caller.identity}
     router.accept(pending, Answered(value, source, caller, remember))
     return {}
+
+
+def inquiries_ask(
+    access: Access, router: InquiryRouter, caller: Caller, params: InquiriesAskParams
+) -> DeferredReply:
+    """Ask, and answer with the answer. Raises `invalid_answer` where there is none, and `shutting_down`."""
+    session = access.session_of(caller, params)
+    kind = ClientQuestion(
+        context=InquiryContext(caller=caller),
+        session=session,
+        id=client_question_id(session, router.new_number()),
+        question=_sound(params.question),
+        target=params.target,
+        timeout_s=None if isinstance(params.timeout_s, UnsetType) else params.timeout_s,
+    )
+
+    async def asked() -> InquiriesAskResult:
+        match await router.resolve(router.put(kind)):
+            case Answered(value=value):
+                return InquiriesAskResult(value)
+            case Unanswered(reason=reason):
+                raise unanswered(kind.question.id, reason)
+            case Withdrawn(error=Exception() as error):
+                raise error
+        raise AssertionError("nobody withdraws it but its session's end, and the call itself")
+
+    return DeferredReply(asked)
+
+
+def _sound(question: Question) -> Question:
+    """Return the question if it can be answered; raise `invalid_params`."""
+    try:
+        return read_question(msgspec.to_builtins(question))
+    except msgspec.ValidationError as error:
+        raise invalid_params(f"`question` is wrong: {error}", field="question") from None
 
 
 def _check_person(caller: Caller, params: InquiriesAnswerParams, inquiry: Inquiry) -> None:

@@ -1,0 +1,84 @@
+"""ClientQuestion: a client asks a question of its own, and gets the answer as the reply to its call.
+
+Rules: everyone is asked that a tool's question would go to, but for the client that asks. Nothing is remembered, and the
+question ends with the call. A secret is for a person, and is recorded nowhere. Section 6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UnsetType
+
+from haft_protocol.approvals import Remember
+from haft_protocol.errors import shown, shutting_down, unanswered
+from haft_protocol.inquiries import ASK, Inquiry, Target, read_remembered_answer, schema
+from haft_protocol.questions import Question, Secret
+from haftd.caller import Caller
+
+from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
+
+__all__ = ["ClientQuestion"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClientQuestion(InquiryKind):
+    """A question of the client that is the caller in `context`."""
+
+    method = ASK
+    capability = "inquiry"
+    permission = "questions"
+
+    tool: str = "client"
+    order: tuple[float, ...] = (2,)
+    question: Question
+    target: Target
+    timeout_s: float | None = None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"question": self.question.id}
+
+    @property
+    def _is_secret(self) -> bool:
+        return isinstance(self.question.answer_type, Secret)
+
+    def message(self) -> Inquiry:
+        return Inquiry(
+            session=self.session,
+            inquiry_id=self.id,
+            question=self.question,
+            schema=schema(self.id, self.question.answer_type),
+            target="user" if self._is_secret else self.target,
+        )
+
+    def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
+        return read_remembered_answer(self.message(), reply)
+
+    def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
+        seconds, setting = self.timeout_s, "`timeout_s`"
+        if seconds is None:
+            seconds, setting = timeouts.question_s, "`question_timeout_s` of `[daemon]`"
+        return seconds, f"nobody has answered within {seconds:g} s ({setting})"
+
+    def admits(self, caller: Caller) -> bool:
+        return caller is not self.context.caller and super().admits(caller)
+
+    def known(self) -> Unanswered | None:
+        if self._is_secret and self.target not in ("caller", "user"):
+            return Unanswered("a secret is asked of a person only: the `target` is `user`")
+        return None
+
+    def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]]:
+        return "answer", {
+            **answer.source,
+            "session": self.session,
+            "question": self.question.id,
+            "asked_by": self.context.caller.label,
+            **({"withheld": True} if self._is_secret else {"answer": answer.value}),
+        }
+
+    def end_on_close(self, *, stopping: bool) -> Withdrawn:
+        why = f"session {shown(self.session)} was closed"
+        return Withdrawn(shutting_down() if stopping else unanswered(self.question.id, why))
