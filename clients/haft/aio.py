@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import os
 import socket as sockets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Unpack
+from typing import Any
 
 import trio
 from msgspec import Raw
@@ -31,24 +31,13 @@ from msgspec import Raw
 from haft_protocol.approvals import ASK_APPROVAL
 from haft_protocol.inquiries import ASK
 from haft_protocol.methods import (
-    AwaitResult,
-    HandleInfo,
     InitializeResult,
-    PingResult,
-    ReloadResult,
-    SearchResult,
-    SessionCloseResult,
-    SessionListResult,
-    StatusResult,
-    TimelineResult,
-    ToolsListResult,
 )
-from haft_protocol.states import HandleState
 
+from .aio_calls import AsyncCalls
 from .connecting import open_daemon
 from .errors import ConnectionLost, HaftError, NotRunning, RemoteError
-from .hosting import HostingOnTrio
-from .requests import Common, Reading, decode, given, handle_infos, hello, ids, with_defaults
+from .requests import decode, hello, with_defaults
 from .serving import Answerer, Approver, Server, Serving, servers
 from .wire import Conversation, result_of
 
@@ -119,7 +108,7 @@ async def connect(
         raise fault
 
 
-class Haft(HostingOnTrio):
+class Haft(AsyncCalls):
     """A connection, opened by `connect`.
 
     >>> async def greet() -> str:
@@ -188,156 +177,13 @@ class Haft(HostingOnTrio):
             self._flush()
         return results
 
-    # ── the five verbs ──────────────────────────────────────────────────────────────────────
-
-    async def spawn(
-        self,
-        tool: str,
-        id: str,
-        args: Mapping[str, object] | None = None,
-        *,
-        call_id: str | None = None,
-        env: Mapping[str, str | None] | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
-        state: HandleState = await self.call("spawn", **fields, **reading)
-        return state
-
-    async def fetch(
-        self,
-        id: str,
-        *,
-        cursor: int | None = None,
-        since_revision: int | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Read a handle; with `cursor` from that byte, leaving the session's read mark alone."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision)
-        state: HandleState = await self.call("fetch", **fields, **reading)
-        return state
-
-    async def apply(
-        self,
-        id: str,
-        input: object,
-        *,
-        question: str | None = None,
-        cursor: int | None = None,
-        since_revision: int | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With
-        `question` it is given only while that one is asked."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
-        state: HandleState = await self.call("apply", input=input, **fields, **reading)
-        return state
-
-    async def abort(
-        self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
-    ) -> HandleState:
-        """End a handle and everything it started; returns when nothing of it is left."""
-        state: HandleState = await self.call("abort", **given(id=id, grace_ms=grace_ms), **common)
-        return state
-
-    async def await_(
-        self,
-        *,
-        all: Iterable[str] = (),
-        any: Iterable[str] = (),
-        timeout_secs: float | None = None,
-        **common: Unpack[Common],
-    ) -> AwaitResult:
-        """Wait until every handle in `all` and one of `any` has stopped."""
-        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
-        result: AwaitResult = await self.call("await", **fields, **common)
-        return result
-
-    # ── the rest ────────────────────────────────────────────────────────────────────────────
-
     async def server(self) -> InitializeResult:
-        """Who answers, with its limits."""
+        """Return the daemon's introduction, with its limits."""
         if self._server is None:
             known = self._wire.take(self._hello)
             answer = await self._answer(self._hello) if known is None else result_of(known)
             self._server = decode("initialize", answer)
         return self._server
-
-    async def ping(self) -> PingResult:
-        """Ask whether the daemon is there."""
-        result: PingResult = await self.call("ping")
-        return result
-
-    async def handles(self, session: str | None = None) -> tuple[HandleInfo, ...]:
-        """List the handles of this session, of the one named, or of all with `*`."""
-        return handle_infos(await self.call("handles/list", **given(session=session)))
-
-    async def search(
-        self,
-        pattern: str,
-        ids: Iterable[str] | None = None,
-        *,
-        max_matches: int | None = None,
-        **common: Unpack[Common],
-    ) -> SearchResult:
-        """Find lines in the kept output of handles."""
-        names = None if ids is None else tuple(ids)
-        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
-        result: SearchResult = await self.call("output/search", **fields, **common)
-        return result
-
-    async def timeline(
-        self,
-        id: str,
-        *,
-        cursor: int | None = None,
-        max_points: int | None = None,
-        **common: Unpack[Common],
-    ) -> TimelineResult:
-        """Return when the bytes of a handle's output were printed."""
-        fields = given(id=id, cursor=cursor, max_points=max_points)
-        result: TimelineResult = await self.call("output/timeline", **fields, **common)
-        return result
-
-    async def tools(self, **common: Unpack[Common]) -> ToolsListResult:
-        """List the tools with their schemas."""
-        result: ToolsListResult = await self.call("tools/list", **common)
-        return result
-
-    async def reload_tools(self) -> ReloadResult:
-        """Have the tool definitions read again."""
-        result: ReloadResult = await self.call("tools/reload")
-        return result
-
-    async def sessions(self) -> SessionListResult:
-        """List the sessions."""
-        result: SessionListResult = await self.call("session/list")
-        return result
-
-    async def close_session(self, session: str) -> SessionCloseResult:
-        """Close a session and abort its handles."""
-        result: SessionCloseResult = await self.call("session/close", session=session)
-        return result
-
-    async def status(self) -> StatusResult:
-        """Ask for the daemon's own figures and problems."""
-        result: StatusResult = await self.call("daemon/status")
-        return result
-
-    async def reload(self) -> ReloadResult:
-        """Have configuration and definitions read again."""
-        result: ReloadResult = await self.call("daemon/reload")
-        return result
-
-    async def shutdown(self, policy: str = "abort") -> None:
-        """Stop the daemon; `refuse` fails when a handle is live."""
-        await self.call("daemon/shutdown", policy=policy)
-
-    async def discover(self) -> dict[str, Any]:
-        """Fetch the OpenRPC document of the protocol."""
-        document: dict[str, Any] = await self.call("rpc.discover")
-        return document
 
     # ── the wire ────────────────────────────────────────────────────────────────────────────
 

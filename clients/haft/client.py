@@ -16,38 +16,22 @@ import os
 import select
 import socket as sockets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Raw
 
 from haft_protocol.methods import (
-    AwaitResult,
-    HandleInfo,
     InitializeResult,
-    PingResult,
-    ReloadResult,
-    SearchResult,
-    SessionCloseResult,
-    SessionListResult,
-    StatusResult,
-    TimelineResult,
-    ToolsListResult,
 )
-from haft_protocol.states import HandleState
 
+from .calls import Calls
 from .connecting import open_daemon
 from .errors import ConnectionLost, NotRunning, RemoteError, ReplyTimeout
-from .hosting import Hosting
 from .requests import (
-    Common,
-    Reading,
     batch_bound,
     decode,
-    given,
-    handle_infos,
     hello,
-    ids,
     own_bound,
     with_defaults,
 )
@@ -59,7 +43,7 @@ _PATIENCE_S = 30.0
 _CHUNK = 1 << 18
 
 
-class Haft(Hosting):
+class Haft(Calls):
     """A connection, opened by `connect` and closed by `close` or the end of the `with` block.
 
     >>> with Haft.connect(socket) as haft:
@@ -183,84 +167,6 @@ class Haft(Hosting):
                 self._wire.forget(number)
         return results
 
-    # ── the five verbs ──────────────────────────────────────────────────────────────────────
-
-    def spawn(
-        self,
-        tool: str,
-        id: str,
-        args: Mapping[str, object] | None = None,
-        *,
-        call_id: str | None = None,
-        env: Mapping[str, str | None] | None = None,
-        timeout: float | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
-        state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
-        return state
-
-    def fetch(
-        self,
-        id: str,
-        *,
-        cursor: int | None = None,
-        since_revision: int | None = None,
-        timeout: float | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision)
-        state: HandleState = self.call("fetch", timeout=timeout, **fields, **reading)
-        return state
-
-    def apply(
-        self,
-        id: str,
-        input: object,
-        *,
-        question: str | None = None,
-        cursor: int | None = None,
-        since_revision: int | None = None,
-        timeout: float | None = None,
-        **reading: Unpack[Reading],
-    ) -> HandleState:
-        """Give input, or the answer to the handle's question; then read as `fetch` does. With
-        `question` the input counts only while that question is open."""
-        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
-        state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
-        return state
-
-    def abort(
-        self,
-        id: str,
-        *,
-        grace_ms: int | None = None,
-        timeout: float | None = None,
-        **common: Unpack[Common],
-    ) -> HandleState:
-        """End a handle; return when none of its processes is left."""
-        fields = given(id=id, grace_ms=grace_ms)
-        state: HandleState = self.call("abort", timeout=timeout, **fields, **common)
-        return state
-
-    def await_(
-        self,
-        *,
-        all: Iterable[str] = (),
-        any: Iterable[str] = (),
-        timeout_secs: float | None = None,
-        timeout: float | None = None,
-        **common: Unpack[Common],
-    ) -> AwaitResult:
-        """Wait until every handle in `all` and one of `any` has stopped."""
-        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
-        result: AwaitResult = self.call("await", timeout=timeout, **fields, **common)
-        return result
-
-    # ── the rest ────────────────────────────────────────────────────────────────────────────
-
     @property
     def server(self) -> InitializeResult:
         """Return the daemon's introduction, with its limits."""
@@ -270,86 +176,6 @@ class Haft(Hosting):
                 self.ping()
             self._server = decode("initialize", result_of(answer))
         return self._server
-
-    def ping(self, *, timeout: float | None = None) -> PingResult:
-        """Check that the daemon answers."""
-        result: PingResult = self.call("ping", timeout=timeout)
-        return result
-
-    def handles(
-        self, session: str | None = None, *, timeout: float | None = None
-    ) -> tuple[HandleInfo, ...]:
-        """List the handles of this session, of the one named, or of all with `*`."""
-        listed = self.call("handles/list", timeout=timeout, **given(session=session))
-        return handle_infos(listed)
-
-    def search(
-        self,
-        pattern: str,
-        ids: Iterable[str] | None = None,
-        *,
-        max_matches: int | None = None,
-        timeout: float | None = None,
-        **common: Unpack[Common],
-    ) -> SearchResult:
-        """Find lines in the kept output of handles."""
-        names = None if ids is None else tuple(ids)
-        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
-        result: SearchResult = self.call("output/search", timeout=timeout, **fields, **common)
-        return result
-
-    def timeline(
-        self,
-        id: str,
-        *,
-        cursor: int | None = None,
-        max_points: int | None = None,
-        timeout: float | None = None,
-        **common: Unpack[Common],
-    ) -> TimelineResult:
-        """Return when the bytes of a handle's output were printed."""
-        fields = given(id=id, cursor=cursor, max_points=max_points)
-        result: TimelineResult = self.call("output/timeline", timeout=timeout, **fields, **common)
-        return result
-
-    def tools(self, *, timeout: float | None = None, **common: Unpack[Common]) -> ToolsListResult:
-        """List the tools with their schemas."""
-        result: ToolsListResult = self.call("tools/list", timeout=timeout, **common)
-        return result
-
-    def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
-        """Reload the tool definitions."""
-        result: ReloadResult = self.call("tools/reload", timeout=timeout)
-        return result
-
-    def sessions(self, *, timeout: float | None = None) -> SessionListResult:
-        """List the sessions."""
-        result: SessionListResult = self.call("session/list", timeout=timeout)
-        return result
-
-    def close_session(self, session: str, *, timeout: float | None = None) -> SessionCloseResult:
-        """Close a session and abort its handles."""
-        result: SessionCloseResult = self.call("session/close", timeout=timeout, session=session)
-        return result
-
-    def status(self, *, timeout: float | None = None) -> StatusResult:
-        """Return the daemon's figures and problems."""
-        result: StatusResult = self.call("daemon/status", timeout=timeout)
-        return result
-
-    def reload(self, *, timeout: float | None = None) -> ReloadResult:
-        """Reload configuration and definitions."""
-        result: ReloadResult = self.call("daemon/reload", timeout=timeout)
-        return result
-
-    def shutdown(self, policy: str = "abort", *, timeout: float | None = None) -> None:
-        """Stop the daemon; `refuse` fails when a handle is live."""
-        self.call("daemon/shutdown", timeout=timeout, policy=policy)
-
-    def discover(self, *, timeout: float | None = None) -> dict[str, Any]:
-        """Fetch the OpenRPC document of the protocol."""
-        document: dict[str, Any] = self.call("rpc.discover", timeout=timeout)
-        return document
 
     # ── the wire ────────────────────────────────────────────────────────────────────────────
 

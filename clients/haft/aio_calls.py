@@ -1,0 +1,219 @@
+"""The typed calls of the client on trio, and the source of those of the blocking client.
+
+`calls` is made from this module by `python -m tests.unasync`: each coroutine becomes a function that takes a `timeout`
+as well. Sections 4 to 8 of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from haft_protocol.methods import (
+    AwaitResult,
+    HandleInfo,
+    NoticesResult,
+    PingResult,
+    ReloadResult,
+    SearchResult,
+    SessionCloseResult,
+    SessionListResult,
+    StatusResult,
+    TimelineResult,
+    ToolsListResult,
+    TurnEndResult,
+    TurnResult,
+)
+from haft_protocol.states import HandleState, Notice
+
+from .requests import Common, Reading, given, handle_infos, ids
+
+__all__ = ["AsyncCalls"]
+
+
+class AsyncCalls:
+    """The methods of the protocol, typed; a client provides `call`."""
+
+    async def call(self, method: str, /, **params: object) -> Any:
+        """Call a method by its wire name and return its typed result; raises `RemoteError`."""
+        raise NotImplementedError
+
+    async def spawn(
+        self,
+        tool: str,
+        id: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        state: HandleState = await self.call("spawn", **fields, **reading)
+        return state
+
+    async def fetch(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = await self.call("fetch", **fields, **reading)
+        return state
+
+    async def apply(
+        self,
+        id: str,
+        input: object,
+        *,
+        question: str | None = None,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Give input, or the answer to the handle's question; then read as `fetch` does. With
+        `question` the input counts only while that question is open."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
+        state: HandleState = await self.call("apply", input=input, **fields, **reading)
+        return state
+
+    async def abort(
+        self, id: str, *, grace_ms: int | None = None, **common: Unpack[Common]
+    ) -> HandleState:
+        """End a handle; return when none of its processes is left."""
+        state: HandleState = await self.call("abort", **given(id=id, grace_ms=grace_ms), **common)
+        return state
+
+    async def await_(
+        self,
+        *,
+        all: Iterable[str] = (),
+        any: Iterable[str] = (),
+        timeout_secs: float | None = None,
+        **common: Unpack[Common],
+    ) -> AwaitResult:
+        """Wait until every handle in `all` and one of `any` has stopped."""
+        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        result: AwaitResult = await self.call("await", **fields, **common)
+        return result
+
+    async def ping(self) -> PingResult:
+        """Check that the daemon answers."""
+        result: PingResult = await self.call("ping")
+        return result
+
+    async def handles(self, session: str | None = None) -> tuple[HandleInfo, ...]:
+        """List the handles of this session, of the one named, or of all with `*`."""
+        return handle_infos(await self.call("handles/list", **given(session=session)))
+
+    async def search(
+        self,
+        pattern: str,
+        ids: Iterable[str] | None = None,
+        *,
+        max_matches: int | None = None,
+        **common: Unpack[Common],
+    ) -> SearchResult:
+        """Find lines in the kept output of handles."""
+        names = None if ids is None else tuple(ids)
+        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        result: SearchResult = await self.call("output/search", **fields, **common)
+        return result
+
+    async def timeline(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        max_points: int | None = None,
+        **common: Unpack[Common],
+    ) -> TimelineResult:
+        """Return when the bytes of a handle's output were printed."""
+        fields = given(id=id, cursor=cursor, max_points=max_points)
+        result: TimelineResult = await self.call("output/timeline", **fields, **common)
+        return result
+
+    async def tools(self, **common: Unpack[Common]) -> ToolsListResult:
+        """List the tools with their schemas."""
+        result: ToolsListResult = await self.call("tools/list", **common)
+        return result
+
+    async def reload_tools(self) -> ReloadResult:
+        """Reload the tool definitions."""
+        result: ReloadResult = await self.call("tools/reload")
+        return result
+
+    async def sessions(self) -> SessionListResult:
+        """List the sessions."""
+        result: SessionListResult = await self.call("session/list")
+        return result
+
+    async def close_session(self, session: str) -> SessionCloseResult:
+        """Close a session and abort its handles."""
+        result: SessionCloseResult = await self.call("session/close", session=session)
+        return result
+
+    async def status(self) -> StatusResult:
+        """Return the daemon's figures and problems."""
+        result: StatusResult = await self.call("daemon/status")
+        return result
+
+    async def reload(self) -> ReloadResult:
+        """Reload configuration and definitions."""
+        result: ReloadResult = await self.call("daemon/reload")
+        return result
+
+    async def shutdown(self, policy: str = "abort") -> None:
+        """Stop the daemon; `refuse` fails when a handle is live."""
+        await self.call("daemon/shutdown", policy=policy)
+
+    async def discover(self) -> dict[str, Any]:
+        """Fetch the OpenRPC document of the protocol."""
+        document: dict[str, Any] = await self.call("rpc.discover")
+        return document
+
+    async def call_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        context: object = None,
+        env: Mapping[str, str | None] | None = None,
+        **common: Unpack[Common],
+    ) -> dict[str, Any]:
+        """Call a tool as an assistant does: a verb by `action` in its arguments, else a run to the
+        end, which ends with this call. `context` goes along with the tool's questions. There is no
+        bound unless the caller sets one."""
+        fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
+        result: dict[str, Any] = await self.call("tools/call", tool=tool, **fields, **common)
+        return result
+
+    async def notices(self, **common: Unpack[Common]) -> tuple[Notice, ...]:
+        """Take the notices that the session has not seen; the next `call_tool` brings them otherwise."""
+        drained: NoticesResult = await self.call("notifications/drain", **common)
+        return drained.notifications
+
+    async def begin_turn(self, **common: Unpack[Common]) -> int:
+        """Begin a turn of the session and return its number."""
+        begun: TurnResult = await self.call("turn/begin", **common)
+        return begun.turn
+
+    async def end_turn(
+        self,
+        *,
+        policy: str | None = None,
+        timeout_ms: int | None = None,
+        target: str | None = None,
+        context: object = None,
+        **common: Unpack[Common],
+    ) -> TurnEndResult:
+        """End the turn and the handles that must not outlast it; `target` and `context` go along with the question."""
+        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
+        ended: TurnEndResult = await self.call("turn/end", **fields, **common)
+        return ended

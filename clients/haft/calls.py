@@ -1,0 +1,239 @@
+"""The typed calls of the blocking client; see `client`.
+
+Made from `aio_calls` by `python -m tests.unasync`: edit that module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from haft_protocol.methods import (
+    AwaitResult,
+    HandleInfo,
+    NoticesResult,
+    PingResult,
+    ReloadResult,
+    SearchResult,
+    SessionCloseResult,
+    SessionListResult,
+    StatusResult,
+    TimelineResult,
+    ToolsListResult,
+    TurnEndResult,
+    TurnResult,
+)
+from haft_protocol.states import HandleState, Notice
+
+from .requests import Common, Reading, given, handle_infos, ids
+
+__all__ = ["Calls"]
+
+
+class Calls:
+    """The methods of the protocol, typed; a client provides `call`."""
+
+    def call(self, method: str, /, *, timeout: float | None = None, **params: object) -> Any:
+        """Call a method by its wire name and return its typed result; raises `RemoteError`."""
+        raise NotImplementedError
+
+    def spawn(
+        self,
+        tool: str,
+        id: str,
+        args: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
+        return state
+
+    def fetch(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Read a handle; with `cursor` from that byte, leaving the session's read offset unchanged."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision)
+        state: HandleState = self.call("fetch", timeout=timeout, **fields, **reading)
+        return state
+
+    def apply(
+        self,
+        id: str,
+        input: object,
+        *,
+        question: str | None = None,
+        cursor: int | None = None,
+        since_revision: int | None = None,
+        timeout: float | None = None,
+        **reading: Unpack[Reading],
+    ) -> HandleState:
+        """Give input, or the answer to the handle's question; then read as `fetch` does. With
+        `question` the input counts only while that question is open."""
+        fields = given(id=id, cursor=cursor, since_revision=since_revision, question=question)
+        state: HandleState = self.call("apply", timeout=timeout, input=input, **fields, **reading)
+        return state
+
+    def abort(
+        self,
+        id: str,
+        *,
+        grace_ms: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> HandleState:
+        """End a handle; return when none of its processes is left."""
+        state: HandleState = self.call(
+            "abort", timeout=timeout, **given(id=id, grace_ms=grace_ms), **common
+        )
+        return state
+
+    def await_(
+        self,
+        *,
+        all: Iterable[str] = (),
+        any: Iterable[str] = (),
+        timeout_secs: float | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> AwaitResult:
+        """Wait until every handle in `all` and one of `any` has stopped."""
+        fields = given(all=ids(all), any=ids(any), timeout_secs=timeout_secs)
+        result: AwaitResult = self.call("await", timeout=timeout, **fields, **common)
+        return result
+
+    def ping(self, *, timeout: float | None = None) -> PingResult:
+        """Check that the daemon answers."""
+        result: PingResult = self.call("ping", timeout=timeout)
+        return result
+
+    def handles(
+        self, session: str | None = None, *, timeout: float | None = None
+    ) -> tuple[HandleInfo, ...]:
+        """List the handles of this session, of the one named, or of all with `*`."""
+        return handle_infos(self.call("handles/list", timeout=timeout, **given(session=session)))
+
+    def search(
+        self,
+        pattern: str,
+        ids: Iterable[str] | None = None,
+        *,
+        max_matches: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> SearchResult:
+        """Find lines in the kept output of handles."""
+        names = None if ids is None else tuple(ids)
+        fields = given(pattern=pattern, ids=names, max_matches=max_matches)
+        result: SearchResult = self.call("output/search", timeout=timeout, **fields, **common)
+        return result
+
+    def timeline(
+        self,
+        id: str,
+        *,
+        cursor: int | None = None,
+        max_points: int | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> TimelineResult:
+        """Return when the bytes of a handle's output were printed."""
+        fields = given(id=id, cursor=cursor, max_points=max_points)
+        result: TimelineResult = self.call("output/timeline", timeout=timeout, **fields, **common)
+        return result
+
+    def tools(self, *, timeout: float | None = None, **common: Unpack[Common]) -> ToolsListResult:
+        """List the tools with their schemas."""
+        result: ToolsListResult = self.call("tools/list", timeout=timeout, **common)
+        return result
+
+    def reload_tools(self, *, timeout: float | None = None) -> ReloadResult:
+        """Reload the tool definitions."""
+        result: ReloadResult = self.call("tools/reload", timeout=timeout)
+        return result
+
+    def sessions(self, *, timeout: float | None = None) -> SessionListResult:
+        """List the sessions."""
+        result: SessionListResult = self.call("session/list", timeout=timeout)
+        return result
+
+    def close_session(self, session: str, *, timeout: float | None = None) -> SessionCloseResult:
+        """Close a session and abort its handles."""
+        result: SessionCloseResult = self.call("session/close", timeout=timeout, session=session)
+        return result
+
+    def status(self, *, timeout: float | None = None) -> StatusResult:
+        """Return the daemon's figures and problems."""
+        result: StatusResult = self.call("daemon/status", timeout=timeout)
+        return result
+
+    def reload(self, *, timeout: float | None = None) -> ReloadResult:
+        """Reload configuration and definitions."""
+        result: ReloadResult = self.call("daemon/reload", timeout=timeout)
+        return result
+
+    def shutdown(self, policy: str = "abort", *, timeout: float | None = None) -> None:
+        """Stop the daemon; `refuse` fails when a handle is live."""
+        self.call("daemon/shutdown", timeout=timeout, policy=policy)
+
+    def discover(self, *, timeout: float | None = None) -> dict[str, Any]:
+        """Fetch the OpenRPC document of the protocol."""
+        document: dict[str, Any] = self.call("rpc.discover", timeout=timeout)
+        return document
+
+    def call_tool(
+        self,
+        tool: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        call_id: str | None = None,
+        context: object = None,
+        env: Mapping[str, str | None] | None = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> dict[str, Any]:
+        """Call a tool as an assistant does: a verb by `action` in its arguments, else a run to the
+        end, which ends with this call. `context` goes along with the tool's questions. There is no
+        bound unless the caller sets one."""
+        fields = given(arguments=arguments, call_id=call_id, context=context, env=env)
+        result: dict[str, Any] = self.call(
+            "tools/call", timeout=timeout, tool=tool, **fields, **common
+        )
+        return result
+
+    def notices(
+        self, *, timeout: float | None = None, **common: Unpack[Common]
+    ) -> tuple[Notice, ...]:
+        """Take the notices that the session has not seen; the next `call_tool` brings them otherwise."""
+        drained: NoticesResult = self.call("notifications/drain", timeout=timeout, **common)
+        return drained.notifications
+
+    def begin_turn(self, *, timeout: float | None = None, **common: Unpack[Common]) -> int:
+        """Begin a turn of the session and return its number."""
+        begun: TurnResult = self.call("turn/begin", timeout=timeout, **common)
+        return begun.turn
+
+    def end_turn(
+        self,
+        *,
+        policy: str | None = None,
+        timeout_ms: int | None = None,
+        target: str | None = None,
+        context: object = None,
+        timeout: float | None = None,
+        **common: Unpack[Common],
+    ) -> TurnEndResult:
+        """End the turn and the handles that must not outlast it; `target` and `context` go along with the question."""
+        fields = given(policy=policy, timeout_ms=timeout_ms, target=target, context=context)
+        ended: TurnEndResult = self.call("turn/end", timeout=timeout, **fields, **common)
+        return ended
