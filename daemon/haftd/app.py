@@ -334,4 +334,5 @@ class _App:
         by = EndedBy("shutdown", UNSET if self.asked_by is None else self.asked_by)
         while uses := daemon.supervisor.uses():
             await daemon.supervisor.abort_all(by, uses)
+        daemon.servers.close()
         await rpc_context.connections.finish(_FAREWELL_S)

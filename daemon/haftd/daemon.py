@@ -26,6 +26,7 @@ from haftd.executions.starting import Starter
 from haftd.executions.supervisor import Supervisor
 from haftd.executions.watching import Watching
 from haftd.inquiries.router import InquiryRouter
+from haftd.runtimes.mcp.servers import Servers
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
@@ -72,6 +73,8 @@ class Daemon:
     starter: Starter
     helpers: HelperRunner
     describing: Describing
+    servers: Servers
+    """The MCP servers whose tools are tools of this daemon."""
     facts: Facts
     audit: Audit
     notices: NoticeQueues

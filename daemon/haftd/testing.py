@@ -174,7 +174,7 @@ class Recorder:
         self.is_complete = True
         self._note(after_end=True)
 
-    def ask(self, question: Question) -> PendingAnswer:
+    def ask(self, question: Question, *, for_a_person: bool = False) -> PendingAnswer:
         self._note()
         self.asked.append(question)
         return _Recorded(self, question)

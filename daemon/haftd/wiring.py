@@ -9,21 +9,24 @@ from __future__ import annotations
 import importlib.util
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Literal
 
 import structlog
 import trio
 from msgspec import UNSET
 
 from haft_protocol.methods import Problem
+from haft_protocol.states import Notice
 from haftd import __version__
 from haftd.audit import Audit, input_fields
 from haftd.caller import Caller
 from haftd.client_requests import Clients
+from haftd.config.mcp_settings import McpServer
 from haftd.config.options import ConfigError, Paths
 from haftd.config.settings import InquirySettings, Settings, load_settings
 from haftd.core.handles import Handle
@@ -65,6 +68,8 @@ from haftd.rpc.dispatch import Dispatcher
 from haftd.runtimes.added import AddedRuntime
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
+from haftd.runtimes.mcp.runtime import McpRuntime
+from haftd.runtimes.mcp.servers import Environment, Servers
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.subscriptions import Subscriptions
@@ -72,9 +77,12 @@ from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.runtime_names import added_runtimes, runtime_problems
+from haftd.tools.served import ServedTool, ServerState
 from haftd.tools.trust import Trust
 
 __all__ = ["Parts", "assemble", "rpc_context_of"]
+
+Level = Literal["info", "warning", "error", "critical"]
 
 log = structlog.get_logger("haftd")
 
@@ -200,8 +208,49 @@ def assemble(
             calls.stopped(use.mark)
 
     registry.on_stopped = stopped
+
+    def start_server(name: str, server: McpServer) -> Call:
+        return calls.server(name, server.argv, server.cwd, server.env)
+
+    def listed(name: str, tools: tuple[ServedTool, ...] | str) -> None:
+        known = catalogue.servers.get(name)
+        if known is None:
+            return  # It was configured away meanwhile.
+        if isinstance(tools, str):
+            catalogue.serve(replace(known, fault=tools))
+            return
+        is_other = known.tools is not None and known.tools != tools
+        catalogue.serve(replace(known, tools=tools, fault=""))
+        if is_other:
+            text = f"The MCP server `{name}` has other tools than before; list the tools again."
+            notify("mcp.tools_changed", "info", text, sessions.names())
+
+    def lost(name: str, message: str, marks: Iterable[str]) -> None:
+        found = [use.handle.session for mark in marks if (use := supervisor.marked(mark))]
+        notify("mcp.disconnected", "error", message, dict.fromkeys(found))
+
+    def notify(kind: str, level: Level, message: str, names: Iterable[str]) -> None:
+        notice = Notice(kind=kind, level=level, message=message, at=time.time())
+        for session in names:
+            notices.add_event(session, notice)
+            subscriptions.push_notice(session, notice)
+
+    servers = Servers(
+        parts.settings.mcp,
+        Environment(
+            nursery=handles,
+            grace_s=own.abort_grace_ms / 1000,
+            make_call=start_server,
+            clear_up=calls.clear_up,
+            listed=listed,
+            lost=lost,
+        ),
+    )
+    catalogue.configure_servers(_states(parts.settings))
+    eager = servers.due(name for name, one in parts.settings.mcp.items() if one.start == "eager")
+    handles.start_soon(servers.list_tools, eager)
     helpers = HelperRunner(calls)
-    describing = Describing(helpers, catalogue.descriptions, handles)
+    describing = Describing(helpers, catalogue.descriptions, handles, servers)
     builtins = {**BUILTINS, "describe_tools": manual(catalogue, describing)}
     starter = Starter(
         calls=calls,
@@ -215,6 +264,7 @@ def assemble(
             "stdio": ProcessRuntime(),
             "pty": TerminalRuntime(),
             "builtin": BuiltinRuntime(builtins),
+            "mcp": McpRuntime(servers),
         },
         make_spool=_spools(parts.paths, parts.settings, budget, registry.close_files),
     )
@@ -249,6 +299,7 @@ def assemble(
         starter=starter,
         helpers=helpers,
         describing=describing,
+        servers=servers,
         facts=facts,
         audit=audit,
         notices=notices,
@@ -256,10 +307,22 @@ def assemble(
         watching=Watching(handles, printed),
         turns=turns,
         reload=_reloader(
-            parts, catalogue, facts, audit, registry, lambda said: inquiries.replace(backends(said))
+            parts,
+            catalogue,
+            facts,
+            audit,
+            registry,
+            lambda said: inquiries.replace(backends(said)),
+            servers,
         ),
         stop=stop,
     )
+
+
+def _states(settings: Settings) -> Iterator[ServerState]:
+    """The configured servers as they are before they have listed their tools."""
+    for name, server in settings.mcp.items():
+        yield ServerState(name, server.tools)
 
 
 def _members(sessions: Sessions, name: str) -> list[Caller]:
@@ -408,7 +471,7 @@ def _spools(
     return partial(Spool, settings.spool.memory, settings.spool.disk, folder, budget)
 
 
-_RELOADED = ("toolpack", "inquiry")
+_RELOADED = ("toolpack", "inquiry", "mcp")
 """Sections that a reload applies; the others take effect at a start."""
 
 
@@ -419,10 +482,11 @@ def _reloader(
     audit: Audit,
     registry: Registry,
     take_inquiry: Callable[[InquirySettings], None],
+    servers: Servers,
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
     """What reads settings and definitions again. They may be long, and are read by Python: a thread
     leaves the loop its turns. Each reload reads what is there when it is its turn. `take_inquiry` applies
-    a changed `[inquiry]`."""
+    a changed `[inquiry]`; `servers` are those of `[mcp]`."""
     turn = trio.Lock()
     inquiry = parts.settings.inquiry
 
@@ -440,6 +504,8 @@ def _reloader(
         try:
             async with turn:
                 settings, problems, definitions = await run_in_thread(read)
+                servers.replace(settings.mcp)
+                catalogue.configure_servers(_states(settings))
                 catalogue.take(definitions)
                 if settings.inquiry != inquiry:
                     inquiry = settings.inquiry
@@ -462,6 +528,7 @@ def _reloader(
         facts.problems = [*problems, *unanswering, *runtime_problems(), *catalogue.problems]
         log.info("reloaded", tools=len(catalogue), problems=len(facts.problems))
         stores = (*audit.problems, *catalogue.store_problems)
+        stores = (*catalogue.server_problems, *stores)
         return (*facts.problems, *stores, *cut_output(registry, facts.budget))
 
     return reload

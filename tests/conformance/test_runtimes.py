@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
+import pytest
 import trio
 
+from haftd.config.mcp_settings import McpServer
 from haftd.runtimes.base import Call, Runtime, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import BuiltinRuntime
 from haftd.runtimes.fake import (
@@ -21,9 +24,12 @@ from haftd.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
+from haftd.runtimes.mcp.runtime import McpRuntime
+from haftd.runtimes.mcp.servers import Environment, Servers
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.testing import PARTS, Part, check_runtime
+from tests.mcpserver import SERVER
 from tests.runtimes import kit
 
 
@@ -182,3 +188,47 @@ class BuiltinBench:
 
 async def test_the_builtin_runtime_obeys_the_rules() -> None:
     assert await check_runtime(BuiltinBench()) == ["asks", "fails"]
+
+
+class McpBench:
+    """Tools of an MCP server: their process is the server's, so they can ask, and be impossible to start."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._runtime = McpRuntime(servers)
+
+    def stage(self, part: Part) -> tuple[Runtime, Call] | None:
+        served = {"asks": ("small", "asks"), "cannot start": ("missing", "x")}.get(part.name)
+        return None if served is None else (self._runtime, kit.call(served=served))
+
+    def left(self, call: Call) -> Sequence[int]:
+        return kit.lives(call)
+
+    def shown(self, text: bytes) -> bytes:
+        return text
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_the_runtime_of_mcp_servers_obeys_the_rules(era: str) -> None:
+    made: list[Call] = []
+
+    def make_call(name: str, settings: McpServer) -> Call:
+        made.append(kit.call(*settings.argv, stdin="pipe", output="outcome"))
+        return made[-1]
+
+    async with trio.open_nursery() as nursery:
+        environment = Environment(
+            nursery=nursery,
+            grace_s=2.0,
+            make_call=make_call,
+            clear_up=lambda call, confirmed: None,
+            listed=lambda name, tools: None,
+            lost=lambda name, message, marks: None,
+        )
+        settings = {
+            "small": McpServer(command=(sys.executable, str(SERVER), era)),
+            "missing": McpServer(command=("no-such-program",)),
+        }
+        servers = Servers(settings, environment)
+        assert await check_runtime(McpBench(servers)) == ["asks", "cannot start"]
+        nursery.cancel_scope.cancel()
+    assert not [pid for call in made for pid in kit.lives(call)]

@@ -42,7 +42,7 @@ class Nameless:
     def __init__(self, open_file: Callable[[], int] = open_memory) -> None:
         self.open = open_file
 
-    def link(self, fd: int) -> str:
+    def link(self, fd: int, suffix: str = "") -> str:
         raise OSError(errno.EOPNOTSUPP, "no names here")
 
     def unlink(self, path: str) -> None:

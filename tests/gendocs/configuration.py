@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from haftd.config.inquiry_settings import COMMAND, LLM, InquiryCommand, LlmSettings
-from haftd.config.settings import KEYS, McpServer, Settings, WebSocketSettings
+from haftd.config.mcp_settings import MCP, McpServer
+from haftd.config.settings import KEYS, Settings, WebSocketSettings
 from haftd.config.values import Reader
 
 __all__ = ["CONFIGURATION", "configuration", "undescribed"]
@@ -63,11 +64,17 @@ MEANINGS: dict[str, str] = {
     "inquiry.llm.system": "system message where the context of the call has none",
     "inquiry.static.<tool>.<question>": "the answer of the backend `static` to this question of this tool",
     "toolpack.enable": "tools that come with haft and are offered",
-    "mcp.<name>.command": "program and arguments of a server",
-    "mcp.<name>.url": "address of a server, instead of `command`",
-    "mcp.<name>.env": "environment variables for the server",
-    "mcp.<name>.tools": "tools that are offered",
+    "mcp.<name>.command": "program of the server, with its arguments; a text is cut into words as a shell would",
+    "mcp.<name>.args": "more arguments, as other hosts write them",
+    "mcp.<name>.env": "environment variables for the server; `true` hands on the daemon's, also a secret one",
+    "mcp.<name>.cwd": "folder of the server; by default the home folder",
+    "mcp.<name>.url": "address of the server (streamable HTTP), instead of `command`",
+    "mcp.<name>.headers": "headers of every request to `url`; `${NAME}` stands for a variable of the daemon's",
+    "mcp.<name>.tools": "tools that are offered without a definition of their own",
     "mcp.<name>.start": "whether it is started with the daemon or when it is needed",
+    "mcp.<name>.era": "revisions of the protocol: `modern` is 2026-07-28, `legacy` all before; `auto` asks",
+    "mcp.<name>.startup_s": "how long it may take until its tools are listed",
+    "mcp.<name>.call_s": "how long a call may take without progress; without it there is no bound",
 }
 
 SECTIONS: dict[str, str] = {
@@ -79,7 +86,7 @@ SECTIONS: dict[str, str] = {
     "inquiry.llm": "",
     "inquiry.static": "",
     "toolpack": "",
-    "mcp.<name>": "Read and checked, but not served by this version: tools of such a source cannot be called yet.",
+    "mcp.<name>": "A server of the Model Context Protocol whose tools are tools of haft: see [MCP servers](mcp-servers.md). A wrong value leaves the server out.",
 }
 
 FORMS: dict[str, str] = {
@@ -87,10 +94,13 @@ FORMS: dict[str, str] = {
     "websocket.hosts": "list of texts",
     "inquiry.llm.provider": "`openai`, `anthropic`, `google` or `ollama`",
     "inquiry.static.<tool>.<question>": "a text, a number, `true` or `false`",
-    "mcp.<name>.command": "list of texts",
-    "mcp.<name>.env": "table of texts",
+    "mcp.<name>.command": "a text, or a list of texts",
+    "mcp.<name>.args": "list of texts",
+    "mcp.<name>.env": "table of texts and `true`",
+    "mcp.<name>.cwd": "an absolute path, or `~/…`",
+    "mcp.<name>.url": "`https://…`; `http://` on this machine",
+    "mcp.<name>.headers": "table of texts",
     "mcp.<name>.tools": "`all`, or a list of texts",
-    "mcp.<name>.start": "`lazy` or `eager`",
 }
 """Of the keys whose values are checked by more than a bound."""
 
@@ -127,7 +137,7 @@ def _sections() -> Iterator[tuple[str, list[_Key]]]:
             yield "inquiry.command", _keys(COMMAND, InquiryCommand)
             yield "inquiry.llm", _keys(LLM, LlmSettings)
             yield "inquiry.static", [("<tool>.<question>", None, None)]
-    yield "mcp.<name>", _keys(dict.fromkeys(McpServer.__struct_fields__), McpServer)
+    yield "mcp.<name>", _keys(MCP, McpServer)
 
 
 def _keys(readers: Mapping[str, Reader | None], kind: type[msgspec.Struct]) -> list[_Key]:

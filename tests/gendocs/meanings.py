@@ -391,6 +391,6 @@ DATA: dict[str, str] = {
     "handle_stopped": "`id`, `state`: the [handle state](#the-handle-state)",
     "limit_exceeded": "`limit`, `value`",
     "untrusted_root": "`root`, and `file` where one is meant",
-    "spawn_failed": "`reason`: `program`, `interpreter`, `folder`, `permission`, `format`, `size`, `resources`, `record`, `aborted` or `internal`",
+    "spawn_failed": "`reason`: `program`, `interpreter`, `folder`, `permission`, `format`, `size`, `resources`, `record`, `server`, `aborted` or `internal`",
     "unsupported_runtime": "`tool`, and `runtime` or `source`",
 }

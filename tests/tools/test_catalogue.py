@@ -140,7 +140,8 @@ def test_what_cannot_be_run_is_found_but_not_listed(tmp_path: Path) -> None:
     catalogue = Catalogue((tmp_path,), ())
     assert names(catalogue) == []
     assert catalogue.find("x").unserved
-    assert len(catalogue.problems) == 1
+    (problem,) = catalogue.server_problems
+    assert problem.key == "tools.x" and "[mcp.a]" in problem.message
 
 
 def test_await_is_there_only_beside_a_stateful_tool(tmp_path: Path) -> None:

@@ -296,7 +296,6 @@ def test_what_is_not_said_follows_from_what_is(text: str, expected: tuple[Any, .
     [
         ('command = "a"\nruntime = "vfs"', "runtime", "`stdio` and `pty` only"),
         ('command = "plug/a.wasm b"', "runtime", "`stdio` and `pty` only"),
-        ('source = "mcp.github.search"', "source", "not served by this version"),
         ('source = "builtin"', "source", "its own are ask_user, describe_tools"),
     ],
 )

@@ -322,8 +322,8 @@ def test_a_tool_of_a_server_is_refused_by_its_source_and_not_by_a_runtime() -> N
     error = refused(tools["x"], {})
     assert error.kind == "unsupported_runtime"
     assert error.message == (
-        "Tool 'x' has the source 'mcp.github.create_issue', which cannot be used here: tools of "
-        "servers are not served by this version."
+        "Tool 'x' has the source 'mcp.github.create_issue', which cannot be used here: its server "
+        "was not asked for its tools yet."
     )
     assert error.data["source"] == "mcp.github.create_issue"
     assert "runtime" not in error.data

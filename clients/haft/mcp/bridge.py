@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from haft_protocol.mcp import SERVER_NAME
+
 from .. import __version__
 from ..errors import HaftError, RemoteError
 from ..wire import Answer, Conversation
@@ -51,7 +53,7 @@ MAX_PROGRESS_TEXT = 200
 _LEGACY_ONLY = frozenset({"resources/subscribe", "resources/unsubscribe"})
 _MODERN_ONLY = frozenset({"subscriptions/listen"})
 
-_SERVER = {"name": "haft", "version": __version__}
+_SERVER = {"name": SERVER_NAME, "version": __version__}
 _META = {"io.modelcontextprotocol/serverInfo": _SERVER}
 _LIST = msgspec.json.Decoder(ListParams)
 _INITIALIZE = msgspec.json.Decoder(InitializeParams)

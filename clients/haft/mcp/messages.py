@@ -12,6 +12,22 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
+from haft_protocol.mcp import (
+    CANCELLED,
+    HEADER_MISMATCH,
+    INTERNAL,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEGACY,
+    META_PREFIX,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    Message,
+)
+
 __all__ = [
     "CANCELLED",
     "HEADER_MISMATCH",
@@ -40,22 +56,7 @@ __all__ = [
     "read_params",
 ]
 
-MODERN = "2026-07-28"
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Newest first."""
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL = -32603
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
-CANCELLED = "notifications/cancelled"
-
 Id = int | str
-_PREFIX = "io.modelcontextprotocol/"
 
 
 class Fault(Exception):
@@ -66,17 +67,6 @@ class Fault(Exception):
         self.code = code
         self.message = message
         self.data = data
-
-
-class Message(msgspec.Struct, frozen=True):
-    """A request, a notification, or the reply to a request of ours."""
-
-    jsonrpc: str = ""
-    id: int | str | UnsetType | None = UNSET
-    method: str | UnsetType = UNSET
-    params: Raw = Raw(b"{}")
-    result: Raw = Raw(b"")
-    error: Raw = Raw(b"")
 
 
 class Elicitation(msgspec.Struct, frozen=True):
@@ -103,9 +93,9 @@ class Capabilities(msgspec.Struct, frozen=True):
 class Meta(msgspec.Struct, frozen=True):
     """The `_meta` of a request."""
 
-    version: str | UnsetType = field(default=UNSET, name=f"{_PREFIX}protocolVersion")
+    version: str | UnsetType = field(default=UNSET, name=f"{META_PREFIX}protocolVersion")
     capabilities: Capabilities | UnsetType = field(
-        default=UNSET, name=f"{_PREFIX}clientCapabilities"
+        default=UNSET, name=f"{META_PREFIX}clientCapabilities"
     )
     progress_token: int | str | UnsetType = field(default=UNSET, name="progressToken")
 

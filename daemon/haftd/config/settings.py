@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from .inquiry_settings import (
     check_backends,
 )
 from .loopback import is_loopback
+from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
 from .values import Reader, number, size, texts, unknown
 
@@ -85,16 +86,6 @@ class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost")
-
-
-class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`[mcp.<name>]`, as written."""
-
-    command: tuple[str, ...] = ()
-    url: str = ""
-    env: Mapping[str, str] = {}
-    tools: Literal["all"] | tuple[str, ...] = "all"
-    start: Literal["lazy", "eager"] = "lazy"
 
 
 class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,14 +256,10 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     servers: dict[str, Any] = {}
     for name, form in values.items():
         try:
-            server = msgspec.convert(form, McpServer)
-            if unknown := [key for key in form if key not in McpServer.__struct_fields__]:
-                raise msgspec.ValidationError(f"there is no such key: {unknown[0]}")
-            if bool(server.command) == bool(server.url):
-                raise msgspec.ValidationError("give either `command` or `url`")
-            servers[name] = server
-        except msgspec.ValidationError as error:
-            problems.append(document.problem(("mcp", name), str(error)))
+            servers[name] = read_server(name, form)
+        except Wrong as wrong:
+            message = f"{wrong.message}; the server is not used"
+            problems.append(document.problem(("mcp", name, *wrong.path), message))
     return servers
 
 

@@ -31,10 +31,6 @@ class _QueuedNotice(Protocol):
     """An entry of a queue."""
 
     @property
-    def handle(self) -> Handle:
-        """The handle of the notice."""
-
-    @property
     def is_unseen(self) -> bool:
         """True if the session has not seen this news yet."""
 
@@ -123,6 +119,23 @@ class _UnreadOutput(msgspec.Struct, frozen=True):
         )
 
 
+class _Event(msgspec.Struct, frozen=True):
+    """Something has happened that no handle shows."""
+
+    notice: Notice
+
+    @property
+    def is_unseen(self) -> bool:
+        return True
+
+    @property
+    def level(self) -> str:
+        return self.notice.level
+
+    def deliver(self) -> Notice:
+        return self.notice
+
+
 class NoticeQueues:
     """The queues of all sessions."""
 
@@ -143,7 +156,9 @@ class NoticeQueues:
         if notice is None or not _wants(handle, notice.kind):
             return None
         key = (handle, handle.state, handle.question_count)
-        self._put(key, _StateChange(handle, handle.state, handle.question_count, notice))
+        self._put(
+            handle.session, key, _StateChange(handle, handle.state, handle.question_count, notice)
+        )
         return notice
 
     def add_matches(self, handle: Handle, matches: PatternMatches, at: float) -> Notice | None:
@@ -161,7 +176,7 @@ class NoticeQueues:
             queued.matches.merge(matches)
             queued.at = at
         else:
-            self._put(key, _MatchedOutput(handle, matches, at))
+            self._put(handle.session, key, _MatchedOutput(handle, matches, at))
         return notice
 
     def add_output(self, handle: Handle, at: float) -> Notice | None:
@@ -172,8 +187,12 @@ class NoticeQueues:
         if key in self._queues.get(handle.session, {}) or not output.is_unseen:
             return None
         notice = output.notice()
-        self._put(key, output)
+        self._put(handle.session, key, output)
         return notice
+
+    def add_event(self, session: str, notice: Notice) -> None:
+        """Queue a notice that is about no one handle; one of the same kind and message is queued once."""
+        self._put(session, (notice.kind, notice.message), _Event(notice))
 
     def drain(self, session: str, at: float) -> tuple[Notice, ...]:
         """Return the session's unseen notices, oldest first; they count as seen."""
@@ -201,8 +220,7 @@ class NoticeQueues:
         self._queues.pop(session, None)
         self._lost.pop(session, None)
 
-    def _put(self, key: Hashable, entry: _QueuedNotice) -> None:
-        session = entry.handle.session
+    def _put(self, session: str, key: Hashable, entry: _QueuedNotice) -> None:
         queue = self._queues.setdefault(session, {})
         queue.pop(key, None)
         if len(queue) >= _MAX_QUEUED:

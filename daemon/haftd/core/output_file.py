@@ -16,7 +16,7 @@ from .spool import Spool
 from .spool_files import SavedFile, SpoolFolder
 from .text import left_out
 
-__all__ = ["save_output"]
+__all__ = ["keep_file", "save_output"]
 
 _MAX_WRITTEN = 16_777_216
 """Bytes written while the event loop is blocked: some milliseconds."""
@@ -32,6 +32,18 @@ def save_output(spool: Spool, text: str | None = None) -> SavedFile | None:
     if spool.saved is None and spool.folder is not None:
         spool.saved = _save_file(spool, spool.folder, text)
     return spool.saved
+
+
+def keep_file(spool: Spool, data: bytes, suffix: str = "") -> str | None:
+    """Save data that is beside the output, for as long as `spool` is kept, and return the path; None without a folder
+    or free disk."""
+    if spool.folder is None:
+        return None
+    saved = _write_file(spool, spool.folder, iter((data,)), len(data), 0, suffix)
+    if saved is None:
+        return None
+    spool.beside = (*spool.beside, saved)
+    return saved.path
 
 
 def _save_file(spool: Spool, folder: SpoolFolder, text: str | None) -> SavedFile | None:
@@ -65,7 +77,12 @@ def _chunks(spool: Spool, front: bytes, start: int) -> Iterator[bytes]:
 
 
 def _write_file(
-    spool: Spool, folder: SpoolFolder, chunks: Iterator[bytes], size: int, omitted: int
+    spool: Spool,
+    folder: SpoolFolder,
+    chunks: Iterator[bytes],
+    size: int,
+    omitted: int,
+    suffix: str = "",
 ) -> SavedFile | None:
     if size > spool.budget.free:
         return None
@@ -78,7 +95,7 @@ def _write_file(
             view = memoryview(chunk)
             while view:
                 view = view[os.write(fd, view) :]
-        path = folder.link(fd)
+        path = folder.link(fd, suffix)
     except OSError:
         return None
     finally:

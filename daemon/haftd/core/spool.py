@@ -79,6 +79,7 @@ class Spool:
         "_piece",
         "_room",
         "_tail",
+        "beside",
         "budget",
         "end",
         "folder",
@@ -95,6 +96,8 @@ class Spool:
         self.folder = folder
         self.saved: SavedFile | None = None
         """The named file of this output; removed with the spool."""
+        self.beside: tuple[SavedFile, ...] = ()
+        """Named files of what is beside the output; removed with the spool."""
         self.strings = NO_STRINGS
         """The control strings of more than `escapes.LONGEST` bytes."""
         self._memory = memory
@@ -251,10 +254,11 @@ class Spool:
         self._disk_start = self._memory_start = self.end
         self.head = b""
         self._release()
-        if self.saved is not None:
-            self.saved.folder.unlink(self.saved.path)
-            self.budget.give(self.saved.reserved)
-            self.saved = None
+        named = self.beside if self.saved is None else (*self.beside, self.saved)
+        for file in named:
+            file.folder.unlink(file.path)
+            self.budget.give(file.reserved)
+        self.beside, self.saved = (), None
 
     # --- memory -----------------------------------------------------------------------------
 

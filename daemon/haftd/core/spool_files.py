@@ -19,8 +19,8 @@ class SpoolFolder(Protocol):
     def open(self) -> int:
         """Open an anonymous file; raises OSError."""
 
-    def link(self, fd: int) -> str:
-        """Give an anonymous file a name, and return its path; raises OSError."""
+    def link(self, fd: int, suffix: str = "") -> str:
+        """Give an anonymous file a name that ends so, and return its path; raises OSError."""
 
     def unlink(self, path: str) -> None:
         """Remove a named file; never raises."""

@@ -22,6 +22,7 @@ import structlog
 from haft_protocol.errors import spawn_failed
 from haftd.core.batch import SpawnKey
 from haftd.core.handles import Handle
+from haftd.core.output_file import keep_file
 from haftd.host.cgroup import Cgroup
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag
@@ -31,10 +32,28 @@ from haftd.runtimes.base import Call
 from haftd.tools.definition import Tool
 from haftd.tools.environment import build, call_value
 from haftd.tools.resolve import CallContext, Invocation, resolve
+from haftd.tools.served import server_of
 
 __all__ = ["Calls", "Place", "Prepared", "find_askpass"]
 
 log = structlog.get_logger("haftd.executions.calls")
+
+_OF_SERVERS = [
+    "HOME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+]
+"""Of the daemon's environment, what every MCP server gets: what the SDKs hand on, and the locale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +122,8 @@ class Calls:
     def of_use(self, handle: Handle, ready: Prepared) -> Call:
         """The call of a use of a tool."""
         mark = self._mark()
-        cgroup = None if ready.tool.is_builtin else self._cgroup(str(mark))
+        is_processless = ready.tool.is_builtin or server_of(ready.tool) is not None
+        cgroup = None if is_processless else self._cgroup(str(mark))
         try:
             return self._of_use(handle, ready, mark, cgroup)
         except BaseException:
@@ -134,6 +154,34 @@ class Calls:
             )
 
         return self._of_program(name, tuple(argv), self.place.root, env_of, limits, "pipe")
+
+    def server(
+        self, name: str, argv: Sequence[str], cwd: str, env: Mapping[str, str | bool]
+    ) -> Call:
+        """A call of an MCP server, which no session owns. It gets a short environment and `env`, in which True hands
+        on a variable of the daemon's: a server is a stranger's program, and needs none of the user's keys but those
+        that it is given."""
+        environ = self.place.environ
+        base = {one: environ[one] for one in _OF_SERVERS if one in environ}
+        for variable, value in env.items():
+            if value is True and variable in environ:
+                base[variable] = environ[variable]
+        overlay = {one: value for one, value in env.items() if isinstance(value, str)}
+
+        def env_of(mark: str) -> dict[str, str]:
+            return build(
+                base,
+                overlay={**dict.fromkeys(env, True), **overlay},
+                socket=self.place.socket,
+                outer=self.place.outer,
+                mark=mark,
+                call="",
+            )
+
+        folder = self.place.root if cwd in ("", "~") else cwd
+        if folder.startswith("~/"):
+            folder = f"{self.place.root}/{folder[2:]}"
+        return self._of_program(f"mcp.{name}", tuple(argv), folder, env_of, {}, "pipe")
 
     def helper(
         self,
@@ -208,6 +256,8 @@ class Calls:
             make_room=self.make_room,
             cgroup=cgroup,
             builtin=tool.is_builtin,
+            served=server_of(tool),
+            save=partial(keep_file, handle.spool),
             arguments=args,
             again=again,
         )

@@ -20,6 +20,7 @@ import structlog
 import trio
 
 from haft_protocol.errors import RpcError
+from haftd.runtimes.mcp.servers import Servers
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
@@ -61,6 +62,8 @@ class Describing:
     helpers: HelperRunner
     descriptions: Descriptions
     nursery: trio.Nursery
+    servers: Servers
+    """The MCP servers, which list their tools."""
     _under_way: dict[Tool, _Asking] = field(default_factory=dict)
     _marks: WeakKeyDictionary[Tool, dict[str, _Marks]] = field(default_factory=WeakKeyDictionary)
 

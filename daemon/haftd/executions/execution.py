@@ -8,6 +8,7 @@ the task that runs it is the supervisor's matter; connections are not known here
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -238,10 +239,13 @@ class Execution:
             self.review.complete()
         self.handle.complete_output(trio.current_time())
 
-    def ask(self, question: Question) -> PendingAnswer:
+    def ask(self, question: Question, *, for_a_person: bool = False) -> PendingAnswer:
         """See `runtimes.base.RuntimeContext`."""
         queue = self.inquiries
-        return _PendingAnswer(queue, queue.put(queue.question(question)))
+        kind = queue.question(question)
+        if for_a_person:
+            kind = replace(kind, for_a_person=True)
+        return _PendingAnswer(queue, queue.put(kind))
 
     # -- what the verbs do to it
 

@@ -51,6 +51,8 @@ class ToolQuestion(InquiryKind):
 
     handle: Handle
     question: Question
+    for_a_person: bool = False
+    """Whether no assistant may answer, whatever the definition says."""
 
     @property
     def is_private(self) -> bool:
@@ -79,6 +81,8 @@ class ToolQuestion(InquiryKind):
         )
 
     def _target(self) -> Target:
+        if self.for_a_person:
+            return "user"
         if self._policy.target is not None:
             return self._policy.target
         return "user" if isinstance(self.question.answer_type, Secret) else "caller"

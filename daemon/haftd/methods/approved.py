@@ -188,7 +188,7 @@ def _style(catalogue: Catalogue, handle: Handle) -> dict[str, Any]:
 def what_runs(tool: Tool) -> tuple[object, ...]:
     """What a remembered word about a tool is bound to: its program, as its definition has it."""
     env = tuple(sorted(tool.env.items()))
-    return tool.file, tool.command, tool.runtime, tool.cwd, env
+    return tool.file, tool.source, tool.command, tool.runtime, tool.cwd, env
 
 
 def _not_run(tool: str, why: str) -> str:

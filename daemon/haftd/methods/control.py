@@ -70,6 +70,7 @@ def _status(daemon: Daemon, access: Access, caller: Caller) -> StatusResult:
         problems=(
             *facts.problems,
             *daemon.catalogue.descriptions.failures(),
+            *daemon.catalogue.server_problems,
             *daemon.audit.problems,
             *daemon.catalogue.store_problems,
             *cut_output(daemon.registry, facts.budget),

@@ -1,4 +1,4 @@
-"""Before a verb decides: what tools take is known, for those that describe themselves.
+"""Before a verb decides: what tools take is known, for those that describe themselves or that an MCP server has.
 
 Rules: where nothing is missing nothing is awaited, and the verb decides where it was read. Where a
 description is, the call waits for it and is decided then; what has not described itself by then is
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sized
 from functools import partial
-from typing import Any
+from math import inf
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UnsetType
 
@@ -17,10 +18,14 @@ from haft_protocol.errors import RpcError
 from haftd.caller import Caller
 from haftd.executions.describing import Describing
 from haftd.executions.starting import Starter
+from haftd.runtimes.mcp.servers import LIST_S, Servers
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 
 from .base import DeferredReply, MethodHandler, result_of
+
+if TYPE_CHECKING:
+    from haftd.runtimes.mcp.server import Server
 
 __all__ = ["NEEDS", "described", "wanted"]
 
@@ -67,12 +72,27 @@ NEEDS: dict[str, Need] = {
 """The methods that speak of what tools take, each with the definitions that its params mean."""
 
 
+def _servers(catalogue: Catalogue, servers: Servers, method: str, params: Any) -> list[Server]:
+    """The servers that have to list their tools first."""
+    if not catalogue.servers:
+        return []
+    root = _named_root(params)
+    if method == "tools/list":
+        return servers.due(catalogue.unlisted_servers(None, root))
+    named = params.tools if method == "tools/describe" else (params.tool,)
+    names = {one for name in named for one in catalogue.unlisted_servers(name, root)}
+    return servers.due(sorted(names))
+
+
 def wanted(
     starter: Starter, describing: Describing, method: str, params: Any
 ) -> Callable[[], Awaitable[None]] | None:
     """Return what has to be awaited before the call can be decided; None where nothing is missing."""
     if method not in NEEDS or starter.stopping:
         return None
+    if servers := _servers(starter.catalogue, describing.servers, method, params):
+        within_s = LIST_S if method == "tools/list" else inf
+        return partial(describing.servers.list_tools, servers, within_s)
     try:
         tools = NEEDS[method](starter.catalogue, params)
     except RpcError:
@@ -96,6 +116,8 @@ def described(
 
         async def later(*, in_batch: bool = False) -> object:
             await ready()
+            if (more := wanted(starter, describing, method, params)) is not None:
+                await more()
             return await result_of(serve(caller, params), in_batch=in_batch)
 
         return DeferredReply(later, partial(later, in_batch=True))

@@ -8,5 +8,6 @@ A terminal: what is shown (`screen`, on the terminal `library`, `paint`, a `tran
 `scratch` terminal; whole `frames`, U+FE0F by `variation`) and what is typed (`terminal_input`, `keys`, `encoders`, `read_watch`,
 `keyboard_owner`). All that is drawn waits
 its turn (`draw_scheduler`), in pieces by their `render_cost`.
+Tools of MCP servers: `mcp/`.
 A `helper` command is run for its output.
 """

@@ -52,6 +52,11 @@ def _no_record(identity: Identity) -> None:
     """Nobody keeps records."""
 
 
+def _no_folder(data: bytes, suffix: str) -> str | None:
+    """There is no folder to save in."""
+    return None
+
+
 def _no_room() -> bool:
     """There is nothing to free."""
     return False
@@ -98,6 +103,13 @@ class Call:
 
     builtin: bool = False
     """The daemon itself is the program: nothing is started."""
+
+    served: tuple[str, str] | None = None
+    """The MCP server that runs the tool, and the tool's name there: nothing is started for the call."""
+
+    save: Callable[[bytes, str], str | None] = _no_folder
+    """Save data of the result, no text, in a file of the handle whose name has this suffix; returns the path, None
+    where the data cannot be saved."""
 
     again: Callable[[Mapping[str, Any]], Call] | None = None
     """Resolve the call anew with these answers; needed where `output` is `outcome` and the tool
@@ -155,7 +167,8 @@ class ToolFailed(Exception):
 
 class StartFailed(Exception):
     """The tool could not be started and nothing of it runs. `reason` is one of `program`,
-    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime`."""
+    `folder`, `interpreter`, `size`, `permission`, `resources`, `record`, `format`, `runtime`,
+    `server`."""
 
     def __init__(self, message: str, reason: str) -> None:
         super().__init__(message)
@@ -328,8 +341,9 @@ class RuntimeContext(Protocol):
     def completed(self) -> None:
         """No more output will come, although `ended` said that it was not complete."""
 
-    def ask(self, question: Any) -> PendingAnswer:
-        """Ask a `haft_protocol.questions.Question`, in one step with what was emitted right before."""
+    def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
+        """Ask a `haft_protocol.questions.Question`, in one step with what was emitted right before. With
+        `for_a_person` no assistant may answer, whatever the definition says."""
 
 
 class Runtime(Protocol):

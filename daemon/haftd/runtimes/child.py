@@ -47,6 +47,8 @@ class Output:
     fd: int
     take: Callable[[bytes], None]
     keep_up: Callable[[], Awaitable[None] | None] = lambda: None
+    on_end: Callable[[], None] = lambda: None
+    """Called at its end, unless the end of the process comes first."""
     at_end: bool = False
 
 
@@ -250,6 +252,7 @@ class Child:
     async def _flow(self, output: Output) -> None:
         await pump.pump(output.fd, output.take, output.keep_up, self._is_final)
         output.at_end = True
+        output.on_end()
         if all(one.at_end for one in self._outputs):
             self._flowed.set()
 

@@ -67,7 +67,7 @@ class _Port:
     def completed(self) -> None:
         """See `base.RuntimeContext`."""
 
-    def ask(self, question: Any) -> PendingAnswer:
+    def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
         """See `base.RuntimeContext`."""
         raise AssertionError("a helper command asks nothing")
 

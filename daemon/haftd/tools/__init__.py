@@ -2,7 +2,7 @@
 
 Read: `document` `load` `fields` `commands` `parameters` make a `definition`, with its `references`, whose
 templates name only what is `declared`; by
-`merging` over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
+`merging` over what an MCP server lists (`served`), or over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
 Python `functions` become definitions by their source, or by the `entry_points` of packages, which add `runtime_names`.
 A root's own: `roots` `trust` `rooted` `showing`.
 Told: the `offer` to a caller, `listing` `verbtools` `describing` `pages`.

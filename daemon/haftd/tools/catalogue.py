@@ -1,7 +1,7 @@
 """All tools there are, by name.
 
 Rules: what is wrong in one file never takes another tool away. The user's own are read in `read` and
-nowhere else; between two reads they do not change, and what was read replaces them whole. Those of a root are
+nowhere else; between two reads they do not change but for what MCP servers list, and what was read replaces them whole. Those of a root are
 looked at again at each call that names the root and none of the user's tools: such a call is as it was
 before, whatever lies in the root.
 """
@@ -22,12 +22,13 @@ from .definition import Tool
 from .describing import describe, describe_await
 from .document import Document, Unreadable, definition_files, parse, problem, read
 from .functions import packaged_functions, read_functions
-from .listing import AWAIT
-from .load import FORMS, Layer, layers_of, tools_of
+from .listing import AWAIT, OURS
+from .load import FORMS, Layer, layers_of, shared_fields, tools_of
 from .offer import Offer
 from .rooted import Own, Rooted
 from .roots import FOLDER, Folder, Found, Refused, canonical, project_of, text_of, whole
 from .selfdescribed import Descriptions
+from .served import ServerState, absence, place_tools, server_of
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 __all__ = ["TOOLPACK", "USER_SHELL", "Catalogue", "Definitions", "Inspection"]
@@ -44,6 +45,7 @@ _Problems = list[Problem]
 _Documents = list[Document]
 _Layers = list[Layer]
 _Tools = list[Tool]
+_Names = list[str]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
@@ -104,13 +106,17 @@ class Catalogue:
         self._sources = tuple(sources)
         self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
-        self.own = Own(Offer({}))
+        self._read = Definitions(Own(Offer({})), (), ())
+        self.own = self._read.own
         self.on_changed: Callable[[], None] = _nobody
         """Called when other tools may be there than before."""
         self._trust = trust
         self._roots: dict[str, Rooted] = {}
         self.problems: tuple[Problem, ...] = ()
         self.descriptions = Descriptions()
+        self.servers: dict[str, ServerState] = {}
+        self.server_problems: tuple[Problem, ...] = ()
+        """What is wrong with MCP servers, or with definitions of their tools, now."""
         self.reload()
 
     def __len__(self) -> int:
@@ -132,6 +138,8 @@ class Catalogue:
         """As `find`, for a call with arguments of these names; raises `RpcError` (spawn_failed, or
         invalid_arguments) where its program was to say what the tool takes, and has not."""
         tool = self.find(name, root)
+        if (gone := absence(tool, self.servers)) is not None:
+            raise gone
         if (refusal := self.descriptions.refusal(tool, root, args)) is not None:
             raise refusal
         return tool
@@ -151,12 +159,49 @@ class Catalogue:
         return [tool] if tool.is_asked else []
 
     def mute(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Those of the listed tools that were to describe themselves and have not."""
-        return self.descriptions.problems(self._offer(root).self_describing, root)
+        """Those of the listed tools that were to describe themselves and have not, and what is wrong with servers."""
+        mute = self.descriptions.problems(self._offer(root).self_describing, root)
+        return (*mute, *self.server_problems)
+
+    def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
+        """The servers that have to list their tools before the tool of that name can be spoken of, or before all
+        tools can."""
+        unlisted = [state.name for state in self.servers.values() if state.tools is None]
+        if not unlisted or name in OURS:
+            return []
+        defined = {where[0] for tool in self.own.offer.tools.values() if (where := server_of(tool))}
+        if name is None:
+            return [one for one in unlisted if self.servers[one].offers or one in defined]
+        tool = self.own.offer.get(name)
+        if tool is not None:
+            where = server_of(tool)
+            return [] if where is None or where[0] not in unlisted else [where[0]]
+        rooted = self._rooted(root)
+        if rooted is not None and rooted.offer.get(name) is not None:
+            return []
+        return [one for one in unlisted if self.servers[one].offers]
+
+    def serve(self, state: ServerState) -> None:
+        """Take what a server lists, or why it lists nothing."""
+        if self.servers.get(state.name) == state:
+            return
+        self.servers[state.name] = state
+        self._place()
+        self.on_changed()
+
+    def configure_servers(self, states: Iterable[ServerState]) -> None:
+        """Know these servers and no others; what is known of one that is configured as before stays known."""
+        before = self.servers
+        self.servers = {}
+        for state in states:
+            known = before.get(state.name)
+            same = known is not None and known.offers == state.offers
+            self.servers[state.name] = known if known is not None and same else state
+        self._place()
 
     def _defined(self, name: str, root: str | None) -> Tool:
         tool = self.own.offer.get(name)
-        offer, problems = self.own.offer, self.problems
+        offer, problems = self.own.offer, (*self.problems, *self.server_problems)
         if tool is None and (rooted := self._rooted(root)) is not None:
             offer, problems = rooted.offer, (*problems, *rooted.offer.problems)
             tool = offer.get(name)
@@ -299,8 +344,17 @@ class Catalogue:
 
     def take(self, read: Definitions) -> None:
         """Offer what was read, and nothing else from now on."""
-        self.own, self._toolpack, self.problems = read.own, read.toolpack, read.problems
+        self._read, self._toolpack, self.problems = read, read.toolpack, read.problems
+        self._place()
         self.on_changed()
+
+    def _place(self) -> None:
+        """Put the tools of servers among the definitions."""
+        own = self._read.own
+        file = str(self._sources[0]) if self._sources else ""
+        shared = shared_fields(own.shared)
+        tools, self.server_problems = place_tools(own.offer.tools, self.servers, file, shared)
+        self.own = Own(Offer(tools), own.shared)
 
     def _packed(self, toolpack: Sequence[str]) -> _Documents:
         folder = Path(__file__).parent
@@ -339,6 +393,10 @@ def _refused(name: str, problems: Iterable[Problem]) -> str:
         if any(one.key == key or one.key.startswith(f"{key}.") for key in keys):
             at = one.file if isinstance(one.line, UnsetType) else f"{one.file}:{one.line}"
             return f"its definition was refused ({at}, `{one.key}`: {one.message})"
+    for one in problems:
+        server = one.key.removeprefix("mcp.")
+        if server != one.key and name.startswith((f"{server}_", f"{server}.")):
+            return f"it may be a tool of the server `{server}`: {one.message.rstrip('.')}"
     for one in problems:
         if not one.key:
             return f"no definition in {one.file} is used ({one.message})"

@@ -135,9 +135,11 @@ class Tool:
     may_describe: bool = False
     """Its program may know them; the definition stands as it is where it does not."""
     laid_over: Mapping[str, Any] = field(default_factory=dict)
-    """What the definition says of parameters that the program describes."""
+    """What the definition says of parameters that the program, or the server, describes."""
     older: bool = False
     """Its definition has the form of another program's files: its own program reads that one's context."""
+    absent: str = ""
+    """Why its server does not offer it now; empty for a tool that needs no server, or has it."""
     entry: str = ""
     """The name under which its program knows the tool, where that is another one."""
     stateful: bool = False
@@ -194,7 +196,7 @@ class Tool:
         if self.is_builtin:
             return f"haftd has no tool of that name; its own are {', '.join(sorted(BUILTIN))}"
         if self.source != "local":
-            return "tools of servers are not served by this version"
+            return self.absent
         if "{" not in self.runtime and self.runtime not in served_names():
             return unserved_runtime()
         return ""

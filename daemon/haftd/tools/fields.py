@@ -340,6 +340,7 @@ READERS: dict[str, Callable[[object], Any]] = {
 }
 _KEPT = ("format", "cancellation_response")
 _NOT_THE_TOOLS = (*_KEPT, "unsafe")
+_OF_PROGRAMS = ("command", "env", "cwd", "rows", "cols", "output")
 
 
 def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) -> Tool:
@@ -348,6 +349,8 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
     source = values.get("source", "local")
     if source == "local" and "command" not in values:
         raise _wrong("a local tool needs a `command`", "command")
+    if source.startswith("mcp.") and (more := values.get("limits", {}).keys() - {"wall_s"}):
+        raise _wrong("a call of a server has the limit wall_s only", "limits", sorted(more)[0])
     command: Command | None = values.get("command")
     if source != "local":
         values.pop("runtime", None)
@@ -383,6 +386,11 @@ def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
     """What should be said about a tool that is kept all the same."""
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
+    if tool.source.startswith("mcp."):
+        for name in _OF_PROGRAMS:
+            if name in read:
+                yield (name,), "it is ignored: the server's own `[mcp.<name>]` says how it is run"
+        return
     if tool.enable != "off" and (why := tool.unserved):
         yield (
             ("source" if tool.source != "local" else "runtime",),

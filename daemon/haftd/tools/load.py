@@ -27,8 +27,9 @@ from .document import Document
 from .merging import merge
 from .parameters import read_details
 from .selfdescribed import is_described_later, marked
+from .served import NOT_ASKED, server_of
 
-__all__ = ["FORMS", "Layer", "layers_of", "merged", "tables", "tools_of"]
+__all__ = ["FORMS", "Layer", "layers_of", "merged", "shared_fields", "tables", "tools_of"]
 
 FORMS = (("tools",), ("conversation", "tools"))
 _NOT_ENFORCED = "it is not enforced by this version"
@@ -130,6 +131,12 @@ def merged(layers: Iterable[Layer]) -> dict[str, Any]:
     return values
 
 
+def shared_fields(layers: Iterable[Layer]) -> dict[str, Any]:
+    """Return the fields of the user's `'*'`, read, for tools that no definition speaks of."""
+    values = merged(layer for layer in layers if layer.form == ("tools",))
+    return {key: fields.READERS[key](value) for key, value in values.items()}
+
+
 def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
     """Merge layers, lowest first, into tools by name; what is wrong goes to `problems`."""
     named: dict[str, list[Layer]] = {}
@@ -185,6 +192,8 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     older = any(layer.form != ("tools",) for layer in own)
     tool = replace(tool, older=older, details=read_details(values.get("parameters")))
     tool = marked(tool, values)
+    if server_of(tool) is not None:
+        tool = replace(tool, absent=NOT_ASKED, laid_over=values.get("parameters") or {})
     try:
         check_names(tool, arguments=not is_described_later(tool))
     except fields.Wrong as wrong:

@@ -30,6 +30,7 @@ from . import shelltext, template
 from .definition import Each, Tool
 from .fields import Wrong, read_limit
 from .runtime_names import served_names, unserved_runtime
+from .served import server_of
 
 __all__ = ["CallContext", "Invocation", "resolve"]
 
@@ -73,6 +74,8 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
     """Fill the tool's templates in. `args` come from `arguments.check`; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
+    if server_of(tool) is not None:
+        return _served(tool, args, context)
     if tool.unserved or (tool.command is None and not tool.is_builtin):
         raise unsupported_runtime(tool.name, tool.runtime, tool.unserved or "it has no command")
     call: dict[str, dict[str, Any]] = {
@@ -120,6 +123,25 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
         limits=filler.limits(),
         context_json=msgspec.json.encode(call).decode(),
         stdin="pipe" if terminal or "apply" in tool.actions or output == "events" else "null",
+    )
+
+
+def _served(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
+    """The call of a server's tool: nothing is started for it."""
+    scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
+    return Invocation(
+        argv=(),
+        shell=False,
+        cwd=context.root,
+        env_overlay={},
+        terminal=False,
+        runtime="mcp",
+        rows=24,
+        cols=80,
+        output="raw",
+        limits=_Filler(tool, args, scope).limits(),
+        context_json="",
+        stdin="null",
     )
 
 

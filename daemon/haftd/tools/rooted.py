@@ -3,7 +3,7 @@
 Rules: a root only adds. A name that the user's own tools have, or those that come with the daemon,
 stays theirs, and the user's `'*'` lies under a root's tools: where it says `run`, no action gets freer
 by what a root says. Each file stands for itself, so that what was looked at is what runs, whatever
-becomes of the files beside it; of two that define one tool the first in name order does. None lets its processes act for a person. What is
+becomes of the files beside it; of two that define one tool the first in name order does. None lets its processes act for a person, and none is about a server of the user's. What is
 read is the very bytes that were hashed. What is not trusted is not understood, only searched for a name.
 """
 
@@ -24,6 +24,7 @@ from .document import Document, Unreadable, parse, problem
 from .load import Layer, layers_of, merged, tables, tools_of
 from .offer import Offer
 from .roots import Folder, Found, Refused
+from .served import server_of
 from .trust import TrustedFile
 
 __all__ = ["Own", "Rooted", "Understood", "own_of", "state_of", "understand"]
@@ -71,6 +72,9 @@ def understand(found: Found, own: Own) -> Understood:
     for name in [name for name, tool in tools.items() if tool.may]:
         why = "only a definition of the user's own lets its processes act for a person"
         problems.append(problem(found.path, f"tools.{name}.may", why, tools.pop(name).line))
+    for name in [name for name, tool in tools.items() if server_of(tool) is not None]:
+        why = "only a definition of the user's own is about a tool of a server"
+        problems.append(problem(found.path, f"tools.{name}.source", why, tools.pop(name).line))
     said = {}
     for name in dict.fromkeys(layer.name for layer in layers if layer.name != "*"):
         forms = {layer.form for layer in layers if layer.name == name}

@@ -201,6 +201,8 @@ def runtime_of(tool: Tool) -> str:
     """Return how it runs; a runtime that depends on the arguments shows as `stdio`."""
     if tool.is_builtin:
         return "builtin"
+    if tool.source != "local":
+        return "mcp"
     return "stdio" if "{" in tool.runtime else tool.runtime
 
 

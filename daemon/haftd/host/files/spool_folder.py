@@ -45,9 +45,9 @@ class SpoolFolder:
         os.close(fd)
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self._path))
 
-    def link(self, fd: int) -> str:
-        """Name an unnamed file, and return its path; raises OSError."""
-        path = self._path / f"{self._home}.{secrets.token_hex(8)}"
+    def link(self, fd: int, suffix: str = "") -> str:
+        """Give an unnamed file a name that ends so, and return its path; raises OSError."""
+        path = self._path / f"{self._home}.{secrets.token_hex(8)}{suffix}"
         # With a folder beside it, Python has the kernel follow the link; without, it links the link.
         folder = os.open(self._path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

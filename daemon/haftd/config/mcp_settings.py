@@ -1,0 +1,186 @@
+"""`[mcp.<name>]`: the MCP servers whose tools are tools of haft.
+
+Rules: a server is a program or an address. A wrong value leaves the server out, as a program with another environment
+or in another folder is not the one that was meant. `haft mcp` is no such server: the daemon would be its own client.
+A value with a credential is in no `repr`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from haft_protocol.errors import shown
+from haftd.tools.fields import Wrong
+
+from .loopback import is_loopback
+from .values import Reader, number, texts, unknown
+
+__all__ = ["MCP", "McpServer", "read_server"]
+
+NAME = re.compile(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp.<name>]`. In `env`, True hands on a variable of the daemon's."""
+
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str | bool] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = {}
+    tools: Literal["all"] | tuple[str, ...] = "all"
+    start: Literal["lazy", "eager"] = "lazy"
+    era: Literal["auto", "legacy", "modern"] = "auto"
+    startup_s: float = 30.0
+    call_s: float | None = None
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and all of its arguments."""
+        return (*self.command, *self.args)
+
+    def __repr__(self) -> str:
+        return f"McpServer(command={self.command[:1]!r}, url={_shown_url(self.url)!r}, …)"
+
+
+def _shown_url(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}" if url else ""
+
+
+def _command(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            raise Wrong((), f"it cannot be split into words: {error}") from None
+    words: tuple[str, ...] = texts()(value)
+    if not words:
+        raise Wrong((), "it names no program")
+    return words
+
+
+def _args(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise Wrong((), "it must be a list of texts")
+
+
+def _env(value: object) -> Mapping[str, str | bool]:
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table of texts")
+    for name, item in value.items():
+        if not _VARIABLE.fullmatch(name) or name in _OURS:
+            raise Wrong((name,), "this name cannot be set")
+        if item is not True and not isinstance(item, str):
+            raise Wrong((name,), "it must be a text, or true to hand on the daemon's variable")
+    return value
+
+
+def _cwd(value: object) -> str:
+    if isinstance(value, str) and (value.startswith(("/", "~/")) or value == "~"):
+        return str(PurePosixPath(value))
+    raise Wrong((), "it must be an absolute path, or one that begins with `~/`")
+
+
+def _url(value: object) -> str:
+    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        raise Wrong(
+            (), "it must be an address that begins with `https://` or `http://`, without a user"
+        )
+    if parts.scheme == "http" and not (
+        parts.hostname == "localhost" or is_loopback(parts.hostname)
+    ):
+        raise Wrong((), "`http://` is for this machine only; use `https://`")
+    return str(value)
+
+
+def _headers(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table of texts")
+    for name, item in value.items():
+        if not _HEADER.fullmatch(name):
+            raise Wrong((name,), "it is no name of a header")
+        if not isinstance(item, str) or not _HEADER_VALUE.fullmatch(item):
+            raise Wrong((name,), "it must be a text of one line")
+    return value
+
+
+def _tools(value: object) -> Literal["all"] | tuple[str, ...]:
+    return "all" if value == "all" else _args(value)
+
+
+def _one_of(*allowed: str) -> Reader:
+    def read(value: object) -> Any:
+        if value in allowed:
+            return value
+        raise Wrong((), f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
+
+    read.form = " or ".join(f"`{one}`" for one in allowed)  # type: ignore[attr-defined]
+    return read
+
+
+MCP: dict[str, Reader] = {
+    "command": _command,
+    "args": _args,
+    "env": _env,
+    "cwd": _cwd,
+    "url": _url,
+    "headers": _headers,
+    "tools": _tools,
+    "start": _one_of("lazy", "eager"),
+    "era": _one_of("auto", "legacy", "modern"),
+    "startup_s": number(0.1, 3600, whole=False),
+    "call_s": number(0.1, 31_536_000, whole=False),
+}
+_OF_PROGRAMS = ("args", "env", "cwd")
+
+
+def read_server(name: str, value: object) -> McpServer:
+    """Read one server; raises `Wrong` with the key and a sentence."""
+    if not NAME.fullmatch(name):
+        raise Wrong(
+            (), f"{shown(name)} is no name for a server: up to 48 characters, no dot and no quote"
+        )
+    if not isinstance(value, dict):
+        raise Wrong((), "it must be a table")
+    if strange := sorted(set(value) - set(MCP)):
+        raise Wrong((strange[0],), unknown(strange[0], tuple(MCP), "key"))
+    fields: dict[str, Any] = {}
+    for key, item in value.items():
+        try:
+            fields[key] = MCP[key](item)
+        except Wrong as wrong:
+            raise Wrong((key, *wrong.path), wrong.message) from None
+    server = McpServer(**fields)
+    if bool(server.command) == bool(server.url):
+        raise Wrong((), "give either `command` or `url`")
+    if server.url and (stray := [key for key in _OF_PROGRAMS if key in value]):
+        raise Wrong((stray[0],), "it goes with `command`, not with `url`")
+    if server.command and "headers" in value:
+        raise Wrong(("headers",), "it goes with `url`, not with `command`")
+    if _is_haft(server.argv):
+        raise Wrong(
+            ("command",), "it is haft itself, whose tools are here already; take the server out"
+        )
+    return server
+
+
+def _is_haft(argv: tuple[str, ...]) -> bool:
+    """Whether the program is `haft mcp`, as far as the command shows that; see `runtimes.mcp.connection`."""
+    names = [PurePosixPath(word).name for word in argv]
+    return any(pair == ("haft", "mcp") for pair in itertools.pairwise(names))

@@ -1,0 +1,302 @@
+"""An open connection to an MCP server: the era that was agreed on, the tools, and the server's own requests.
+
+Rules: a server is asked `server/discover` first; one that answers otherwise, or not within `PROBE_S`, is greeted by
+`initialize`. Roots and sampling are not offered: a shared server has no one root, and a server does not use a model
+at a client's cost. A legacy server does not say which call its question belongs to, unless it comes with that call's
+own stream: then the question waits until only one open call can have asked it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Protocol
+
+import msgspec
+import structlog
+import trio
+from msgspec import Raw
+
+from haft_protocol.mcp import (
+    INVALID_PARAMS,
+    LEGACY,
+    META_PREFIX,
+    METHOD_NOT_FOUND,
+    MODERN,
+    SERVER_NAME,
+    UNSUPPORTED_VERSION,
+)
+from haft_protocol.methods import Annotations as Hints
+from haftd import __version__
+from haftd.tools.served import ServedTool
+
+from .peer import Peer, ServerError
+from .shapes import (
+    Annotations,
+    Discovery,
+    Elicitation,
+    Id,
+    Initialized,
+    Progress,
+    ServerCapabilities,
+    ServerInfo,
+    ServerTool,
+    ToolsCapability,
+    ToolsPage,
+    convert,
+)
+
+__all__ = ["TASKS", "Asker", "Connection", "Era", "Unusable", "open_connection"]
+
+log = structlog.get_logger("haftd.mcp")
+
+Era = Literal["auto", "legacy", "modern"]
+
+PROBE_S = 3.0
+"""How long a server has to answer `server/discover`. A modern one answers at once; an old one may never."""
+
+TASKS = "io.modelcontextprotocol/tasks"
+_MAX_PAGES = 100
+_MAX_TOOLS = 2000
+_MAX_LISTS = 10
+"""Changes of a list that a server may announce in a row while the list is read."""
+_CLIENT = {"name": "haftd", "version": __version__}
+_ELICITATION: dict[str, Any] = {"form": {}, "url": {}}
+_MODERN_META = {
+    f"{META_PREFIX}protocolVersion": MODERN,
+    f"{META_PREFIX}clientCapabilities": {
+        "elicitation": _ELICITATION,
+        "extensions": {TASKS: {}},
+    },
+    f"{META_PREFIX}clientInfo": _CLIENT,
+}
+_CHANGED = "notifications/tools/list_changed"
+
+
+class Unusable(Exception):
+    """The server cannot be used as it is; the message is a clause about the server."""
+
+
+class Asker(Protocol):
+    """A call of a tool, which can put a question of the server's."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question of the call is open."""
+
+    def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
+        """Put the question; `reply` is called with its result, unless the call has ended before."""
+
+
+class Connection:
+    """A server that has been greeted. `changed` is set when the server announces another list of tools."""
+
+    def __init__(
+        self, peer: Peer, version: str, capabilities: ServerCapabilities, info: ServerInfo
+    ) -> None:
+        self.peer = peer
+        self.version = version
+        self.info = info
+        tools = capabilities.tools
+        self.has_tools = isinstance(tools, ToolsCapability)
+        self.announces = isinstance(tools, ToolsCapability) and bool(tools.list_changed)
+        self.changed = trio.Event()
+        self._held: deque[tuple[Id, Elicitation]] = deque()
+        peer.on_request = self._requested
+        peer.on_notification = self._notified
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether each request stands for itself."""
+        return self.version == MODERN
+
+    async def request(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        owner: Asker | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Raw:
+        """Make a request of the agreed era. Raises `ServerError`, `Disconnected`."""
+        try:
+            return await self.peer.request(
+                method, self._params(params), owner=owner, on_progress=on_progress
+            )
+        finally:
+            self.assign()
+
+    def send(self, method: str, params: dict[str, Any]) -> None:
+        """Send a request of the agreed era, and do not wait for its reply."""
+        self.peer.send(method, self._params(params))
+
+    def _params(self, params: dict[str, Any] | None) -> dict[str, Any]:
+        return {**(params or {}), "_meta": dict(_MODERN_META)} if self.is_modern else params or {}
+
+    async def list_tools(self) -> tuple[ServedTool, ...]:
+        """Return all tools of the server. Raises `ServerError`, `Disconnected`, `Unusable`."""
+        if not self.has_tools and self.is_modern:
+            return ()
+        found: dict[str, ServedTool] = {}
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            answer = await self.request("tools/list", {} if cursor is None else {"cursor": cursor})
+            try:
+                page = convert(answer, ToolsPage)
+            except msgspec.MsgspecError as error:
+                raise Unusable(f"lists its tools in a wrong form: {error}") from None
+            for tool in _tools(page.tools):
+                found.setdefault(tool.name, tool)
+            if len(found) > _MAX_TOOLS:
+                raise Unusable(f"lists more than {_MAX_TOOLS} tools")
+            cursor = page.next_cursor
+            if not cursor:
+                return tuple(found.values())
+        raise Unusable(f"lists its tools on more than {_MAX_PAGES} pages")
+
+    async def listen(self) -> None:
+        """Keep a modern server's announcements coming, for as long as the server gives them."""
+        try:
+            await self.request(
+                "subscriptions/listen", {"notifications": {"toolsListChanged": True}}
+            )
+        except ServerError as error:
+            log.info("no announcements", server=self.info.name, why=error.message)
+
+    # -- the server's own messages
+
+    def _notified(self, method: str, params: Raw) -> None:
+        if method == _CHANGED:
+            self.changed.set()
+
+    def _requested(self, id: Id, method: str, params: Raw, owner: object) -> None:
+        peer = self.peer
+        match method:
+            case "ping":
+                peer.answer(id, {})
+            case "elicitation/create" if not self.is_modern:
+                try:
+                    elicitation = convert(params, Elicitation)
+                except msgspec.MsgspecError as error:
+                    peer.refuse(id, INVALID_PARAMS, f"haft cannot read this question: {error}")
+                    return
+                if owner is not None:
+                    _put(peer, owner, id, elicitation)
+                else:
+                    self._held.append((id, elicitation))
+                    self.assign()
+            case "sampling/createMessage":
+                why = "haft does not offer sampling: a server gets no use of the client's model"
+                peer.refuse(id, METHOD_NOT_FOUND, why)
+            case "roots/list":
+                why = "haft offers no roots: this server is shared by sessions with other folders"
+                peer.refuse(id, METHOD_NOT_FOUND, why)
+            case _:
+                peer.refuse(id, METHOD_NOT_FOUND, f"haft does not serve {method}")
+
+    def assign(self) -> None:
+        """Give each held question to the call that has asked, as far as that is certain: there is one that can have
+        asked, or as many as there are questions."""
+        while self._held:
+            calls: list[Any] = [one for one in self.peer.owners() if not _is_asking(one)]
+            if not calls:
+                for id, _ in self._held:
+                    self.peer.refuse(id, INVALID_PARAMS, "no call of a tool is open that could ask")
+                self._held.clear()
+            elif len(calls) > len(self._held):
+                return
+            else:
+                id, elicitation = self._held.popleft()
+                _put(self.peer, calls[0], id, elicitation)
+
+
+def _is_asking(owner: Any) -> bool:
+    return bool(owner.is_asking)
+
+
+def _put(peer: Peer, owner: Any, id: Id, elicitation: Elicitation) -> None:
+    owner.elicit(elicitation, lambda result: peer.answer(id, result))
+
+
+def _tools(items: list[Raw]) -> Iterator[ServedTool]:
+    for item in items:
+        try:
+            tool: ServerTool = convert(item, ServerTool)
+        except msgspec.MsgspecError as error:
+            log.warning("a tool of a server cannot be read", why=str(error))
+            continue
+        if not tool.name:
+            continue
+        text = tool.description or tool.title or ""
+        task = "forbidden" if tool.execution is None else tool.execution.task_support
+        yield ServedTool(tool.name, text, tool.input_schema, _hints(tool.annotations), task)
+
+
+def _hints(given: Annotations | None) -> Hints | None:
+    if given is None:
+        return None
+    return Hints(
+        read_only=given.read_only_hint is True,
+        destructive=given.destructive_hint is not False,
+        idempotent=given.idempotent_hint is True,
+        open_world=given.open_world_hint is not False,
+    )
+
+
+async def open_connection(peer: Peer, era: Era) -> Connection:
+    """Greet the server. Raises `Unusable`, `ServerError`, `Disconnected`; the caller bounds the time.
+
+    A server that ends at the first word of the modern era raises `Disconnected`: it may be opened again as legacy."""
+    connection = None if era == "legacy" else await _discover(peer, era)
+    if connection is None:
+        connection = await _initialize(peer)
+    if connection.info.name == SERVER_NAME:
+        raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
+    return connection
+
+
+async def _discover(peer: Peer, era: Era) -> Connection | None:
+    """Open a modern connection; None where the server is to be greeted as legacy. Raises `Unusable`."""
+    answer: Raw | None = None
+    why = f"did not answer `server/discover` within {PROBE_S:g} s"
+    with trio.move_on_after(PROBE_S):
+        try:
+            answer = await peer.request("server/discover", {"_meta": dict(_MODERN_META)})
+        except ServerError as error:
+            why = f"answered `server/discover` with: {error.message}"
+            if error.code == UNSUPPORTED_VERSION and era == "modern":
+                why = f"does not speak the revision {MODERN}: {error.message}"
+    if answer is not None:
+        try:
+            found: Discovery = convert(answer, Discovery)
+        except msgspec.MsgspecError:
+            why = "answered `server/discover` in another form"
+        else:
+            if MODERN in found.supported_versions:
+                return Connection(peer, MODERN, found.capabilities, found.meta.info)
+            why = f"speaks {', '.join(found.supported_versions)}, not {MODERN}"
+    if era == "modern":
+        raise Unusable(why)
+    return None
+
+
+async def _initialize(peer: Peer) -> Connection:
+    """Open a legacy connection."""
+    answer = await peer.request(
+        "initialize",
+        {
+            "protocolVersion": LEGACY[0],
+            "capabilities": {"elicitation": _ELICITATION},
+            "clientInfo": _CLIENT,
+        },
+    )
+    try:
+        found: Initialized = convert(answer, Initialized)
+    except msgspec.MsgspecError as error:
+        raise Unusable(f"answered `initialize` in a wrong form: {error}") from None
+    if found.protocol_version not in LEGACY:
+        raise Unusable(
+            f"speaks the revision {found.protocol_version!r}; haft speaks {MODERN}, {', '.join(LEGACY)}"
+        )
+    peer.notify("notifications/initialized")
+    return Connection(peer, found.protocol_version, found.capabilities, found.server_info)

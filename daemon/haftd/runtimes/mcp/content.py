@@ -1,0 +1,82 @@
+"""The result of a call as one text, and files for what is no text.
+
+Rules: text blocks stand as they are, one under the other. An image, a sound and a binary resource are saved as files
+of the handle, and a line in brackets names type, size and path; a link is such a line with its address. Structured
+content is the text where there is no other; beside another text it is saved as a file, unless the text repeats it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import mimetypes
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from .shapes import Block, CallResult, Resource, convert
+
+__all__ = ["SaveFile", "text_of"]
+
+SaveFile = Callable[[bytes, str], str | None]
+"""Saves data under a name with this suffix, and returns the path; None where it cannot be saved."""
+
+
+def text_of(result: CallResult, save: SaveFile) -> str:
+    """Return the text of a result, and save what is none."""
+    parts = [part for item in result.content or () for part in _block(item, save)]
+    structured = bytes(result.structured_content)
+    if structured and structured != b"null":
+        texts = [part for part in parts if part.strip()]
+        if not texts:
+            return structured.decode(errors="replace")
+        if not any(_same(part, structured) for part in texts):
+            parts.append(_saved("structured content", structured, ".json", save))
+    return "\n".join(parts)
+
+
+def _block(item: msgspec.Raw, save: SaveFile) -> Iterator[str]:
+    try:
+        block: Block = convert(item, Block)
+    except msgspec.MsgspecError:
+        yield "[a block of the result that cannot be read]"
+        return
+    match block.type:
+        case "text":
+            yield block.text
+        case "image" | "audio":
+            yield _blob(block.mime_type or block.type, block.data, save)
+        case "resource_link":
+            kind = f" ({block.mime_type})" if block.mime_type else ""
+            yield f"[resource {block.name or block.uri}{kind}: {block.uri}]"
+        case "resource" if block.resource is not None:
+            yield _resource(block.resource, save)
+        case other:
+            yield f"[a block of the type {other!r}, which haft does not know]"
+
+
+def _resource(resource: Resource, save: SaveFile) -> str:
+    if resource.text is not None:
+        return f"[resource {resource.uri}]\n{resource.text}"
+    return f"[resource {resource.uri}] {_blob(resource.mime_type or 'data', resource.blob or '', save)}"
+
+
+def _blob(kind: str, data: str, save: SaveFile) -> str:
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return f"[{kind}: its data is no base64]"
+    return _saved(kind, decoded, mimetypes.guess_extension(kind) or ".bin", save)
+
+
+def _saved(kind: str, data: bytes, suffix: str, save: SaveFile) -> str:
+    path = save(data, suffix)
+    where = "it could not be saved" if path is None else path
+    return f"[{kind}, {len(data):,} bytes: {where}]"
+
+
+def _same(text: str, structured: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == msgspec.json.decode(structured))
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False

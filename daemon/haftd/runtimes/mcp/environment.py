@@ -1,0 +1,31 @@
+"""The daemon as a server of MCP needs it: a value, so that nothing of a server is loaded to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+
+from haftd.config.mcp_settings import McpServer
+from haftd.tools.served import ServedTool
+
+from ..base import Call
+
+__all__ = ["Environment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a server needs of the daemon.
+
+    `nursery` holds the server's task. `make_call` makes the call of its program, `clear_up` unmakes it. `listed` is
+    told the tools, or why there are none; `lost` is told a sentence and the marks of the calls that were open.
+    """
+
+    nursery: trio.Nursery
+    grace_s: float
+    make_call: Callable[[str, McpServer], Call]
+    clear_up: Callable[[Call, bool], None]
+    listed: Callable[[str, tuple[ServedTool, ...] | str], None]
+    lost: Callable[[str, str, list[str]], None]

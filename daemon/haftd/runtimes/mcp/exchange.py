@@ -1,0 +1,300 @@
+"""One call of a server's tool, from its request to its result.
+
+Rules: progress is output, a line each. A server that needs input gets it: by a result `input_required` and the call
+made again, or by a request of its own while the call is open. A task is looked at as often as the server says, and
+its status messages are output. The call ends with the first of: a result, an error, a question without an answer.
+Cancelled, the server is told, and nothing that it says afterwards counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import trio
+from msgspec import Raw
+
+from haft_protocol.questions import Question
+from haftd.tools.served import ServedTool
+
+from ..base import RuntimeContext, ToolFailed, is_cancellation
+from . import elicitation as forms
+from .connection import Connection
+from .peer import ServerError
+from .shapes import (
+    CallResult,
+    Elicitation,
+    InputRequest,
+    LegacyTask,
+    Progress,
+    Task,
+    UrlsRequired,
+    convert,
+)
+
+__all__ = ["Exchange"]
+
+_MAX_ROUNDS = 100
+_MAX_TRIES = 20
+_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Before a call is made again that only said that it is not done yet."""
+_POLL_S = 1.0
+_MIN_POLL_S = 0.05
+_URLS_REQUIRED = -32042
+_DONE = ("completed", "failed", "cancelled")
+
+
+class Exchange:
+    """One call. `mark` is that of its handle; `silence_s` bounds the time without progress. `nursery` ends with the
+    call."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        context: RuntimeContext,
+        nursery: trio.Nursery,
+        mark: str,
+        silence_s: float | None,
+    ) -> None:
+        self.mark = mark
+        self._connection = connection
+        self._context = context
+        self._nursery = nursery
+        self._silence_s = float("inf") if silence_s is None else silence_s
+        self._scope = trio.CancelScope()
+        self._failure: ToolFailed | None = None
+        self._open = 0
+        self._status = ""
+
+    @property
+    def is_asking(self) -> bool:
+        """See `connection.Asker`."""
+        return self._open > 0
+
+    def elicit(self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]) -> None:
+        """See `connection.Asker`."""
+        self._open += 1
+        self._nursery.start_soon(self._serve_question, elicitation, reply)
+
+    async def run(
+        self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
+    ) -> CallResult:
+        """Call the tool and return its complete result. Raises `ToolFailed`, `Disconnected`."""
+        self._still()
+        with self._scope:
+            try:
+                return await self._run(tool, listed, arguments)
+            except ServerError as error:
+                raise ToolFailed(f"The server answered with an error: {error.message}") from None
+            except msgspec.MsgspecError as error:
+                raise ToolFailed(f"The server's answer cannot be read: {error}.") from None
+        if self._failure is not None:
+            raise self._failure
+        raise ToolFailed(
+            f"The server gave neither an answer nor progress within {self._silence_s:g} s (`call_s` of "
+            "the server in `[mcp]`); it was told to stop.",
+            transient=True,
+        )
+
+    async def _run(
+        self, tool: str, listed: ServedTool | None, arguments: Mapping[str, Any]
+    ) -> CallResult:
+        params: dict[str, Any] = {"name": tool, "arguments": dict(arguments)}
+        more: dict[str, Any] = {}
+        is_task = (
+            not self._connection.is_modern and listed is not None and listed.task == "required"
+        )
+        if is_task:
+            params["task"] = {}
+        waits = iter(_PAUSES_S)
+        for _ in range(_MAX_ROUNDS):
+            try:
+                answer = await self._request("tools/call", {**params, **more})
+            except ServerError as error:
+                if error.code != _URLS_REQUIRED:
+                    raise
+                await self._open_urls(error)
+                continue
+            result: CallResult = convert(answer, CallResult)
+            if result.result_type == "input_required":
+                more = {}
+                if isinstance(result.request_state, str):
+                    more["requestState"] = result.request_state
+                if result.input_requests:
+                    more["inputResponses"] = await self._inputs(result.input_requests)
+                else:
+                    await trio.sleep(next(waits, _PAUSES_S[-1]))
+            elif result.result_type == "task":
+                return await self._follow(convert(answer, Task))
+            elif result.result_type != "complete":
+                raise ToolFailed(
+                    f"The server answered with a result of the type {result.result_type!r}, which haft "
+                    "does not know."
+                )
+            elif is_task and result.task:
+                return await self._follow_legacy(result.task)
+            else:
+                return result
+        raise ToolFailed(f"The server wanted the call to be made more than {_MAX_ROUNDS} times.")
+
+    async def _request(self, method: str, params: dict[str, Any]) -> Raw:
+        return await self._connection.request(
+            method, params, owner=self, on_progress=self._progressed
+        )
+
+    # -- what is seen of it
+
+    def _still(self) -> None:
+        """Count the time without progress from now on; a question stops the clock."""
+        is_waiting = self._open > 0 or self._silence_s == float("inf")
+        self._scope.deadline = float("inf") if is_waiting else trio.current_time() + self._silence_s
+
+    def _progressed(self, progress: Progress) -> None:
+        self._still()
+        text = (progress.message or "").strip()
+        if not text:
+            total = "" if progress.total is None else f" of {progress.total:g}"
+            text = f"{progress.progress:g}{total}"
+        self._context.emit(f"{text}\n".encode())
+
+    def _tell_status(self, message: str | None) -> None:
+        text = (message or "").strip()
+        if text and text != self._status:
+            self._still()
+            self._status = text
+            self._context.emit(f"{text}\n".encode())
+
+    # -- what the server asks
+
+    async def _serve_question(
+        self, elicitation: Elicitation, reply: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._still()
+        try:
+            result = await self._answer(elicitation)
+        except ToolFailed as failure:
+            reply({"action": "cancel"})
+            self._failure = failure
+            self._scope.cancel()
+            return
+        finally:
+            self._open -= 1
+        self._still()
+        reply(result)
+        self._connection.assign()
+
+    async def _inputs(self, requests: Mapping[str, InputRequest]) -> dict[str, Any]:
+        """Return the answers to the requests in a result, one after the other."""
+        answers: dict[str, Any] = {}
+        self._open += 1
+        self._still()
+        try:
+            for name, request in requests.items():
+                if request.method != "elicitation/create":
+                    raise ToolFailed(
+                        f"The server wants {request.method}, which haft does not offer: neither sampling "
+                        "nor roots."
+                    )
+                answers[name] = await self._answer(convert(request.params, Elicitation))
+        finally:
+            self._open -= 1
+        self._still()
+        return answers
+
+    async def _answer(self, elicitation: Elicitation) -> dict[str, Any]:
+        """Return the result of an elicitation. Raises `ToolFailed` where nobody answers."""
+        try:
+            if elicitation.mode == "url":
+                return await self._answer_url(elicitation)
+            content: dict[str, Any] = {}
+            for step in forms.steps(elicitation):
+                values = await self._ask_step(step)
+                if values is None:
+                    return {"action": "decline"}
+                content.update(values)
+        except forms.Unaskable as error:
+            raise ToolFailed(f"The server asks what cannot be asked: {error}.") from None
+        return {"action": "accept", "content": content}
+
+    async def _answer_url(self, elicitation: Elicitation) -> dict[str, Any]:
+        question = forms.url_question(elicitation)
+        agreed = await self._context.ask(question, for_a_person=True).wait()
+        return {"action": "accept" if agreed is True else "decline"}
+
+    async def _ask_step(self, step: forms.Step) -> dict[str, Any] | None:
+        """Ask until the answer fits; None where it is no."""
+        question = step.question
+        for _ in range(_MAX_TRIES):
+            answer = await self._context.ask(question).wait()
+            if not step.properties:
+                return {} if answer is True else None
+            try:
+                return step.content(answer)
+            except forms.WrongValue as wrong:
+                text = f"That was no answer: {wrong}.\n{step.question.text}"
+                question = _reworded(step.question, text)
+        raise ToolFailed(f"The question {question.id!r} got no answer that fits.")
+
+    async def _open_urls(self, error: ServerError) -> None:
+        """Have a person open the addresses that a legacy server wants opened before the call."""
+        try:
+            wanted = msgspec.convert(error.data, UrlsRequired).elicitations
+        except msgspec.ValidationError:
+            raise error from None
+        for one in wanted:
+            result = await self._answer(Elicitation(one.message, "url", url=one.url))
+            if result["action"] != "accept":
+                raise ToolFailed("The address that the server needs opened was not opened.")
+
+    # -- tasks
+
+    async def _follow(self, task: Task) -> CallResult:
+        """Look at a task of the extension until it is done."""
+        try:
+            while True:
+                self._tell_status(task.status_message)
+                if task.status in _DONE:
+                    return _finished(task)
+                if task.status == "input_required" and task.input_requests:
+                    answers = await self._inputs(task.input_requests)
+                    await self._connection.request(
+                        "tasks/update", {"taskId": task.task_id, "inputResponses": answers}
+                    )
+                pause = _POLL_S if task.poll_interval_ms is None else task.poll_interval_ms / 1000
+                await trio.sleep(max(pause, _MIN_POLL_S))
+                answer = await self._connection.request("tasks/get", {"taskId": task.task_id})
+                task = convert(answer, Task)
+        except BaseException as error:
+            if is_cancellation(error):
+                self._cancel_task(task.task_id)
+            raise
+
+    async def _follow_legacy(self, task: LegacyTask) -> CallResult:
+        """Wait for the result of a task of 2025-11-25."""
+        self._tell_status(task.status_message)
+        try:
+            answer = await self._request("tasks/result", {"taskId": task.task_id})
+        except BaseException as error:
+            if is_cancellation(error):
+                self._cancel_task(task.task_id)
+            raise
+        result: CallResult = convert(answer, CallResult)
+        return result
+
+    def _cancel_task(self, task_id: str) -> None:
+        self._connection.send("tasks/cancel", {"taskId": task_id})
+
+
+def _finished(task: Task) -> CallResult:
+    if task.status == "cancelled":
+        raise ToolFailed("The server has cancelled the task.")
+    if task.status == "failed":
+        why = "" if task.error is None else f": {task.error.message}"
+        raise ToolFailed(f"The task has failed{why}.")
+    result: CallResult = convert(task.result, CallResult)
+    return result
+
+
+def _reworded(question: Question, text: str) -> Question:
+    return msgspec.structs.replace(question, text=text)

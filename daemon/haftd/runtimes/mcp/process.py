@@ -1,0 +1,199 @@
+"""A server as a process on pipes: the stdio transport.
+
+Rules: the process is launched, recorded, contained and ended as that of any tool (`child`). Standard output carries
+one message a line; a line without a message is noise, and kept with standard error, of which the last few KiB stand
+in every error. The end is the end of the process, or of its standard output. On its way out the server is first told
+by the end of its input, then by TERM, then killed; nothing that it has started outlives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from haftd.host import pump
+from haftd.host.launch.spawn import Exit
+
+from ..base import Call, Ended, ExecutionControl, PendingAnswer
+from ..child import Child, Output
+from ..interpreter import Said
+from ..resource_limits import ResourceLimits
+from .peer import Disconnected, Peer, Pending
+
+__all__ = ["ServerProcess", "StderrTail"]
+
+MAX_MESSAGE = 64 << 20
+"""Bytes of one message of a server's; a server that sends a longer one is ended."""
+_MAX_WAITING = 64 << 20
+_CLOSING_S = 0.5
+"""Between the end of its standard output and its own: one that is exiting is not ended."""
+_MAX_STDERR = 8192
+_MAX_LINES = 10
+_MAX_LINE = 400
+
+
+class StderrTail:
+    """The end of what a server wrote to standard error."""
+
+    __slots__ = ("_tail",)
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+
+    def append(self, data: bytes) -> None:
+        """Keep the last `_MAX_STDERR` bytes."""
+        self._tail += data[-_MAX_STDERR:]
+        del self._tail[:-_MAX_STDERR]
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the last lines, as they can be shown."""
+        text = bytes(self._tail).decode(errors="replace")
+        lines = ["".join(c if c.isprintable() else " " for c in one) for one in text.splitlines()]
+        kept = [one.rstrip()[-_MAX_LINE:] for one in lines if one.strip()]
+        return tuple(kept[-_MAX_LINES:])
+
+
+class _Port:
+    """What is reported of the process: its end is all that counts. See `base.RuntimeContext`."""
+
+    def __init__(self, grace_s: float, on_end: Callable[[Ended], None]) -> None:
+        self.grace_s = grace_s
+        self._on_end = on_end
+
+    def started(self, grip: ExecutionControl) -> None:
+        """See `base.RuntimeContext`."""
+
+    def emit(self, data: bytes) -> None:
+        """See `base.RuntimeContext`."""
+
+    def written(self, number: int) -> None:
+        """See `base.RuntimeContext`."""
+
+    def ended(self, end: Ended) -> None:
+        """See `base.RuntimeContext`."""
+        self._on_end(end)
+
+    def redrawn(self) -> None:
+        """See `base.RuntimeContext`."""
+
+    def completed(self) -> None:
+        """See `base.RuntimeContext`."""
+
+    def ask(self, question: Any, *, for_a_person: bool = False) -> PendingAnswer:
+        """See `base.RuntimeContext`."""
+        raise AssertionError("a server asks on behalf of a call")
+
+
+class ServerProcess:
+    """One life of a server, from its start until nothing of it is left."""
+
+    def __init__(self, call: Call, grace_s: float) -> None:
+        self.peer = Peer(self)
+        self.stderr = StderrTail()
+        self.unconfirmed: tuple[int, ...] = ()
+        self._call = call
+        # Half of the grace is for the end of its input: see `Child`.
+        self._port = _Port(grace_s * 2 / 3, self._ended)
+        self._child: Child | None = None
+        self._writer: pump.Writer | None = None
+        self._line = bytearray()
+        self._closed = trio.Event()
+        self._scope = trio.CancelScope()
+
+    async def start(self) -> None:
+        """Start the server; `run` is to follow at once. Raises `StartFailed`."""
+        self._child = await Child.start(self._call, self._port, ResourceLimits({}))
+        stdin = self._child.launched.stdin
+        if stdin is None:
+            raise AssertionError("the call of a server has a pipe for its input")
+        self._writer = pump.Writer(
+            stdin, on_end=self._child.launched.close_stdin, limit=_MAX_WAITING
+        )
+
+    async def run(self) -> None:
+        """See the server through until nothing of it is left."""
+        child, writer = self._child, self._writer
+        if child is None or writer is None:
+            raise AssertionError("a server is started before it runs")
+        async with child:
+            outputs = [
+                Output(child.stdout, self._feed, on_end=self._closed.set),
+                Output(child.stderr, self.stderr.append),
+            ]
+            with self._scope:
+                await child.run(outputs, self, (writer.run, self._watch_output))
+
+    def stop(self, reason: str) -> None:
+        """End the server; `run` returns when nothing of it is left. `reason` is a clause for what is open."""
+        self.peer.lose(Disconnected(reason, self.stderr.lines()))
+        self._scope.cancel()
+
+    # -- the transport
+
+    def send(self, message: bytes, pending: Pending | None = None) -> None:
+        """See `peer.Transport`."""
+        if self._writer is None:
+            raise AssertionError("a server is spoken to once it runs")
+        try:
+            self._writer.put(message + b"\n")
+        except pump.Closed:
+            raise Disconnected("reads no more input", self.stderr.lines()) from None
+        except pump.InputFull:
+            raise Disconnected("does not read what it is sent", self.stderr.lines()) from None
+
+    def cancel(self, pending: Pending) -> bool:
+        """See `peer.Transport`."""
+        return False
+
+    def _feed(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._line += line
+            whole, self._line = bytes(self._line), bytearray()
+            self._read(whole)
+        self._line += rest
+        if len(self._line) > MAX_MESSAGE:
+            self._line.clear()
+            self.stop(f"sent a message of more than {MAX_MESSAGE >> 20} MiB")
+
+    def _read(self, line: bytes) -> None:
+        line = line.strip()
+        if line and not self.peer.receive(line):
+            self.stderr.append(line + b"\n")
+
+    # -- its end
+
+    async def _watch_output(self) -> None:
+        """End a server that has closed its standard output: it may live, but answers nothing any more."""
+        await self._closed.wait()
+        await trio.sleep(_CLOSING_S)
+        self.stop("closed its standard output")
+
+    def _ended(self, end: Ended) -> None:
+        self.unconfirmed = end.unconfirmed
+        self._read(bytes(self._line))
+        self._line.clear()
+        if end.code is not None:
+            how = f"exited with status {end.code}"
+        elif end.signal is not None:
+            how = f"was killed by SIG{end.signal}"
+        else:
+            how = "has ended"
+        self.stop(how)
+
+    def finish(self, exit: Exit) -> Said:
+        """See `interpreter.Interpreter`."""
+        return Said()
+
+    def give_up(self) -> Said:
+        """See `interpreter.Interpreter`."""
+        return Said()
+
+    def part(self) -> bool:
+        """See `interpreter.Interpreter`."""
+        if self._writer is None or self._writer.closed:
+            return False
+        self._writer.end()
+        return True

@@ -1,0 +1,91 @@
+"""Runs a tool of an MCP server: one call, a handle.
+
+Rules: the server is shared and outlives the call; what the call prints is its progress, its result the text of the
+server's. A server that ends during the call is the call's failure, with how it ended and what it last wrote.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from ..base import Call, Ended, RuntimeContext, StartFailed, ToolFailed, is_cancellation
+from ..no_process import NoProcessControl
+from .servers import Servers
+
+__all__ = ["McpRuntime"]
+
+
+class McpRuntime:
+    """The runtime of tools whose source is `mcp.<server>.<tool>`."""
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+
+    async def run(self, call: Call, port: RuntimeContext) -> str | None:
+        """See `base`."""
+        from .server import ServerFault
+
+        if call.served is None:
+            raise AssertionError("the call of a server's tool names the server")
+        name, tool = call.served
+        server = self._servers.get(name)
+        if server is None:
+            raise StartFailed(f"There is no MCP server `{name}` any more.", "server")
+        try:
+            await server.connect()
+        except ServerFault as fault:
+            raise StartFailed(fault.message, fault.reason) from None
+        port.started(NoProcessControl(call.tool))
+        try:
+            with trio.move_on_after(call.limits.get("wall_s", float("inf"))) as bound:
+                result = await self._call(call, port, name, tool)
+        except ToolFailed as failure:
+            port.ended(Ended(failure=failure))
+            raise
+        except BaseException as error:
+            if is_cancellation(error):
+                port.ended(Ended(natural=False))
+            raise
+        if bound.cancelled_caught:
+            port.ended(Ended(natural=False, limit="wall_s"))
+            return None
+        port.ended(Ended(result=result))
+        return result
+
+    async def _call(self, call: Call, port: RuntimeContext, name: str, tool: str) -> str:
+        """Call the tool. Raises `ToolFailed`."""
+        from .content import text_of
+        from .exchange import Exchange
+        from .peer import Disconnected
+        from .server import ServerFault
+
+        server = self._servers.get(name)
+        failure: ToolFailed | None = None
+        text = ""
+        async with trio.open_nursery() as nursery:
+            try:
+                if server is None:
+                    raise ServerFault(f"There is no MCP server `{name}` any more.")
+                connection = await server.connect()
+                exchange = Exchange(connection, port, nursery, call.mark, server.settings.call_s)
+                result = await exchange.run(tool, server.find(tool), call.arguments)
+                text = text_of(result, call.save)
+                if result.is_error:
+                    failure = ToolFailed(text or "The tool has failed and does not say why.")
+            except ToolFailed as failed:
+                failure = failed
+            except ServerFault as fault:
+                failure = ToolFailed(fault.message, transient=True)
+            except Disconnected as gone:
+                failure = _disconnected(name, gone.message, gone.lines)
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return text
+
+
+def _disconnected(name: str, how: str, lines: tuple[str, ...]) -> ToolFailed:
+    last = f" It last wrote: {lines[-1]}" if lines else ""
+    return ToolFailed(
+        f"The MCP server `{name}` {how} during the call.{last}", tuple(lines), transient=True
+    )

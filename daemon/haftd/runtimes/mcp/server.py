@@ -1,0 +1,272 @@
+"""One configured server: started when it is first needed, shared by all, started again after its end.
+
+Rules: stopped → opening → open → stopped. Whoever needs the server waits for the same opening, and none who leaves
+ends it for the others. A start is bounded by `startup_s`. A failed start is not repeated at once: the next comes
+after a pause that doubles, and until then every need gets the reason. A server that ends after it was open has no
+such pause: the next call starts it again. The list of its tools is read at each opening, and again when the server
+announces another.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+import trio
+
+from haftd.config.mcp_settings import McpServer
+from haftd.tools.served import ServedTool
+
+from ..base import StartFailed
+from .connection import Connection, Era, Unusable, open_connection
+from .environment import Environment
+from .peer import Disconnected, Peer, ServerError
+from .process import ServerProcess
+
+__all__ = ["Server", "ServerFault"]
+
+log = structlog.get_logger("haftd.mcp")
+
+_PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+
+class ServerFault(Exception):
+    """The server cannot be used now; the message is a sentence. `reason` is that of a failed start."""
+
+    def __init__(self, message: str, reason: str = "server") -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+
+
+class Link(Protocol):
+    """What carries a connection: a process, or an endpoint."""
+
+    peer: Peer
+
+    async def start(self) -> None:
+        """Begin; `run` follows at once. Raises `StartFailed`."""
+
+    async def run(self) -> None:
+        """Serve until the end, and return when nothing is left."""
+
+    def stop(self, reason: str) -> None:
+        """Have `run` return; `reason` is a clause for what is open."""
+
+
+class _Opening:
+    """One attempt to open the server, and its end."""
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.fault: ServerFault | None = None
+
+    def end(self, fault: ServerFault | None) -> None:
+        self.fault = fault
+        self.over.set()
+
+
+class Server:
+    """One configured server."""
+
+    def __init__(self, name: str, settings: McpServer, environment: Environment) -> None:
+        self.name = name
+        self.settings = settings
+        self.tools: tuple[ServedTool, ...] | None = None
+        self._environment = environment
+        self._connection: Connection | None = None
+        self._link: Link | None = None
+        self._opening: _Opening | None = None
+        self._fault: ServerFault | None = None
+        self._failures = 0
+        self._retry_at = float("-inf")
+        self._era: Era = settings.era
+        self._is_closed = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it makes sense to open the server now: it is not waited for after a failed start."""
+        return self._opening is not None or trio.current_time() >= self._retry_at
+
+    def find(self, tool: str) -> ServedTool | None:
+        """Return a tool as it was last listed."""
+        return next((one for one in self.tools or () if one.name == tool), None)
+
+    async def connect(self) -> Connection:
+        """Return the open connection, opening the server if need be. Raises `ServerFault`."""
+        while True:
+            connection = self._connection
+            if connection is not None and connection.peer.lost is None:
+                return connection
+            opening = self._opening or self._open()
+            await opening.over.wait()
+            if opening.fault is not None:
+                raise opening.fault
+
+    def close(self, reason: str) -> None:
+        """End the server for good; calls that are open fail with the reason."""
+        self._is_closed = True
+        if self._link is not None:
+            self._link.stop(reason)
+
+    def _open(self) -> _Opening:
+        """Begin to open the server. Raises `ServerFault` where it is too early after a failed start."""
+        if self._is_closed:
+            raise ServerFault(f"The MCP server `{self.name}` is not configured any more.")
+        left = self._retry_at - trio.current_time()
+        if self._fault is not None and left > 0:
+            raise ServerFault(
+                f"{self._fault.message} It can be tried again in {left:.0f} s.", self._fault.reason
+            )
+        opening = self._opening = _Opening()
+        self._environment.nursery.start_soon(self._hold, opening, name=f"mcp:{self.name}")
+        return opening
+
+    async def _hold(self, opening: _Opening) -> None:
+        """Open the server, and hold it until its end."""
+        try:
+            await self._live(opening)
+        except Exception:
+            log.exception("an MCP server failed", server=self.name)
+            self._failed(
+                opening,
+                ServerFault(
+                    f"The MCP server `{self.name}` could not be opened: haftd failed, and its log says why."
+                ),
+            )
+        finally:
+            if not opening.over.is_set():
+                self._opening = None
+                opening.end(
+                    ServerFault(
+                        f"The MCP server `{self.name}` was not opened: haftd is shutting down."
+                    )
+                )
+
+    async def _live(self, opening: _Opening) -> None:
+        era = self._era
+        if self.settings.url:
+            fault = f"The MCP server `{self.name}` has a `url`, which this version does not serve."
+            self._failed(opening, ServerFault(fault))
+            return
+        while True:
+            call = self._environment.make_call(self.name, self.settings)
+            process = ServerProcess(call, self._environment.grace_s)
+            try:
+                is_over = await self._live_once(opening, process, era)
+            finally:
+                self._environment.clear_up(call, not process.unconfirmed)
+            if is_over:
+                return
+            # It could not bear the first word of the modern era.
+            era = "legacy"
+
+    async def _live_once(self, opening: _Opening, link: Link, era: Era) -> bool:
+        """Open the server over a link and hold it until its end; false where it is worth a try as legacy."""
+        try:
+            await link.start()
+        except StartFailed as failed:
+            self._failed(
+                opening,
+                ServerFault(
+                    f"The MCP server `{self.name}` could not be started: {failed.message}",
+                    failed.reason,
+                ),
+            )
+            return True
+        self._link = link
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._greet, opening, link, era, nursery)
+                await link.run()
+                nursery.cancel_scope.cancel()
+        finally:
+            if (
+                self._link is link
+            ):  # A new one may have been opened while what was left of this one ended.
+                self._link = self._connection = None
+        return opening.over.is_set()
+
+    async def _greet(self, opening: _Opening, link: Link, era: Era, nursery: trio.Nursery) -> None:
+        """Open the connection and read the tools; then keep the list as the server has it."""
+        peer = link.peer
+        fault = ""
+        connection: Connection | None = None
+        with trio.move_on_after(self.settings.startup_s) as bound:
+            try:
+                connection = await open_connection(peer, era)
+                tools = await connection.list_tools()
+            except Disconnected as gone:
+                if era == "auto" and connection is None:
+                    link.stop(gone.message)
+                    return  # see `_live`
+                fault = f"{gone.message} before it was ready{_written(gone.lines)}"
+            except ServerError as error:
+                fault = f"answered with an error: {error.message}"
+            except Unusable as unusable:
+                fault = str(unusable)
+        if bound.cancelled_caught:
+            fault = f"was not ready within {self.settings.startup_s:g} s (`startup_s`)"
+        if fault or connection is None:
+            self._failed(opening, ServerFault(f"The MCP server `{self.name}` {fault}."))
+            link.stop("could not be used")
+            return
+        peer.on_lost = self._lost
+        self._era = "modern" if connection.is_modern else "legacy"
+        self._connection = connection
+        self._opening = self._fault = None
+        self._failures = 0
+        log.info(
+            "an MCP server is open", server=self.name, revision=connection.version, tools=len(tools)
+        )
+        self._take(tools)
+        opening.end(None)
+        if connection.is_modern and connection.announces:
+            nursery.start_soon(self._listen, connection)
+        await self._keep_list(connection)
+
+    async def _listen(self, connection: Connection) -> None:
+        try:
+            await connection.listen()
+        except Disconnected:
+            pass
+
+    async def _keep_list(self, connection: Connection) -> None:
+        while True:
+            await connection.changed.wait()
+            connection.changed = trio.Event()
+            try:
+                self._take(await connection.list_tools())
+            except (Disconnected, ServerError, Unusable) as error:
+                log.warning("the tools could not be listed again", server=self.name, why=str(error))
+
+    def _take(self, tools: tuple[ServedTool, ...]) -> None:
+        self.tools = tools
+        self._environment.listed(self.name, tools)
+
+    def _failed(self, opening: _Opening, fault: ServerFault) -> None:
+        """The server could not be opened."""
+        if opening.over.is_set():
+            return
+        pause = _PAUSES_S[min(self._failures, len(_PAUSES_S) - 1)]
+        self._failures += 1
+        self._retry_at = trio.current_time() + pause
+        self._fault = fault
+        self._opening = None
+        log.warning("an MCP server could not be opened", server=self.name, why=fault.message)
+        opening.end(fault)
+        self._environment.listed(self.name, fault.message)
+
+    def _lost(self, reason: Disconnected, owners: list[object]) -> None:
+        """The server ended after it was open."""
+        if self._is_closed:
+            return
+        marks = [str(getattr(owner, "mark", "")) for owner in owners]
+        message = f"The MCP server `{self.name}` {reason.message}{_written(reason.lines[-1:])}."
+        log.warning("an MCP server is gone", server=self.name, why=reason.message, calls=len(marks))
+        self._environment.lost(self.name, message, marks)
+
+
+def _written(lines: tuple[str, ...]) -> str:
+    """Return the last lines of standard error as the end of a sentence."""
+    return f"; it last wrote: {' / '.join(lines[-3:])}" if lines else ""

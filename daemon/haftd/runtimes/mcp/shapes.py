@@ -1,0 +1,232 @@
+"""The params and results of MCP that a client reads.
+
+Rules: no I/O. What a server sends is read leniently: a field that is missing has a default, one that is unknown is
+passed over; a tool or a block that cannot be read is left out, not the whole message.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType, field
+
+from haft_protocol.mcp import META_PREFIX
+
+__all__ = [
+    "Annotations",
+    "Block",
+    "CallResult",
+    "Discovery",
+    "Elicitation",
+    "ErrorObject",
+    "Execution",
+    "Initialized",
+    "InputRequest",
+    "LegacyTask",
+    "ListChanges",
+    "Progress",
+    "Resource",
+    "ServerCapabilities",
+    "ServerInfo",
+    "ServerTool",
+    "Task",
+    "ToolsCapability",
+    "ToolsPage",
+    "UrlsRequired",
+    "WrappedTask",
+    "convert",
+]
+
+Id = int | str
+
+
+def convert(data: Raw | bytes, kind: type[Any]) -> Any:
+    """Decode a part of a message; raises `msgspec.MsgspecError` where it has another shape."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise msgspec.DecodeError(str(error)) from None
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """An error reply."""
+
+    code: int = 0
+    message: str = ""
+    data: Any = None
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The name of a server, as the server gives it."""
+
+    name: str = ""
+    version: str = ""
+
+
+class ToolsCapability(msgspec.Struct, frozen=True, rename="camel"):
+    """The tools of a server: none without it."""
+
+    list_changed: bool | None = None
+
+
+class ServerCapabilities(msgspec.Struct, frozen=True):
+    """The capabilities of a server that matter here."""
+
+    tools: ToolsCapability | UnsetType | None = UNSET
+
+
+class _ServerMeta(msgspec.Struct, frozen=True):
+    info: ServerInfo = field(default=ServerInfo(), name=f"{META_PREFIX}serverInfo")
+
+
+class Discovery(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of `server/discover`. Without `supported_versions` it is no such result."""
+
+    supported_versions: tuple[str, ...]
+    capabilities: ServerCapabilities = ServerCapabilities()
+    meta: _ServerMeta = field(default=_ServerMeta(), name="_meta")
+
+
+class Initialized(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of a legacy `initialize`."""
+
+    protocol_version: str
+    capabilities: ServerCapabilities = ServerCapabilities()
+    server_info: ServerInfo = ServerInfo()
+
+
+class Annotations(msgspec.Struct, frozen=True, rename="camel"):
+    """The hints of a tool, each at its careful default."""
+
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+class Execution(msgspec.Struct, frozen=True, rename="camel"):
+    """How a tool of 2025-11-25 is to be called."""
+
+    task_support: Literal["forbidden", "optional", "required"] = "forbidden"
+
+
+class ServerTool(msgspec.Struct, frozen=True, rename="camel"):
+    """One tool of a list."""
+
+    name: str
+    title: str | None = None
+    description: str | None = None
+    input_schema: dict[str, Any] = {}
+    annotations: Annotations | None = None
+    execution: Execution | None = None
+
+
+class ToolsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of `tools/list`."""
+
+    tools: list[Raw]
+    next_cursor: str | None = None
+
+
+class Resource(msgspec.Struct, frozen=True, rename="camel"):
+    """The contents of a resource inside a result."""
+
+    uri: str = ""
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+
+
+class Block(msgspec.Struct, frozen=True, rename="camel"):
+    """One content block, whatever its type."""
+
+    type: str
+    text: str = ""
+    data: str = ""
+    mime_type: str | None = None
+    uri: str = ""
+    name: str = ""
+    description: str | None = None
+    resource: Resource | None = None
+
+
+class Elicitation(msgspec.Struct, frozen=True, rename="camel"):
+    """The params of `elicitation/create`."""
+
+    message: str = ""
+    mode: str = "form"
+    requested_schema: dict[str, Any] = {}
+    url: str = ""
+
+
+class InputRequest(msgspec.Struct, frozen=True):
+    """One request inside an `input_required` result, or inside a task."""
+
+    method: str
+    params: Raw = Raw(b"{}")
+
+
+class LegacyTask(msgspec.Struct, frozen=True, rename="camel"):
+    """A task of 2025-11-25."""
+
+    task_id: str
+    status: str = "working"
+    status_message: str | None = None
+
+
+class Task(msgspec.Struct, frozen=True, rename="camel"):
+    """A task of the tasks extension: the first answer of a call, and each later answer of `tasks/get`."""
+
+    task_id: str = ""
+    status: str = "working"
+    status_message: str | None = None
+    poll_interval_ms: float | None = None
+    input_requests: dict[str, InputRequest] | None = None
+    result: Raw = Raw(b"")
+    error: ErrorObject | None = None
+
+
+class WrappedTask(msgspec.Struct, frozen=True):
+    """The params of `notifications/tasks/status` of 2025-11-25 are the task itself; a created one is wrapped."""
+
+    task: LegacyTask
+
+
+class CallResult(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of `tools/call`: complete, waiting for input, or a task."""
+
+    content: list[Raw] | None = None
+    structured_content: Raw = Raw(b"")
+    is_error: bool = False
+    result_type: str = "complete"
+    input_requests: dict[str, InputRequest] | None = None
+    request_state: str | UnsetType | None = UNSET
+    task: LegacyTask | UnsetType | None = UNSET
+
+
+class _Url(msgspec.Struct, frozen=True):
+    mode: str = "url"
+    message: str = ""
+    url: str = ""
+
+
+class UrlsRequired(msgspec.Struct, frozen=True):
+    """The data of the legacy error -32042: addresses that a person has to open first."""
+
+    elicitations: tuple[_Url, ...] = ()
+
+
+class Progress(msgspec.Struct, frozen=True, rename="camel"):
+    """The params of `notifications/progress`."""
+
+    progress_token: Id
+    progress: float = 0
+    total: float | None = None
+    message: str | None = None
+
+
+class ListChanges(msgspec.Struct, frozen=True, rename="camel"):
+    """The notifications that a modern client asks for."""
+
+    tools_list_changed: bool = True

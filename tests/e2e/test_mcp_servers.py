@@ -1,0 +1,549 @@
+"""MCP servers as tools, over the wire: listed, called, asked, cancelled, gone and started again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haftd.host.process.identity import every_pid, read_environ
+from tests.mcpserver import SERVER, server
+from tests.patience import PATIENCE_S
+from tests.processes import is_running
+from tests.running import RunningDaemon
+from tests.wire import Refused
+
+Make = Callable[..., RunningDaemon]
+ERAS = ("modern", "legacy")
+
+
+def until(fact: Callable[[], Any]) -> Any:
+    """Look until there is a fact, and return it."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := fact()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+    return found
+
+
+class Bench:
+    """A daemon with servers, and a connection to it."""
+
+    def __init__(self, daemon: RunningDaemon, notes: Path) -> None:
+        self.daemon = daemon
+        self.notes = notes
+        self.wire = daemon.connect()
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        return self.wire.call("tools/call", tool=tool, arguments=arguments)
+
+    def result(self, tool: str, **arguments: Any) -> str:
+        state = self.call(tool, **arguments)
+        assert "error" not in state, state
+        return str(state["result"])
+
+    def error(self, tool: str, **arguments: Any) -> str:
+        state = self.call(tool, **arguments)
+        assert state["state"] == "stopped"
+        return str(state["error"]["message"])
+
+    def answer(self, value: Any) -> None:
+        """Answer the one question that is open."""
+        (inquiry,) = self.wire.call("inquiries/list")["inquiries"]
+        self.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=value)
+
+    def printed(self, id: str) -> str:
+        """The output of a handle, which is its progress."""
+        state = self.wire.call("fetch", id=id, view="raw", cursor=0)
+        return base64.b64decode(state["content"]).decode()
+
+    def noted(self) -> list[str]:
+        return self.notes.read_text().splitlines() if self.notes.exists() else []
+
+    def started(self) -> list[int]:
+        """The pids of all server processes that were started."""
+        return [int(line.split()[1]) for line in self.noted() if line.startswith("started ")]
+
+    def names(self) -> list[str]:
+        return [tool["name"] for tool in self.wire.call("tools/list")["tools"]]
+
+    def problems(self) -> list[str]:
+        return [one["message"] for one in self.wire.call("tools/list").get("problems", [])]
+
+
+@pytest.fixture
+def bench(make_daemon: Make, short_tmp: Path) -> Iterator[Callable[..., Bench]]:
+    """Start daemons with one server `small` of these flags, or with a whole configuration."""
+    with ExitStack() as stack:
+
+        def start(
+            *flags: str, config: str = "", tools: str = "", more: str = "", **env: str
+        ) -> Bench:
+            notes = short_tmp / "notes"
+            table = {"NOTES": str(notes), **env}
+            daemon = make_daemon(config or server("small", *flags, more=more, env=table))
+            daemon.tools(tools)
+            one = Bench(daemon.start(), notes)
+            stack.enter_context(one.wire)
+            return one
+
+        yield start
+
+
+@pytest.fixture(params=ERAS)
+def small(bench: Callable[..., Bench], request: pytest.FixtureRequest) -> Bench:
+    """A daemon with the small server, in each era."""
+    return bench(request.param)
+
+
+def test_a_servers_tools_are_listed_and_called(small: Bench) -> None:
+    assert small.noted() == []
+    listed = {tool["name"]: tool for tool in small.wire.call("tools/list")["tools"]}
+    echo = listed["small_echo"]
+    assert echo["description"] == "The tool echo."
+    assert echo["parameters"]["required"] == ["text"]
+    assert (echo["source"], echo["runtime"]) == ("mcp.small.echo", "mcp")
+    assert json.loads(small.result("small_echo", text="hé")) == {"text": "hé"}
+    assert small.result("small_structured") == '{"n": 1}'
+    assert small.error("small_fail") == "no luck"
+    assert "it broke" in small.error("small_fault")
+    assert len(small.started()) == 1
+
+
+def test_a_spawn_gives_a_handle_with_the_result(small: Bench) -> None:
+    state = small.wire.call("spawn", tool="small_count", id="c", wait="stopped")
+    assert state["result"] == "counted"
+    assert small.printed("c") == "one\n2 of 3\nthree\n"
+
+
+def test_a_spawn_starts_the_server_when_nothing_was_listed_before(small: Bench) -> None:
+    state = small.wire.call("spawn", tool="small_echo", id="e", args={"text": "x"}, wait="stopped")
+    assert json.loads(state["result"]) == {"text": "x"}
+
+
+def test_a_wrong_argument_is_refused_before_the_server_sees_it(small: Bench) -> None:
+    with pytest.raises(Refused) as refused:
+        small.call("small_echo", txt=1)
+    assert refused.value.code == -32005
+    # One that came as a text of JSON is repaired, as for every tool.
+    assert json.loads(small.result("small_echo", text="a", times="3"))["times"] == 3
+
+
+def test_all_sessions_share_one_process(small: Bench) -> None:
+    pids = set()
+    for number in range(4):
+        with small.daemon.connect() as wire:
+            for _ in range(5):
+                state = wire.call(
+                    "tools/call", tool="small_pid", arguments={}, session=f"s{number}"
+                )
+                pids.add(state["result"])
+    assert len(pids) == 1
+    assert len(small.started()) == 1
+
+
+def test_a_server_that_dies_in_a_call_is_that_calls_error_and_the_next_gets_a_fresh_one(
+    small: Bench,
+) -> None:
+    state = small.call("small_die")
+    assert state["error"]["message"] == (
+        "The MCP server `small` exited with status 3 during the call. It last wrote: last words"
+    )
+    assert state["error"]["trace"] == ["first", "last words"]
+    assert [one["kind"] for one in state["notifications"]] == ["mcp.disconnected"]
+    assert state["elapsed_ms"] < 1000
+    assert json.loads(small.result("small_echo", text="again"))["text"] == "again"
+    assert "was killed by SIGKILL during the call" in small.error("small_kill")
+    first, second, third = (small.result("small_pid") for _ in range(3))
+    assert first == second == third
+    assert len(small.started()) == 3
+
+
+def test_a_server_that_closes_its_output_is_ended(small: Bench) -> None:
+    assert "closed its standard output during the call" in small.error("small_mute")
+    assert json.loads(small.result("small_echo", text="again"))["text"] == "again"
+
+
+@pytest.mark.parametrize("tool", ["small_sleep", "small_late"])
+def test_an_abort_cancels_the_call_and_leaves_the_server(small: Bench, tool: str) -> None:
+    small.wire.call("spawn", tool=tool, id="a")
+    until(lambda: "sleeping" in small.noted())
+    state = small.wire.call("abort", id="a")
+    assert (state["state"], state["ended_by"]["by"]) == ("stopped", "abort")
+    until(lambda: "cancelled" in small.noted())
+    assert int(small.result("small_pid")) in small.started()
+    assert len(small.started()) == 1
+
+
+def test_a_call_whose_request_is_cancelled_is_cancelled(small: Bench) -> None:
+    number = small.wire.start("tools/call", tool="small_sleep", arguments={})
+    until(lambda: "sleeping" in small.noted())
+    small.wire.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": number}})
+    until(lambda: "cancelled" in small.noted())
+    with pytest.raises(Refused):
+        small.wire.finish(number)
+
+
+def test_a_form_is_asked_property_by_property(small: Bench) -> None:
+    small.wire.call("spawn", tool="small_ask", id="a")
+    question = until(lambda: _question(small, "a", "Tell me."))
+    assert question["id"] == "name" and "at least 2 characters" in question["text"]
+    small.answer("A")
+    again = until(lambda: _question(small, "a", "That was no answer"))
+    assert again["id"] == "name"
+    small.answer("Ada")
+    until(lambda: _question(small, "a", "Sure"))
+    small.answer(True)
+    state = small.wire.call("fetch", id="a", wait="stopped")
+    answer = {"action": "accept", "content": {"name": "Ada", "sure": True}}
+    assert json.loads(state["result"]) == answer
+
+
+def _question(bench: Bench, id: str, text: str) -> Any:
+    state = bench.wire.call("fetch", id=id)
+    question = state.get("question")
+    return question if question is not None and text in question["text"] else None
+
+
+def test_a_form_of_choices_is_one_question(small: Bench) -> None:
+    small.wire.call("spawn", tool="small_choose", id="a")
+    question = until(lambda: _question(small, "a", "Choose."))
+    assert question["answer_type"]["type"] == "form"
+    small.answer({"size": "large", "sure": False})
+    state = small.wire.call("fetch", id="a", wait="stopped")
+    assert json.loads(state["result"])["content"] == {"size": "l", "sure": False}
+
+
+def test_an_address_goes_to_a_person_and_is_named_with_its_host(small: Bench) -> None:
+    small.wire.call("spawn", tool="small_ask_url", id="a")
+    (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
+    assert inquiry["target"] == "user"
+    text = inquiry["question"]["text"]
+    assert (
+        "Log in." in text and "at example.org" in text and "https://example.org/login?x=1" in text
+    )
+    small.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=True)
+    state = small.wire.call("fetch", id="a", wait="stopped")
+    assert json.loads(state["result"]) == {"action": "accept"}
+
+
+def test_a_secret_goes_to_a_person_and_into_no_output(small: Bench) -> None:
+    small.wire.call("spawn", tool="small_ask_secret", id="a")
+    (inquiry,) = until(lambda: small.wire.call("inquiries/list")["inquiries"])
+    assert (inquiry["target"], inquiry["question"]["answer_type"]) == ("user", {"type": "secret"})
+    small.wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer="hunter22")
+    assert small.wire.call("fetch", id="a", wait="stopped")["result"] == "accept 8"
+    assert "hunter22" not in small.daemon.log_text()
+
+
+def test_a_definition_answers_a_servers_question(bench: Callable[..., Bench]) -> None:
+    tools = """
+        [tools.asks]
+        source = "mcp.small.ask"
+        summary = "Ask nobody."
+        questions.name.answer = "Ada"
+        questions.sure.answer = true
+    """
+    one = bench(tools=tools)
+    assert json.loads(one.result("asks"))["content"] == {"name": "Ada", "sure": True}
+    assert "small_ask" not in one.names()
+
+
+def test_a_definition_lies_over_the_servers_tool(bench: Callable[..., Bench]) -> None:
+    tools = """
+        [tools.say]
+        source = "mcp.small.echo"
+        summary = "Say it."
+        stateful = true
+        [tools.say.parameters.times]
+        summary = "How often."
+        default = 2
+        [tools.gone]
+        source = "mcp.small.nothing"
+        [tools.nowhere]
+        source = "mcp.other.x"
+        [tools.small_echo]
+        command = ["echo", "mine"]
+    """
+    one = bench(tools=tools)
+    listed = {tool["name"]: tool for tool in one.wire.call("tools/list")["tools"]}
+    assert listed["say"]["description"] == "Say it."
+    state = one.call("say", action="spawn", id="s", text="x", wait="stopped")
+    assert json.loads(state["result"]) == {"text": "x", "times": 2}
+    described = one.wire.call("tools/describe", tools=["say"])["tools"][0]
+    assert described["description"] == "The tool echo."
+    assert one.result("small_echo").strip() == "mine"
+    with pytest.raises(Refused) as refused:
+        one.call("gone")
+    assert "has no tool 'nothing'; its tools are 'echo'" in refused.value.message
+    with pytest.raises(Refused) as refused:
+        one.call("nowhere")
+    assert (refused.value.code, "[mcp.other]" in refused.value.message) == (-32014, True)
+    assert any("nothing" in text for text in one.problems())
+
+
+def test_the_fields_for_all_tools_reach_those_of_servers(bench: Callable[..., Bench]) -> None:
+    one = bench(tools="[tools.'*']\nrun = 'skip'")
+    assert "was skipped" in one.result("small_pid")
+    assert one.noted() == [f"started {one.started()[0]}"]
+
+
+def test_only_the_tools_that_are_named_are_offered(bench: Callable[..., Bench]) -> None:
+    one = bench(more='tools = ["echo"]', tools='[tools.pid]\nsource = "mcp.small"')
+    assert [name for name in one.names() if "small" in name or name == "pid"] == [
+        "pid",
+        "small_echo",
+    ]
+    assert int(one.result("pid")) in one.started()
+
+
+def test_sampling_is_refused_with_the_reason(bench: Callable[..., Bench]) -> None:
+    one = bench("legacy")
+    assert "does not offer sampling" in one.result("small_sample")
+    assert "neither sampling nor roots" in bench("modern").error("small_sample")
+
+
+def test_what_is_no_text_is_kept_in_a_file_beside_the_text(small: Bench) -> None:
+    state = small.wire.call("spawn", tool="small_picture", id="p", wait="stopped")
+    text, line = state["result"].split("\n")
+    assert text == "Look:"
+    path = Path(line.removeprefix("[image/png, 15 bytes: ").removesuffix("]"))
+    assert path.suffix == ".png" and path.read_bytes() == b"\x89PNG not really"
+    assert path.stat().st_mode & 0o777 == 0o600
+    small.wire.call("session/close")
+    until(lambda: not path.exists())
+    said = small.result("small_link")
+    assert said == (
+        "[resource x (text/plain): file:///x]\n[resource note://1]\na note\n"
+        "[a block of the type 'hologram', which haft does not know]"
+    )
+
+
+def test_a_list_that_changes_is_told_once(small: Bench) -> None:
+    small.names()
+    small.call("small_pid", session="other")
+    told = small.call("small_change")["notifications"]  # if the list was read before the call ended
+    until(lambda: "small_extra" in small.names())
+    told += small.wire.call("notifications/drain")["notifications"]
+    assert [one["kind"] for one in told] == ["mcp.tools_changed"]
+    assert small.result("small_pid")
+
+
+def test_a_task_is_followed_to_its_end(bench: Callable[..., Bench]) -> None:
+    one = bench("modern")
+    one.wire.call("spawn", tool="small_task", id="t")
+    until(lambda: _question(one, "t", "Tell me."))
+    one.answer("Ada")
+    until(lambda: _question(one, "t", "Sure"))
+    one.answer(True)
+    state = one.wire.call("fetch", id="t", wait="stopped")
+    assert state["result"] == "the task is done"
+    assert one.printed("t") == "at work\n"
+    assert any('"Ada"' in line for line in one.noted())
+
+
+def test_an_aborted_task_is_cancelled_at_the_server(bench: Callable[..., Bench]) -> None:
+    one = bench("modern")
+    one.wire.call("spawn", tool="small_task", id="t")
+    until(lambda: _question(one, "t", "Tell me."))
+    one.wire.call("abort", id="t")
+    until(lambda: "task cancelled" in one.noted())
+
+
+@pytest.mark.parametrize("flag", ["banner", "glued", "latin", "noisy", "pages", "touchy"])
+def test_a_careless_server_is_understood(bench: Callable[..., Bench], flag: str) -> None:
+    one = bench(flag)
+    for number in range(5):
+        assert json.loads(one.result("small_echo", text=str(number))) == {"text": str(number)}
+    assert one.result("small_twice") == "first"
+    assert len(one.call("small_big")["result"]) > 100_000
+    assert len(one.started()) == (2 if flag == "touchy" else 1)
+
+
+def test_a_silent_server_is_ended_after_its_time_and_tried_again_later(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench("silent", more="startup_s = 0.5\nera = 'legacy'")
+    assert any("was not ready within 0.5 s" in text for text in one.problems())
+    until(lambda: one.started() and not any(map(is_running, one.started())))
+    with pytest.raises(Refused) as refused:
+        one.call("small_echo", text="x")
+    assert (refused.value.code, "may be a tool of the server `small`" in refused.value.message) == (
+        -32003,
+        True,
+    )
+    assert len(one.started()) < 4
+
+
+def test_a_server_that_cannot_be_started_says_why(bench: Callable[..., Bench]) -> None:
+    config = '[mcp.none]\ncommand = "no-such-program-here --stdio"\n'
+    one = bench(config=config, tools='[tools.x]\nsource = "mcp.none.x"')
+    with pytest.raises(Refused) as refused:
+        one.call("x")
+    assert refused.value.code == -32012
+    assert "The MCP server `none` could not be started: " in refused.value.message
+    assert "no-such-program-here" in refused.value.message
+    assert any("could not be started" in text for text in one.problems())
+
+
+def test_a_server_that_exits_at_once_is_shown_with_its_last_words(
+    bench: Callable[..., Bench],
+) -> None:
+    config = '[mcp.bad]\ncommand = ["sh", "-c", "echo no licence >&2; exit 4"]\n'
+    one = bench(config=config)
+    said = one.problems()
+    assert any("exited with status 4" in text and "no licence" in text for text in said), said
+
+
+def test_haft_is_no_server_of_itself(bench: Callable[..., Bench]) -> None:
+    one = bench("haft")
+    assert any("is haft itself" in text for text in one.problems())
+    config = f'[mcp.me]\ncommand = [{json.dumps(sys.executable)}, "-m", "haft", "mcp"]\n'
+    problems = bench(config=config).wire.call("daemon/status")["problems"]
+    assert [one["key"] for one in problems] == ["mcp.me.command"]
+
+
+def test_the_names_of_tools_are_for_every_provider_and_lead_to_the_right_server(
+    bench: Callable[..., Bench],
+) -> None:
+    long = "n" * 70
+    tools = [
+        {"name": name, "inputSchema": {"type": "object"}}
+        for name in ("search", "a.b/c é", f"{long}1", f"{long}2")
+    ]
+    first = server("srv one", "legacy", env={"TOOLS": json.dumps(tools)})
+    second = server("srv-two", "legacy", env={"TOOLS": json.dumps(tools[:1])})
+    one = bench(config=first + second)
+    shown = [tool["name"] for tool in one.wire.call("tools/list", provider="openai")["tools"]]
+    found = [name for name in shown if name.startswith(("srv", "_srv"))]
+    assert len(set(found)) == 5
+    assert all(len(name) <= 64 for name in found)
+    for name in found:
+        assert "no such tool" in one.error(name)
+
+
+def test_a_server_gets_a_short_environment_and_what_its_entry_names(
+    make_daemon: Make,
+) -> None:
+    env = {"OPENAI_API_KEY": "s3cr3t-B", "GIVEN_TOKEN": "s3cr3t-C", "PLAIN": "p"}
+    config = server("small", more='cwd = "~"\nenv = { GIVEN_TOKEN = true, MINE = "m" }')
+    daemon = make_daemon(config, env=env).start()
+    with daemon.connect() as wire:
+        state = wire.call("tools/call", tool="small_env", arguments={})
+    got = json.loads(state["result"])
+    assert got["cwd"] == str(daemon.home)
+    assert (got["GIVEN_TOKEN"], got["MINE"]) == ("s3cr3t-C", "m")
+    assert not {"OPENAI_API_KEY", "PLAIN", "XDG_RUNTIME_DIR"} & got.keys()
+    assert "s3cr3t" not in daemon.log_text()
+
+
+def lives(name: str) -> list[int]:
+    """The processes of the small server whose command has that word."""
+    needle = f"\0{name}\0".encode()
+    found = []
+    for pid in every_pid():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(SERVER) in command and needle in command:
+            found.append(pid)
+    return found
+
+
+def test_a_deaf_server_behind_a_wrapper_is_gone_after_a_reload(bench: Callable[..., Bench]) -> None:
+    word = f"deaf\0{os.getpid()}"
+    script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
+    one = bench(
+        config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
+    )
+    assert one.result("w_pid")
+    assert lives(word)
+    (one.daemon.config / "haft" / "config.toml").write_text("")
+    one.wire.call("daemon/reload")
+    assert "w_pid" not in one.names()
+    until(lambda: not lives(word))
+
+
+def test_no_server_outlives_the_daemon(bench: Callable[..., Bench]) -> None:
+    word = f"deaf\0{os.getpid()}9"
+    script = f"exec 3<&0; {sys.executable} -S {SERVER} {' '.join(word.split(chr(0)))} <&3 & wait"
+    one = bench(
+        config=f"[daemon]\nabort_grace_ms = 300\n[mcp.w]\ncommand = {json.dumps(['sh', '-c', script])}\n"
+    )
+    assert one.result("w_pid")
+    assert one.daemon.stop() == 0
+    assert not lives(word)
+
+
+def test_a_crash_of_the_daemon_leaves_no_server(bench: Callable[..., Bench]) -> None:
+    word = f"deaf\0{os.getpid()}8"
+    argv = [sys.executable, "-S", str(SERVER), *word.split("\0")]
+    one = bench(config=f"[mcp.w]\ncommand = {json.dumps(argv)}\n")
+    assert one.result("w_pid")
+    one.daemon.kill9()
+    one.daemon.start()
+    until(lambda: not lives(word))
+
+
+def test_a_reload_keeps_a_server_that_is_configured_as_before(bench: Callable[..., Bench]) -> None:
+    one = bench()
+    pid = one.result("small_pid")
+    one.wire.call("daemon/reload")
+    assert one.result("small_pid") == pid
+
+
+def test_a_running_call_ends_when_its_server_is_configured_away(
+    bench: Callable[..., Bench],
+) -> None:
+    one = bench()
+    one.wire.call("spawn", tool="small_sleep", id="a")
+    (one.daemon.config / "haft" / "config.toml").write_text("")
+    one.wire.call("daemon/reload")
+    state = one.wire.call("fetch", id="a", wait="stopped")
+    assert "its configuration has changed" in state["error"]["message"]
+
+
+def test_an_eager_server_starts_with_the_daemon(bench: Callable[..., Bench]) -> None:
+    one = bench(more='start = "eager"')
+    until(one.started)
+
+
+def test_a_call_without_progress_is_bounded(bench: Callable[..., Bench]) -> None:
+    one = bench(more="call_s = 0.3")
+    assert "neither an answer nor progress within 0.3 s" in one.error("small_sleep")
+    until(lambda: "cancelled" in one.noted())
+
+
+def test_a_limit_of_the_definition_bounds_the_call(bench: Callable[..., Bench]) -> None:
+    one = bench(tools='[tools.x]\nsource = "mcp.small.sleep"\nlimits.wall_s = 0.3')
+    state = one.call("x")
+    assert state["ended_by"]["by"] == "limit"
+    until(lambda: "cancelled" in one.noted())
+
+
+def test_the_mark_of_a_server_is_no_handles(small: Bench) -> None:
+    """What a server starts may not act for a person."""
+    pid = int(small.result("small_pid"))
+    environ = read_environ(pid) or b""
+    assert b"HAFT_HANDLE=" in environ
+
+
+def test_questions_of_two_calls_reach_their_callers(bench: Callable[..., Bench]) -> None:
+    """A legacy server does not say which call asks: one that cannot be told waits for the other call's end."""
+    one = bench("legacy")
+    one.wire.call("spawn", tool="small_sleep", id="a")
+    until(lambda: "sleeping" in one.noted())
+    one.wire.call("spawn", tool="small_ask", id="b")
+    assert one.wire.call("fetch", id="b")["state"] == "running"
+    one.wire.call("abort", id="a")
+    until(lambda: _question(one, "b", "Tell me."))
+    assert one.wire.call("fetch", id="a")["state"] == "stopped"
