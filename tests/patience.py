@@ -5,6 +5,4 @@ No law: a machine that does much else takes its time, and a law that is broken i
 
 from __future__ import annotations
 
-__all__ = ["PATIENCE_S"]
-
 PATIENCE_S = 60.0

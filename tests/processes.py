@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["is_running"]
-
 
 def is_running(pid: int) -> bool:
     """Say whether a process with this number exists and has not ended."""

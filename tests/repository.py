@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-__all__ = ["git", "make_repository", "staged"]
-
 _FIRST = "".join(f"line {n}\n" for n in range(1, 41))
 
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from tests.wire import Framing, Wire
 
-__all__ = ["RunningDaemon"]
-
 
 class RunningDaemon:
     """Starts `haftd` below `base`, talks to it, kills it, starts it again in the same folders."""

@@ -6,9 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from haftd.host.tree.process_tree import become_subreaper
-
-__all__ = ["subreaper"]
+from haftd.host.process.ancestry import become_subreaper
 
 _SET, _GET = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
 

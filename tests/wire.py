@@ -11,8 +11,6 @@ import socket
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Framing", "Refused", "Wire"]
-
 Framing = Literal["lines", "headers"]
 
 

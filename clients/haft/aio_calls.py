@@ -28,8 +28,6 @@ from haft_protocol.states import HandleState, Notice
 
 from .requests import Common, Reading, given, handle_infos, ids
 
-__all__ = ["AsyncCalls"]
-
 
 class AsyncCalls:
     """The methods of the protocol, typed; a client provides `call`."""

@@ -15,8 +15,6 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 
-__all__ = ["main"]
-
 
 class _Failed(Exception):
     """There is no answer; the message says why."""

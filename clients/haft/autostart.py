@@ -28,14 +28,6 @@ from haft_protocol.paths import PathError, state_folder
 from .connecting import announced_socket, find_socket, is_chosen, open_daemon
 from .errors import HaftError, NotRunning, StartFailed
 
-__all__ = [
-    "daemon_command",
-    "daemon_environment",
-    "log_file",
-    "start_and_connect",
-    "starts_barred",
-]
-
 _STEP_S = 0.02
 _ANOTHER_HOLDS_IT = 75
 _TAG = "HAFT_HANDLE"

@@ -27,8 +27,6 @@ from haft_protocol.states import HandleState, Notice
 
 from .requests import Common, Reading, given, handle_infos, ids
 
-__all__ = ["Calls"]
-
 
 class Calls:
     """The methods of the protocol, typed; a client provides `call`."""

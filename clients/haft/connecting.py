@@ -25,8 +25,6 @@ from haft_protocol.paths import (
 
 from .errors import HaftError, Misplaced, NotRunning, ProtocolFault
 
-__all__ = ["announced_socket", "find_socket", "open_daemon"]
-
 _LINE = 1024
 _ROOT = 0
 """May be at the other end as well: nothing can be kept from it anyway."""

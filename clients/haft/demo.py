@@ -21,8 +21,6 @@ from haft_protocol.states import HandleState, Stopped
 
 from .client import Haft
 
-__all__ = ["main"]
-
 POEM = """\
 The tool has a blade and the blade has an edge,
 and the edge is what everyone sees.

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["Drawing", "notice"]
-
 _LONGEST = 4096
 """A sequence longer than this is none of those that are looked for, and does not wait."""
 

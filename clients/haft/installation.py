@@ -22,8 +22,6 @@ from pathlib import Path
 
 from .errors import SetupFailed
 
-__all__ = ["CopyFailed", "Environment", "is_installed", "unit_templates"]
-
 _DISTRIBUTION = "haftd"
 _PACKAGES = ("haft", "haft_protocol", "haftd")
 _REQUIRED_NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -13,8 +13,6 @@ import re
 import sys
 from enum import Enum
 
-__all__ = ["AnswerLine", "Command", "Event", "Keyboard", "prefix_key"]
-
 
 class Command(Enum):
     """What is meant for haft, not for the program."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import importlib
 import sys
 
-__all__ = ["load_msgspec"]
-
 
 def load_msgspec() -> None:
     """Import it as if typing_extensions were not installed, which it can do without."""

@@ -18,19 +18,6 @@ from haft_protocol.sessions import PROTOCOL
 from . import __version__
 from .errors import ProtocolFault
 
-__all__ = [
-    "Common",
-    "Reading",
-    "batch_bound",
-    "decode",
-    "given",
-    "handle_infos",
-    "hello",
-    "ids",
-    "own_bound",
-    "with_defaults",
-]
-
 _T = TypeVar("_T")
 
 _DEFAULT_WAIT_S = 10.0

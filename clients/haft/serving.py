@@ -23,8 +23,6 @@ from haft_protocol.inquiries import ASK, Inquiry, RememberedAnswer
 from .errors import Declined, HaftError
 from .wire import Conversation, Id
 
-__all__ = ["Answerer", "Approver", "Server", "Serving", "servers"]
-
 Answerer = Callable[[Inquiry], Awaitable[object]]
 """Finds the answer to a question: a bool, a text or one of the options; or one of them as `RememberedAnswer`."""
 

@@ -14,8 +14,6 @@ from haft_protocol.paths import config_home
 
 from .errors import SetupFailed
 
-__all__ = ["ManagerFailed", "NoUserManager", "UserManager"]
-
 _CALL_S = 90.0
 """`systemctl` waits for its jobs: a start or a stop takes as long as the unit's timeouts at most."""
 

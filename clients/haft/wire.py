@@ -17,8 +17,6 @@ from haft_protocol.sessions import PROTOCOL
 
 from .errors import NotUnicode, ProtocolFault, RemoteError, VersionMismatch
 
-__all__ = ["Answer", "Conversation", "Id", "result_of"]
-
 Id = int | str | None
 """What a request of the daemon is known by."""
 

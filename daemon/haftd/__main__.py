@@ -15,8 +15,6 @@ from haftd.config.options import EXIT_CONFIG, ConfigError, find_paths, read_opti
 from haftd.host.process.identity import boot_id
 from haftd.host.process.process_tag import exec_with_tag, home_of
 
-__all__ = ["main"]
-
 _GIVES_WAY_S = 0.0005
 
 

@@ -30,10 +30,11 @@ from haftd.config.settings import Settings, load_settings
 from haftd.core.registry import Registry
 from haftd.daemon import Daemon
 from haftd.host.files.lockfile import DaemonLock, LockHeld
+from haftd.host.process.ancestry import become_subreaper
 from haftd.host.process.privacy import become_private
 from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.guardian import Guardian
-from haftd.host.tree.process_tree import Reaper, become_subreaper
+from haftd.host.tree.reaper import Reaper
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.rpc.connection import RpcContext
@@ -43,8 +44,6 @@ from haftd.rpc.transports.unix import serve_unix
 from haftd.startup import EXIT_HELD, CannotStart
 from haftd.upkeep import Upkeep
 from haftd.wiring import Parts, assemble, brief, rpc_context_of
-
-__all__ = ["run"]
 
 _FAREWELL_S = 2.0
 

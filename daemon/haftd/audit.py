@@ -23,8 +23,6 @@ from haft_protocol.methods import Problem
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 
-__all__ = ["MAX_FILE_SIZE", "Audit", "input_fields"]
-
 MAX_FILE_SIZE = 8 * 1024 * 1024
 """Bytes of the file; the older one holds as many again."""
 

@@ -13,8 +13,6 @@ from typing import Literal
 from haft_protocol.errors import RpcError, confined, peer_gone
 from haftd.host.process.identity import Identity
 
-__all__ = ["Caller", "Confinement", "Permission"]
-
 Permission = Literal["handles", "approvals", "questions"]
 """What a definition may let its processes do for a person: `handles`, use every session; `approvals`,
 decide what waits for one, trust a root, reload what asks first; `questions`, answer what a person is asked."""

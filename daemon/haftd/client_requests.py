@@ -20,8 +20,6 @@ from haft_protocol.encoding import encode_request
 from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
-__all__ = ["MAX_REQUESTS", "ClientRequests", "Clients", "OutboundQueue", "Unreachable"]
-
 MAX_REQUESTS = 64
 """Requests that one peer may leave unanswered; another client is asked then."""
 

@@ -30,8 +30,6 @@ from haftd.runtimes.mcp.servers import Servers
 from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
-__all__ = ["Daemon", "Facts", "Reload", "cut_output"]
-
 Reload = Callable[[], Awaitable[tuple[Problem, ...]]]
 """Read configuration and definitions again; returns all problems there are now."""
 

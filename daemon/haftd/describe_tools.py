@@ -15,8 +15,6 @@ from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.pages import page
 
-__all__ = ["manual"]
-
 
 def manual(catalogue: Catalogue, describing: Describing) -> Builtin:
     """The builtin, for the tools of the call's root."""

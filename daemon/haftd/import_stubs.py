@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 
-__all__ = ["empty_module", "stub_unused_imports", "stubbed"]
-
 
 def stub_unused_imports() -> None:
     """Import structlog with its costly, unused dependencies stubbed; called before any other import of structlog."""

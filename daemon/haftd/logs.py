@@ -20,8 +20,6 @@ import structlog
 
 from .config.options import LogLevel
 
-__all__ = ["Log", "RateLimitedHandler", "Sink", "configure", "redact"]
-
 Log = structlog.typing.FilteringBoundLogger
 
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import trio
 
-__all__ = ["ProcessMetrics", "is_psutil_loaded", "load_psutil", "own_metrics", "total_usage"]
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessMetrics:

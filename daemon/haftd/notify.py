@@ -12,8 +12,6 @@ from collections.abc import Mapping
 
 import trio
 
-__all__ = ["Notifier", "feed_watchdog", "watchdog_interval_s"]
-
 
 class Notifier:
     """Sends to the service manager at `address` (a path, or `@name` in the abstract namespace)."""

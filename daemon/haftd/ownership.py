@@ -14,8 +14,6 @@ import stat
 from collections.abc import Iterator
 from functools import cache
 
-__all__ = ["foreign_owner", "steps", "why_replaceable"]
-
 _MAX_LINKS = 40
 
 

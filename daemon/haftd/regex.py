@@ -11,8 +11,6 @@ from typing import Protocol, cast
 
 import re2
 
-__all__ = ["InvalidExpression", "Match", "Pattern", "compile_expression"]
-
 _MAX_INSTRUCTIONS = 4_000
 """Instructions of an expression; 900 of them can be down to 0.2 MB/s."""
 

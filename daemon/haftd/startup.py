@@ -33,22 +33,6 @@ from haftd.rpc.transports.token import Credentials
 from haftd.tools import loginpath
 from haftd.upkeep import Listener
 
-__all__ = [
-    "EXIT_HELD",
-    "CannotStart",
-    "after_a_crash",
-    "check_descriptors",
-    "containment",
-    "descriptors",
-    "environment",
-    "private_folders",
-    "raise_descriptor_limit",
-    "remove_saved",
-    "take_locks",
-    "unix_listeners",
-    "websocket_listener",
-]
-
 EXIT_HELD = 75
 _MAX_DESCRIPTORS = 1 << 20
 """Descriptors that are asked for."""

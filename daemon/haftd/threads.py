@@ -12,8 +12,6 @@ from typing import TypeVar
 
 import trio
 
-__all__ = ["run_in_thread"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.recovery.journal import Journal
 from haftd.rpc.transports.token import Credentials
 
-__all__ = ["Listener", "Upkeep"]
-
 _PATIENCE_S = 10.0
 """At a new login the runtime folder is gone for a moment before it is made again."""
 _DRAIN_S = 1.0

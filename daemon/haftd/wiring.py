@@ -26,9 +26,10 @@ from haftd import __version__
 from haftd.audit import Audit, input_fields
 from haftd.caller import Caller
 from haftd.client_requests import Clients
+from haftd.config.inquiry_settings import InquirySettings
 from haftd.config.mcp_settings import McpServer
 from haftd.config.options import ConfigError, Paths
-from haftd.config.settings import InquirySettings, Settings, load_settings
+from haftd.config.settings import Settings, load_settings
 from haftd.core.handles import Handle
 from haftd.core.matches import PatternMatches
 from haftd.core.notices import NoticeQueues
@@ -68,8 +69,9 @@ from haftd.rpc.dispatch import Dispatcher
 from haftd.runtimes.added import AddedRuntime
 from haftd.runtimes.base import Call
 from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
+from haftd.runtimes.mcp.environment import Environment
 from haftd.runtimes.mcp.runtime import McpRuntime
-from haftd.runtimes.mcp.servers import Environment, Servers
+from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.subscriptions import Subscriptions
@@ -79,8 +81,6 @@ from haftd.tools.definition import BUILTIN
 from haftd.tools.runtime_names import added_runtimes, runtime_problems
 from haftd.tools.served import ServedTool, ServerState
 from haftd.tools.trust import Trust
-
-__all__ = ["Parts", "assemble", "rpc_context_of"]
 
 Level = Literal["info", "warning", "error", "critical"]
 

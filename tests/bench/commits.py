@@ -26,8 +26,6 @@ from .report import spell
 from .sampling import Case, interleave
 from .starting import until_answered
 
-__all__ = ["compare", "interval", "ratios"]
-
 ROOT = Path(__file__).parents[2]
 SOURCES = ("daemon", "protocol", "clients")
 RESAMPLES = 2000

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["server"]
-
 
 class _Request(msgspec.Struct):
     method: str

@@ -10,8 +10,6 @@ from pathlib import Path
 import msgspec
 import trio
 
-__all__ = ["describe"]
-
 
 def describe() -> list[str]:
     """One line a fact."""

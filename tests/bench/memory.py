@@ -15,8 +15,6 @@ from tests.running import RunningDaemon
 from .echo import server
 from .report import Section, kib, times
 
-__all__ = ["held"]
-
 _MANY = 200
 _WARM = 20
 

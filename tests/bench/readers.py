@@ -17,8 +17,6 @@ from tests.wire import Wire
 from .report import Section, spell
 from .sampling import percentile
 
-__all__ = ["beside_a_sleeper"]
-
 _SETTLED_S = 0.5
 """How long `yes` runs before the memory is looked at: the spool has all its memory by then."""
 

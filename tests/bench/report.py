@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from .sampling import Case, ratio
 
-__all__ = ["Section", "kib", "markdown", "megabytes", "replaced", "spell", "times", "timings"]
-
 
 @dataclass(slots=True)
 class Section:

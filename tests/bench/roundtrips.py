@@ -17,8 +17,6 @@ from .echo import server
 from .report import Section, timings
 from .sampling import Case, interleave
 
-__all__ = ["calls", "lines_to_cat"]
-
 _LINE = b"six times seven makes forty-two\n"
 
 

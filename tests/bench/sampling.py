@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Case", "cpu_s", "interleave", "percentile", "ratio"]
-
 
 @dataclass(slots=True)
 class Case:

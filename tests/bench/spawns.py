@@ -12,8 +12,6 @@ from . import wires
 from .report import Section, timings
 from .sampling import Case, interleave
 
-__all__ = ["fifty", "one"]
-
 _MANY = 50
 
 

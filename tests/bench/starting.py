@@ -13,8 +13,6 @@ from . import wires
 from .report import Section, timings
 from .sampling import Case, interleave
 
-__all__ = ["commands", "until_answered"]
-
 
 def commands(daemon: RunningDaemon, folder: Path, seconds: float) -> Section:
     """Against a Python that starts and does nothing."""

@@ -21,8 +21,6 @@ from . import wires
 from .report import Section, megabytes, spell, times
 from .sampling import percentile
 
-__all__ = ["flood"]
-
 _FILE = 16 << 20
 _PIPED = 64  # times the file: 1 GiB
 _TYPED = 2  # times the file: what a terminal passes on in a second

@@ -13,8 +13,6 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["headers", "lines", "message", "raw", "websocket"]
-
 _CHUNK = 1 << 20
 
 

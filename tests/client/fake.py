@@ -16,8 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LATER", "FakeDaemon", "Peer", "Refuse", "hello", "running", "stopped"]
-
 LATER = object()
 
 

@@ -21,8 +21,6 @@ from haftd.runtimes.screen import Screen
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
-__all__ = ["ASKS", "DETACH", "STARTED", "Person", "Place", "same"]
-
 DETACH = b"\x1cd"
 STARTED = b"\x1b[22;0t"
 """The first that is drawn: before that, the terminal is not taken."""

@@ -10,14 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.methods import LimitsResult
+from haftd.config.inquiry_settings import InquiryCommand
+from haftd.config.mcp_settings import McpServer
 from haftd.config.options import EXIT_CONFIG, ConfigError, Options, Paths, find_paths, read_options
-from haftd.config.settings import (
-    InquiryCommand,
-    McpServer,
-    Settings,
-    WebSocketSettings,
-    load_settings,
-)
+from haftd.config.settings import Settings, WebSocketSettings, load_settings
 
 MIB = 1024 * 1024
 

@@ -19,15 +19,6 @@ from haftd.inquiries.kind import Answered
 from haftd.inquiries.router import ask_backend
 from tests.inquiries.asking import pending
 
-__all__ = [
-    "DECLINES",
-    "HANGS",
-    "LAWS",
-    "PATIENCE_S",
-    "Bench",
-    "a_wrong_answer_never_comes_through",
-]
-
 DECLINES = "declines"
 HANGS = "hangs"
 PATIENCE_S = 20.0

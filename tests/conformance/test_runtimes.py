@@ -24,8 +24,9 @@ from haftd.runtimes.fake import (
     TakeInput,
     WaitFor,
 )
+from haftd.runtimes.mcp.environment import Environment
 from haftd.runtimes.mcp.runtime import McpRuntime
-from haftd.runtimes.mcp.servers import Environment, Servers
+from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process import ProcessRuntime
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.testing import PARTS, Part, check_runtime

@@ -11,8 +11,6 @@ from tests.running import RunningDaemon
 
 from .script import CONFIG, TOOLS, converse
 
-__all__ = ["RECORDED", "record"]
-
 RECORDED = Path(__file__).with_name("recorded.jsonl")
 
 

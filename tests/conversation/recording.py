@@ -12,8 +12,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["comparable", "joined"]
-
 _VOLATILE = frozenset(
     [
         "elapsed_ms",

@@ -15,8 +15,6 @@ from tests.wire import Wire
 
 from .recording import comparable, joined
 
-__all__ = ["CONFIG", "TOOLS", "converse"]
-
 CONFIG = """\
 [daemon]
 approval_timeout_s = 60

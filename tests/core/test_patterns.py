@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import Match, OutputMatcher, compile_pattern, slice_size
+from haftd.core.patterns import OutputMatcher, compile_pattern, slice_size
+from haftd.regex import Match
 from tests.core.disks import make
 
 PATTERNS = [

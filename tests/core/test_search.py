@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.core.patterns import Pattern, compile_pattern
+from haftd.core.patterns import compile_pattern
 from haftd.core.search import Search
 from haftd.core.spool import Budget, Spool
+from haftd.regex import Pattern
 from tests.core.disks import make
 from tests.core.test_patterns import HOSTILE
 

@@ -12,8 +12,6 @@ from tests.faults.harness import until
 from tests.running import RunningDaemon
 from tests.wire import Refused, Wire
 
-__all__ = ["Host", "Join", "records"]
-
 
 class Host(Wire):
     """A connection in a session, that can be asked to approve, or cannot."""

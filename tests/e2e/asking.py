@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["ASKING", "C_WAYS", "NODE_HEAD", "TURNS", "Notes", "compiled"]
-
 
 class Notes:
     """What a program has noted."""

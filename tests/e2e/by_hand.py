@@ -13,8 +13,6 @@ from typing import Any
 
 from tests.wire import Refused
 
-__all__ = ["ByHand"]
-
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 

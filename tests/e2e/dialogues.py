@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DIALOGUES", "Dialogue"]
-
 Input = dict[str, Any]
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
-__all__ = ["Client", "asking", "tool"]
-
 _ASKS = """
 import json, os
 call = json.loads(os.environ["HAFT_CALL"])["tool"]

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
-__all__ = ["joined", "serving"]
-
 C = TypeVar("C", bound=Wire)
 
 _sessions = itertools.count()

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["LOOPS", "QUICK", "Loop"]
-
 
 @dataclass(frozen=True)
 class Loop:

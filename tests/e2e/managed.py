@@ -12,8 +12,6 @@ from pathlib import Path
 
 from tests.running import RunningDaemon
 
-__all__ = ["Manager", "start_managed"]
-
 LAUNCHER = """
 import os, sys
 for name in sys.argv[1].split():

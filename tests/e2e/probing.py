@@ -26,8 +26,6 @@ import trio
 
 from tests.wire import Wire
 
-__all__ = ["Delays", "Prober"]
-
 _PAUSE_S = 0.001
 _TURN_S = 0.001
 _ROOT = Path(__file__).parents[2]

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from tests.faults.harness import until
-from tests.methods.conftest import Room, beside, room
+from tests.methods.conftest import Room
 from tests.running import RunningDaemon
-
-__all__ = ["beside", "room"]
 
 TOOLS = "\n".join(
     f"""

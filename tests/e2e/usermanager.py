@@ -14,8 +14,6 @@ import pytest
 
 from tests.faults.harness import cgroup_base, needs_cgroup, needs_namespaces
 
-__all__ = ["BIN", "UserManager", "needs_user_manager"]
-
 BIN = Path(sys.executable).parent
 
 _SYSTEMD = "/lib/systemd/systemd"

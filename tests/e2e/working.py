@@ -11,8 +11,6 @@ import sys
 
 from tests.e2e.asking import NODE_HEAD
 
-__all__ = ["C_WORKER", "LEAN", "WORKING"]
-
 _PYTHON = r"""
 import fcntl, os, random, select, socket, subprocess, sys, tempfile, termios, threading, time, tty
 notes = open(sys.argv[1], "a", buffering=1)

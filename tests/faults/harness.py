@@ -35,20 +35,6 @@ from haftd.host.process.identity import Identity, every_pid, identify_child, rea
 from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.record import Record
 
-__all__ = [
-    "STANDIN",
-    "Crowd",
-    "Ground",
-    "Subject",
-    "cgroup_base",
-    "needs_cgroup",
-    "needs_namespaces",
-    "needs_strace",
-    "record_of",
-    "short_folder",
-    "until",
-]
-
 STANDIN = Path(__file__).with_name("standin.py")
 _counter = itertools.count()
 

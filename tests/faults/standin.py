@@ -26,7 +26,8 @@ import trio
 from haftd.host.cgroup import Cgroup
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.files.runtime_folder import bind, prepare
-from haftd.host.launch.spawn import LaunchedProcess, LaunchFailed, LaunchSpec, launch
+from haftd.host.launch.program import LaunchFailed
+from haftd.host.launch.spawn import LaunchedProcess, LaunchSpec, launch
 from haftd.host.process.identity import Identity
 from haftd.host.process.process_tag import ProcessTag, exec_with_tag, home_of, new_instance
 from haftd.host.recovery.guardian import Guardian

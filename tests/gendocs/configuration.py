@@ -18,8 +18,6 @@ from haftd.config.mcp_settings import MCP, McpServer
 from haftd.config.settings import KEYS, Settings, WebSocketSettings
 from haftd.config.values import Reader
 
-__all__ = ["CONFIGURATION", "configuration", "undescribed"]
-
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
 BEGIN = "<!-- From here on: made by `python -m tests.gendocs`. -->"
 

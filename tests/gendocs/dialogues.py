@@ -21,8 +21,6 @@ from tests.repository import make_repository
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
-__all__ = ["PAGES", "dialogues", "filled"]
-
 _ROOT = Path(__file__).parents[2]
 PAGES = (_ROOT / "README.md", _ROOT / "docs" / "assistants.md", _ROOT / "docs" / "mcp.md")
 

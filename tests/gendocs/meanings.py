@@ -4,8 +4,6 @@ the reference in docs/protocol.md. A field without a meaning, or a meaning witho
 
 from __future__ import annotations
 
-__all__ = ["DATA", "MEANINGS", "WHEN"]
-
 MEANINGS: dict[str, str] = {
     # Every call.
     "session": "whose handles are meant; without it the session that `initialize` named, else `default`",

@@ -18,8 +18,6 @@ from haft_protocol import approvals, errors, inquiries, methods, pushes, questio
 
 from .meanings import DATA, MEANINGS, WHEN
 
-__all__ = ["PAGE", "page", "unused"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
 BEGIN = "<!-- From here to the end mark: made by `python -m tests.gendocs`. -->"
 END = "<!-- The end of what is made. -->"

@@ -20,8 +20,6 @@ from haft_protocol.inputs import InputKind, Mouse
 
 from .meanings import MEANINGS
 
-__all__ = ["DECLARATIONS", "declarations"]
-
 DECLARATIONS = Path(__file__).parents[2] / "docs" / "haft.d.ts"
 
 INPUTS: dict[str, str] = {

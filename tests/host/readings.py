@@ -17,8 +17,6 @@ from haftd.host.input_state.read_state import ReadState, of_terminal
 from haftd.host.launch.spawn import LaunchedProcess
 from tests.host.launching import plan, running
 
-__all__ = ["DEADLINE_S", "PYTHON", "Stage", "needs", "python", "stage", "syscall_of"]
-
 DEADLINE_S = 20
 PYTHON = (sys.executable, "-I", "-S", "-c")
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from haftd.host.launch import program
 from haftd.host.launch.program import (
     MAX_WORD,
     LaunchFailed,
@@ -216,16 +215,3 @@ def test_no_message_holds_a_value_of_the_environment() -> None:
 )
 def test_any_bytes_are_looked_at_without_harm(tmp_path: Path, head: bytes) -> None:
     assert isinstance(explain(errno.ENOENT, str(make(tmp_path / "x", head)), "/"), LaunchFailed)
-
-
-def test_public_surface() -> None:
-    assert set(program.__all__) == {
-        "MAX_WORD",
-        "LaunchFailed",
-        "Missing",
-        "Reason",
-        "check_folder",
-        "check_words",
-        "explain",
-        "resolve",
-    }

@@ -21,7 +21,8 @@ import trio
 from haftd.host import descriptors
 from haftd.host.launch import spawn as launch_room
 from haftd.host.launch.gate import Gate, interpreter_gate, machine_gate
-from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchFailed, LaunchSpec, launch, leaders
+from haftd.host.launch.program import LaunchFailed
+from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch, leaders
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from tests.host.launching import (

@@ -13,8 +13,6 @@ from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.tools.definition import QuestionPolicy
 
-__all__ = ["pending"]
-
 
 def pending(
     answer_type: AnswerType = Boolean(),  # noqa: B008

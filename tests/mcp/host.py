@@ -11,8 +11,6 @@ from typing import Any, Self
 
 from tests.running import RunningDaemon
 
-__all__ = ["MODERN", "Host", "Legacy", "McpError", "Modern", "text_of"]
-
 MODERN = "2026-07-28"
 FORMS: dict[str, Any] = {"elicitation": {"form": {}}}
 

@@ -15,8 +15,6 @@ from tests.mcp.host import Modern, text_of
 from tests.repository import make_repository
 from tests.running import RunningDaemon
 
-__all__ = ["transcript"]
-
 _AGE = re.compile(r", [\d.]+ (s|min|h)(?=[,\]:])")
 _OFFERED = re.compile(r"\[y,n,[^\]]*\]")
 

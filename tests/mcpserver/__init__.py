@@ -6,8 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-__all__ = ["SERVER", "server"]
-
 SERVER = Path(__file__).with_name("server.py")
 
 

@@ -11,8 +11,6 @@ import pytest
 from tests.running import RunningDaemon
 from tests.wire import Wire
 
-__all__ = ["Room"]
-
 _numbers = itertools.count()
 
 

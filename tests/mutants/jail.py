@@ -17,8 +17,6 @@ from pathlib import Path
 
 from .drawing import Mutant
 
-__all__ = ["is_caught", "is_possible"]
-
 _MOUNT = """
 set -e
 mount --bind "$MUTANT_FILE" "$MUTANT_OVER"

@@ -9,7 +9,7 @@ import pytest
 
 from haftd.host.launch.gate import best_gate
 from haftd.runtimes import screen
-from haftd.runtimes.screen import load
+from haftd.runtimes.library import load
 from tests.subreaper import subreaper
 
 

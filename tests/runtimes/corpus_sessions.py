@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SESSIONS", "Resize", "Session"]
-
 
 @dataclass(frozen=True, slots=True)
 class Resize:

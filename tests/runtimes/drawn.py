@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from haftd.runtimes.base import ScreenShot
 from haftd.runtimes.screen import Screen
 
-__all__ = ["MODES", "modes", "new", "session", "whole"]
-
 # fmt: off
 MODES = (1, 4, 5, 6, 7, 8, 9, 12, 25, 45, 66, 67, 69, 1000, 1002, 1003, 1004, 1005, 1006,
          1007, 1015, 1016, 1035, 1036, 1039, 1045, 2004, 2027, 2031, 2048)

@@ -15,8 +15,6 @@ from haftd.host.process.identity import every_pid, read_environ, read_stat
 from haftd.host.process.process_tag import ProcessTag, new_instance
 from haftd.runtimes.base import Call
 
-__all__ = ["HERE", "TERMINAL", "asking", "call", "fds", "lives", "python", "shell"]
-
 HERE = Path(__file__).parent
 TERMINAL: dict[str, Any] = {"terminal": True}
 

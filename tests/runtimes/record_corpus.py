@@ -37,8 +37,6 @@ from typing import Any
 
 from .corpus_sessions import SESSIONS, Resize, Session
 
-__all__ = ["FOLDER", "TMUX", "Recorded", "Tmux", "ask_tmux", "read_all"]
-
 FOLDER = Path(__file__).with_name("corpus")
 TMUX = "tmux 3.3a"
 """What the captures were made with; another version draws some rows otherwise."""

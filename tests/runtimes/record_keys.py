@@ -18,8 +18,6 @@ from pathlib import Path
 
 from .record_corpus import Tmux
 
-__all__ = ["MODES", "NAMES", "TABLE"]
-
 TABLE = Path(__file__).with_name("tmux_keys.json")
 MODES = {
     "first": b"",

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from haftd.runtimes import screen
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.library import load
+from haftd.runtimes.screen import Screen
 from haftd.runtimes.terminal import TerminalControl, TerminalRuntime
 from haftd.testing import perform
 from tests.patience import PATIENCE_S

@@ -9,7 +9,8 @@ import trio
 
 from haftd.runtimes import terminal
 from haftd.runtimes.base import Input
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.library import load
+from haftd.runtimes.screen import Screen
 from haftd.testing import Performance
 
 from . import kit

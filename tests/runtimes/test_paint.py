@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.runtimes import paint
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.library import load
+from haftd.runtimes.screen import Screen
 
 from .drawn import modes, new, session
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haftd.runtimes.library import load
 from haftd.runtimes.render_cost import PIECE
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.screen import Screen
 
 from .drawn import new, session, whole
 

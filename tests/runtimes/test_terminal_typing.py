@@ -6,7 +6,8 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Ended, Input, InputRefused
-from haftd.runtimes.screen import Screen, load
+from haftd.runtimes.library import load
+from haftd.runtimes.screen import Screen
 from tests.patience import PATIENCE_S
 
 from . import kit

@@ -14,8 +14,6 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]
 import msgspec
 
-__all__ = ["JUDGES", "refusals"]
-
 Refusals = Iterator[str]
 _LOOKING = re.compile(r"\(\?(=|!|<=|<!)|\\[1-9]|\\p|\\P")
 

@@ -6,8 +6,6 @@ The exit statuses are in `statuses`.
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS"]
-
 COMMANDS: dict[str, str] = {
     "tools": "list the tools, or show one",
     "trust": "show what the definitions of a folder would run, and let them",

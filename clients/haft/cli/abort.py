@@ -22,8 +22,6 @@ from .reading import approved, finish
 from .statuses import Status
 from .words import in_our_words
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 One that has ended already is no failure. With several ids --json has their states in `handles`, and
 what was refused in `errors`.

@@ -18,8 +18,6 @@ from .options import UsageError, connect
 from .questions import asked
 from .values import read_answer, read_text
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 ID is that of `haft questions`, or the id of the handle that asks. Without VALUE the question is
 shown and the answer read, a secret without echo; `-` reads a line of standard input. A secret is

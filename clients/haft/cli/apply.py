@@ -20,8 +20,6 @@ from .options import UsageError, connect
 from .reading import add_reading, approved, finish, reading_of, state_of
 from .values import read_answer, read_json, read_place, read_size, read_text
 
-__all__ = ["EPILOG", "beyond", "configure", "run"]
-
 EPILOG = """\
 `-` in place of TEXT or ANSWER reads standard input: one line for --line and an answer, all of it
 else. With --secret it is asked for without echo on a terminal, and kept out of logs; --secret alone

@@ -13,8 +13,6 @@ from ..client import Haft
 from . import show
 from .options import connect, session
 
-__all__ = ["EPILOG", "configure", "run", "waiting"]
-
 EPILOG = """\
 Without --session (or HAFT_SESSION) those of all sessions are shown. `haft approve ID` shows one whole.
 

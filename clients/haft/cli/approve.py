@@ -16,8 +16,6 @@ from .approvals import waiting
 from .options import UsageError, connect
 from .values import read_json
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 ID is that of `haft approvals`, or the id of the handle. Without a decision what waits is shown and
 the decision read from the terminal.

@@ -14,8 +14,6 @@ from haft_protocol.states import Stopped
 from ..client import Haft
 from . import show
 
-__all__ = ["ask", "can_ask", "handle_names", "live_handles"]
-
 _MAX_NAMED = 20
 
 

@@ -25,8 +25,6 @@ from .options import UsageError, chosen_socket, session
 from .ownterminal import Overdue, OwnTerminal
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run", "terminals"]
-
 EPILOG = r"""
 Whatever you type goes to the program, but for what follows C-\ :
   C-\ d      detach; the program goes on, and its terminal gets its size back

@@ -28,8 +28,6 @@ from .show import takes
 from .typed import Typed
 from .values import read_answer
 
-__all__ = ["Attachment"]
-
 HELP = " {key} d detaches · {key} {key} types {key} · everything else goes to the program "
 HOW_TO_LEAVE = " {key} d leaves it running · {key} ? helps "
 

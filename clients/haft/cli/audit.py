@@ -21,8 +21,6 @@ from ..errors import Misplaced
 from . import show
 from .options import UsageError, session
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 Of what is secret, only that it was given is recorded.
 

@@ -13,8 +13,6 @@ from . import show
 from .options import UsageError, connect
 from .statuses import Status
 
-__all__ = ["EPILOG", "USAGE", "configure", "run"]
-
 USAGE = "haft await ID… | --all ID… [--any ID…] [options]"
 EPILOG = """\
 Ids alone mean all of them. Exit status 5 when the time ran out, else 1 when a tool failed.

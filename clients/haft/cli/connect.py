@@ -19,8 +19,6 @@ from .options import UsageError, chosen_socket
 from .show import OutputFailed
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "join", "run"]
-
 EPILOG = """\
 Write requests to its standard input and read the replies from its standard output, as on the daemon's
 socket: JSON lines, or Content-Length blocks as language servers use them. A daemon is started when none

@@ -38,8 +38,6 @@ from .options import chosen_socket, connect
 from .status import problem_line
 from .statuses import Status
 
-__all__ = ["EPILOG", "Finding", "configure", "run"]
-
 EPILOG = """\
 examples:
   haft doctor

@@ -7,8 +7,6 @@ import argparse
 from .options import connect
 from .reading import add_reading, approved, finish, reading_of
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 examples:
   haft fetch build                                  what is new since it was last read

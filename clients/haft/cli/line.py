@@ -11,8 +11,6 @@ from ..client import Haft
 from ..requests import decode
 from ..wire import result_of
 
-__all__ = ["Line"]
-
 
 class Line(Haft):
     """A connection that can be waited on beside other things."""

@@ -22,8 +22,6 @@ from .reading import state_of
 from .statuses import Status
 from .values import read_time
 
-__all__ = ["EPILOG", "Follower", "configure", "run"]
-
 EPILOG = """\
 examples:
   haft logs build

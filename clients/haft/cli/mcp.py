@@ -10,8 +10,6 @@ from .open_or_start import open_or_start
 from .options import UsageError, chosen_root, chosen_socket, session, suggestion
 from .statuses import Status
 
-__all__ = ["EPILOG", "USAGE", "configure", "run"]
-
 USAGE = "haft mcp [install HOST | uninstall HOST | --print HOST] [options]"
 EPILOG = """\
 A host starts it as a server on standard input and output; docs/mcp.md has the configuration of each. A daemon is

@@ -11,8 +11,6 @@ from haft_protocol.methods import NoticesResult
 from . import show
 from .options import connect
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 What is shown is told by that: it does not ride on the session's next call any more. So a host can put
 it into a prompt. A program's output in it is text, whatever it is.

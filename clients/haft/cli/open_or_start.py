@@ -7,8 +7,6 @@ import socket
 from ..connecting import open_daemon
 from ..errors import NotRunning
 
-__all__ = ["open_or_start"]
-
 _START_S = 10.0
 
 

@@ -16,19 +16,6 @@ from . import show
 if TYPE_CHECKING:
     from ..client import Haft
 
-__all__ = [
-    "Parser",
-    "UsageError",
-    "chosen_root",
-    "chosen_socket",
-    "common",
-    "connect",
-    "session",
-    "suggestion",
-    "unicode",
-    "words_behind",
-]
-
 
 _PATIENCE_S = 10.0
 """How long a daemon may take to start: twice what a busy machine needed. One that ends is not

@@ -17,8 +17,6 @@ import tty
 from types import FrameType
 from typing import Any
 
-__all__ = ["Overdue", "OwnTerminal"]
-
 _CHUNK = 1 << 16
 _LEAVING_S = 1.0
 _OVERDUE_S = 3.0

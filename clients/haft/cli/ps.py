@@ -15,8 +15,6 @@ from ..requests import given, handle_infos
 from . import show
 from .options import connect
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 Those that run come first, then those that have stopped, the latest first. What stopped more than a
 minute ago is only counted, unless -a is given, and calls of a tool that ran to its end are left out;

@@ -14,8 +14,6 @@ from ..client import Haft
 from . import show
 from .options import connect, session
 
-__all__ = ["EPILOG", "asked", "configure", "run"]
-
 EPILOG = """\
 Without --session (or HAFT_SESSION) those of all sessions are shown.
 

@@ -24,8 +24,6 @@ from . import show
 from .options import connect
 from .statuses import Status
 
-__all__ = ["add_reading", "approved", "finish", "reading_of", "state_of"]
-
 Fields = Mapping[str, object]
 
 _SETTLE_S = 1.0

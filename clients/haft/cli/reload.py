@@ -13,8 +13,6 @@ from .options import connect
 from .status import problem_line
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 Exit status 1 when something is wrong with what was read; the rest of it works.
 

@@ -13,8 +13,6 @@ from . import show
 from .options import connect
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 Exit status 1 when nothing is found, as grep has it.
 

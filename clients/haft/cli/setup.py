@@ -34,8 +34,6 @@ from .options import UsageError, chosen_socket, connect
 from .statuses import Status
 from .stop import shut_down
 
-__all__ = ["EPILOG", "USAGE", "configure", "run"]
-
 USAGE = "haft setup service [--dry-run | --undo] [--yes]"
 EPILOG = """\
 haftd then starts when the first client connects, is restarted when it fails, and keeps each handle in a

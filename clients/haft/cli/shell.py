@@ -14,8 +14,6 @@ from . import attach
 from .options import UsageError, connect
 from .spawn import environment
 
-__all__ = ["EPILOG", "configure", "run"]
-
 _TOOL = "user_shell"
 _HANDLE_EXISTS = -32002
 _MAX_NUMBER = 1_000

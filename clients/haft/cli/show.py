@@ -20,31 +20,6 @@ from haft_protocol.states import HandleState, Pending, Running, Screen, Stopped,
 
 from ..errors import HaftError
 
-__all__ = [
-    "OutputFailed",
-    "amount",
-    "bytes_of",
-    "columns",
-    "discard_rest",
-    "document",
-    "duration",
-    "failed",
-    "fit",
-    "line",
-    "plain",
-    "short_amount",
-    "short_duration",
-    "show_bytes",
-    "show_line",
-    "show_state",
-    "state_line",
-    "state_word",
-    "table",
-    "takes",
-    "text_of",
-    "write",
-]
-
 _USUAL_COLUMNS = 80
 _MIN_COLUMN = 6
 _GAP = "  "

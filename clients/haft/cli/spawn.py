@@ -129,6 +129,3 @@ def environment() -> dict[str, str]:
             continue
         environment[name] = value
     return environment
-
-
-__all__ = ["EPILOG", "USAGE", "beyond", "configure", "environment", "parse", "run"]

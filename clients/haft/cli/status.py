@@ -13,8 +13,6 @@ from haft_protocol.methods import Problem, StatusResult
 from . import show
 from .options import connect
 
-__all__ = ["EPILOG", "configure", "problem_line", "run"]
-
 EPILOG = """\
 examples:
   haft status

@@ -19,8 +19,6 @@ from ..errors import (
 from .options import UsageError
 from .show import OutputFailed
 
-__all__ = ["Status", "status_of", "table"]
-
 
 class Status(IntEnum):
     """How a command ended."""

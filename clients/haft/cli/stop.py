@@ -18,8 +18,6 @@ from .asking import ask, can_ask, handle_names, live_handles
 from .options import chosen_socket, connect
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run", "shut_down"]
-
 EPILOG = """\
 examples:
   haft stop                 ends every handle within its grace; a terminal is asked first

@@ -13,8 +13,6 @@ from . import show
 from .options import UsageError, connect
 from .status import problem_line
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 examples:
   haft tools

@@ -26,8 +26,6 @@ from . import show
 from .options import UsageError, chosen_root, connect
 from .statuses import Status
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = """\
 ROOT is the folder that tools work in, this one by default; its definitions are the *.toml in
 ROOT/.haft/tools and below it. Without that folder, the nearest folder above ROOT that has it is meant,

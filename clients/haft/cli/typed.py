@@ -14,8 +14,6 @@ from collections import deque
 from ..errors import RemoteError
 from .line import Line
 
-__all__ = ["Typed"]
-
 _PIECE = 16_384
 _MOST = 16 << 20
 _FOR_LONG_MS = 86_400_000

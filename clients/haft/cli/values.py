@@ -17,16 +17,6 @@ from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Sel
 
 from .options import UsageError, unicode
 
-__all__ = [
-    "read_answer",
-    "read_arguments",
-    "read_json",
-    "read_place",
-    "read_size",
-    "read_text",
-    "read_time",
-]
-
 _AGO = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _UNITS = (86_400, 3_600, 60, 1)
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?")

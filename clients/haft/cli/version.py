@@ -11,8 +11,6 @@ from ..errors import HaftError, VersionMismatch
 from . import show
 from .options import connect
 
-__all__ = ["EPILOG", "configure", "run"]
-
 EPILOG = ""
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["in_our_words"]
-
 _COMMANDS = {
     "approvals/decide": "haft approve",
     "approvals/list": "haft approvals",

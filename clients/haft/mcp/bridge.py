@@ -15,12 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from haft_protocol.mcp import SERVER_NAME
-
-from .. import __version__
-from ..errors import HaftError, RemoteError
-from ..wire import Answer, Conversation
-from .messages import (
+from haft_protocol.mcp import (
     CANCELLED,
     INTERNAL,
     INVALID_PARAMS,
@@ -28,22 +23,27 @@ from .messages import (
     LEGACY,
     METHOD_NOT_FOUND,
     MODERN,
+    SERVER_NAME,
     UNSUPPORTED_VERSION,
+    Message,
+)
+
+from .. import __version__
+from ..errors import HaftError, RemoteError
+from ..wire import Answer, Conversation
+from .messages import (
     CancelledParams,
     Capabilities,
     Fault,
     Id,
     InitializeParams,
     ListParams,
-    Message,
     Meta,
     encode,
     read,
     read_params,
 )
 from .work import AskHost, Hear, Host, Serve, Tell, Wanted, Work
-
-__all__ = ["Bridge"]
 
 PROGRESS_S = 10.0
 _STREAM = "haft.changes"

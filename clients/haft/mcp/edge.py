@@ -21,8 +21,6 @@ from ..errors import ConnectionLost, HaftError
 from ..wire import Conversation
 from .bridge import Bridge
 
-__all__ = ["DaemonLink", "Edge"]
-
 MAX_LINE = 16 << 20
 """Bytes of one message of the host's."""
 MAX_UNREAD = 4 << 20

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 from ..errors import SetupFailed
 from .jsonc import Malformed, decode, remove_member, set_member
 
-__all__ = ["HOSTS", "Entry", "HostFile", "entry_for"]
-
 NAME = "haft"
 _KEPT = ("HAFT_SOCKET", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 _TABLE = re.compile(rf"^\[mcp_servers\.{NAME}(?:\..*)?\]\s*$")

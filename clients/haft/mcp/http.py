@@ -26,9 +26,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .bridge import Bridge
-from .edge import MAX_LINE, DaemonLink
-from .messages import (
+from haft_protocol.mcp import (
     CANCELLED,
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -37,11 +35,12 @@ from .messages import (
     MISSING_CAPABILITY,
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
-    CancelledParams,
 )
-from .work import Host
 
-__all__ = ["BridgeOf", "serve_http"]
+from .bridge import Bridge
+from .edge import MAX_LINE, DaemonLink
+from .messages import CancelledParams
+from .work import Host
 
 MAX_SESSIONS = 256
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})

@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-__all__ = ["Malformed", "decode", "remove_member", "set_member"]
-
 _INDENT = "  "
 
 

@@ -13,48 +13,12 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
 from haft_protocol.mcp import (
-    CANCELLED,
-    HEADER_MISMATCH,
-    INTERNAL,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    LEGACY,
     META_PREFIX,
-    METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
-    MODERN,
     PARSE_ERROR,
-    UNSUPPORTED_VERSION,
     Message,
 )
-
-__all__ = [
-    "CANCELLED",
-    "HEADER_MISMATCH",
-    "INTERNAL",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "LEGACY",
-    "METHOD_NOT_FOUND",
-    "MISSING_CAPABILITY",
-    "MODERN",
-    "PARSE_ERROR",
-    "UNSUPPORTED_VERSION",
-    "CallParams",
-    "CancelledParams",
-    "ElicitResult",
-    "Fault",
-    "Id",
-    "InitializeParams",
-    "ListParams",
-    "ListenParams",
-    "Message",
-    "Meta",
-    "ReadParams",
-    "encode",
-    "read",
-    "read_params",
-]
 
 Id = int | str
 

@@ -14,8 +14,6 @@ import msgspec
 from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Boolean, Choice, Form, Question, Scalar, Secret, Select
 
-__all__ = ["Unanswered", "answer_of", "form_of", "is_elicited"]
-
 
 class Unanswered(ValueError):
     """What was filled in holds no answer to the question; the message says why."""

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from haft_protocol.mcp import INVALID_PARAMS
+
 from ..errors import HaftError, RemoteError
-from .messages import INVALID_PARAMS, Fault, ListenParams, ListParams, ReadParams, read_params
+from .messages import Fault, ListenParams, ListParams, ReadParams, read_params
 from .roots import Place
 from .tools import Tools
 from .work import Ask, Hear, Host, Serve, Tell, Wanted, Work
-
-__all__ = ["CAPABILITIES", "Resources"]
 
 CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},

@@ -11,8 +11,6 @@ import os
 import re
 from collections.abc import Mapping
 
-__all__ = ["Place", "find_place", "folder_of"]
-
 MAX_STEM = 40
 _OTHERS = re.compile(r"[^A-Za-z0-9_.-]+")
 

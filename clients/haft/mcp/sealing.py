@@ -17,8 +17,6 @@ import msgspec
 
 from haft_protocol.paths import state_folder
 
-__all__ = ["Broken", "State", "open_state", "seal", "state_key"]
-
 MAX_AGE_S = 3600.0
 _KEY_BYTES = 32
 _MAC_BYTES = 16

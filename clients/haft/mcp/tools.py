@@ -16,19 +16,12 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from haft_protocol.mcp import INVALID_PARAMS
+
 from ..errors import HaftError, RemoteError
-from .messages import (
-    INVALID_PARAMS,
-    CallParams,
-    ElicitResult,
-    Fault,
-    ListParams,
-    read_params,
-)
+from .messages import CallParams, ElicitResult, Fault, ListParams, read_params
 from .roots import Place, find_place, folder_of
 from .work import Ask, AskHost, Host, Wanted, Work
-
-__all__ = ["Options", "Tools"]
 
 LIST_TTL_MS = 60_000
 MAX_WAIT_S = 50.0

@@ -17,8 +17,6 @@ from msgspec import UNSET, Raw, UnsetType
 
 from .messages import Capabilities, Id
 
-__all__ = ["Ask", "AskHost", "Hear", "Host", "Serve", "Tell", "Wanted", "Work"]
-
 
 class Ask(msgspec.Struct, frozen=True):
     """A request to the daemon."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
-__all__ = ["Asker", "Secret", "ask", "set_asker"]
-
 Scalar = bool | int | float | str | None
 T = TypeVar("T", bound=Scalar)
 

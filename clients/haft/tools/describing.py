@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
-__all__ = ["Description", "describe"]
-
 _SCALARS: dict[Any, str] = {
     str: "string",
     bool: "boolean",

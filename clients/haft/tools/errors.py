@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["ToolError"]
-
 
 class ToolError(Exception):
     """The tool has failed; the caller gets the message as it is. `transient`: the same call may succeed later.

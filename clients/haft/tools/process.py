@@ -30,8 +30,6 @@ from .asking import set_asker
 from .errors import ToolError
 from .registry import TOOLS, Tool
 
-__all__ = ["run", "serve"]
-
 _EXIT_USAGE = 64
 
 

@@ -13,8 +13,6 @@ from typing import Any, TypeVar, overload
 
 from .describing import Description, describe
 
-__all__ = ["TOOLS", "Tool", "tool", "tool_of"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

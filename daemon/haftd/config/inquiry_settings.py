@@ -16,21 +16,10 @@ import msgspec
 
 from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
-from haftd.tools.fields import Wrong
+from haftd.tools.parameters import Wrong
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown
-
-__all__ = [
-    "INQUIRY",
-    "SECTIONS",
-    "InquiryCommand",
-    "InquirySettings",
-    "LlmSettings",
-    "ProviderName",
-    "check_backends",
-    "read_model_settings",
-]
 
 ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 

@@ -18,12 +18,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haft_protocol.errors import shown
-from haftd.tools.fields import Wrong
+from haftd.tools.parameters import Wrong
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown
-
-__all__ = ["MCP", "McpServer", "read_server"]
 
 NAME = re.compile(r"[^\s.\"'`\x00-\x1f][^.\"'`\x00-\x1f]{0,47}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -17,16 +17,6 @@ from msgspec.structs import replace
 
 from haft_protocol import paths
 
-__all__ = [
-    "EXIT_CONFIG",
-    "ConfigError",
-    "LogLevel",
-    "Options",
-    "Paths",
-    "find_paths",
-    "read_options",
-]
-
 EXIT_CONFIG = 78
 LogLevel = Literal["debug", "info", "warning", "error"]
 

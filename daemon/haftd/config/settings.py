@@ -18,34 +18,18 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 from haftd.tools.catalogue import TOOLPACK
 from haftd.tools.document import Document, Unreadable, definition_files, read
-from haftd.tools.fields import Wrong
+from haftd.tools.parameters import Wrong
 
 from .inquiry_settings import (
     INQUIRY,
     SECTIONS,
-    InquiryCommand,
     InquirySettings,
-    LlmSettings,
     check_backends,
 )
 from .loopback import is_loopback
 from .mcp_settings import McpServer, read_server
 from .options import ConfigError, Paths
 from .values import Reader, number, size, texts, unknown
-
-__all__ = [
-    "KEYS",
-    "DaemonSettings",
-    "InquiryCommand",
-    "InquirySettings",
-    "LlmSettings",
-    "McpServer",
-    "Settings",
-    "SpoolSettings",
-    "ToolpackSettings",
-    "WebSocketSettings",
-    "load_settings",
-]
 
 _MIB = 1024 * 1024
 

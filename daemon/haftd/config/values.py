@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from haft_protocol.errors import shown
-from haftd.tools.fields import Wrong, read_size
-
-__all__ = ["Reader", "number", "size", "texts", "unknown"]
+from haftd.tools.fields import read_size
+from haftd.tools.parameters import Wrong
 
 Reader = Callable[[object], Any]
 

@@ -15,8 +15,6 @@ from haft_protocol.errors import RpcError, handle_exists, shown
 
 from .registry import Registry
 
-__all__ = ["SpawnKey", "admit_batch"]
-
 
 class SpawnKey(msgspec.Struct, frozen=True):
     """The fields of a spawn that decide about a clash: its id, and its call where it has a `call_id`."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["TypedInput", "echo_size", "prompt_size"]
-
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 

@@ -9,8 +9,6 @@ import msgspec
 
 from haft_protocol.states import EndedBy, Exit, ToolError
 
-__all__ = ["Ending"]
-
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The end of an execution: its cause, and its result.

@@ -13,17 +13,6 @@ import codecs
 import re
 from collections.abc import Iterator
 
-__all__ = [
-    "LONGEST",
-    "continued",
-    "decode",
-    "end_broken_string",
-    "lines",
-    "pending",
-    "strip",
-    "unfinished",
-]
-
 LONGEST = 4_096
 """How many bytes before an offset show each sequence that goes on there, but for the strings that
 `long_strings` has."""

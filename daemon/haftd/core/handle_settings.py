@@ -12,15 +12,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "DEFAULT_NOTIFY",
-    "DEFAULT_SETTINGS",
-    "HandleSettings",
-    "Level",
-    "NotifyPattern",
-    "NotifySettings",
-]
-
 Level = Literal["info", "warning", "error", "critical"]
 
 

@@ -44,8 +44,6 @@ from .spool_files import SavedFile
 from .text import STRIPPED, Rendering, shown_end
 from .timeline import Timeline
 
-__all__ = ["CallKey", "Handle", "Listener"]
-
 CallKey = tuple[str, str, bytes]
 """Key of the call that created a handle: `call_id`, tool, and a digest of the arguments, which may be large."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from .handles import Handle
 from .text import cut
 
-__all__ = ["last_lines", "printable"]
-
 
 def last_lines(handle: Handle, most: int, longest: int) -> tuple[str, ...]:
     """Return the last non-blank lines, at most `most`, each of at most `longest` characters."""

@@ -24,28 +24,6 @@ from haft_protocol.states import EndedBy, Review, ToolError
 
 from .ending import Ending
 
-__all__ = [
-    "TABLE",
-    "Abandoned",
-    "AwaitingApproval",
-    "Draining",
-    "Event",
-    "IllegalTransition",
-    "Lifecycle",
-    "Outcome",
-    "Rejected",
-    "Running",
-    "Stage",
-    "Starting",
-    "State",
-    "Stopped",
-    "Stopping",
-    "UnderReview",
-    "Void",
-    "Waiting",
-    "step",
-]
-
 
 @unique
 class State(StrEnum):

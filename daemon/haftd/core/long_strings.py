@@ -13,8 +13,6 @@ from bisect import bisect_left, bisect_right
 
 from .escapes import LONGEST
 
-__all__ = ["NO_STRINGS", "LongStrings"]
-
 _ESCAPE = b"\x1b"
 _INTRODUCERS = b"]PX^_"
 _END = re.compile(rb"[\x07\x1b\x18\x1a\n]")

@@ -15,8 +15,6 @@ from haft_protocol.states import Notice
 from .handle_settings import NotifyPattern
 from .handles import Handle
 
-__all__ = ["MatchedLine", "PatternMatches"]
-
 _MAX_LINES = 8
 
 

@@ -21,8 +21,6 @@ from .lifecycle import State
 from .matches import PatternMatches
 from .outcomes import failure_of
 
-__all__ = ["NoticeQueues", "notice_of"]
-
 _MAX_QUEUED = 256
 _MAX_LINE_CHARS = 200
 

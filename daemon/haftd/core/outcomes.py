@@ -12,8 +12,6 @@ from haft_protocol.states import By, Exit, ToolError
 
 from .ending import Ending
 
-__all__ = ["exit_clause", "failure_of", "internal_failure"]
-
 _SENTENCES: dict[By, str] = {
     "exit": "It ended",
     "abort": "It was aborted",

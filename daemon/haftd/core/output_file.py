@@ -16,8 +16,6 @@ from .spool import Spool
 from .spool_files import SavedFile, SpoolFolder
 from .text import left_out
 
-__all__ = ["keep_file", "save_output"]
-
 _MAX_WRITTEN = 16_777_216
 """Bytes written while the event loop is blocked: some milliseconds."""
 

@@ -12,8 +12,6 @@ import msgspec
 from .handles import Handle
 from .text import cut
 
-__all__ = ["MAX_CHUNK", "MAX_LAG", "OutputChunk", "OutputTail"]
-
 MAX_CHUNK = 32_768
 """Bytes of output in one chunk."""
 

@@ -19,8 +19,6 @@ from .matches import MatchedLine
 from .patterns import slice_size
 from .text import shown_end
 
-__all__ = ["PatternScanner"]
-
 _MAX_SLICE = 65_536
 _COST_DIVISOR = 4
 """A slice is this fraction of a waiting reader's: no call waits for the scanner."""

@@ -11,13 +11,11 @@ from __future__ import annotations
 import re
 
 from haft_protocol.errors import invalid_params, shown
-from haftd.regex import InvalidExpression, Match, Pattern, compile_expression
+from haftd.regex import InvalidExpression, Pattern, compile_expression
 
 from .long_strings import LongStrings
 from .spool import Spool
 from .text import STRIPPED, Rendering, shown_end
-
-__all__ = ["Match", "OutputMatcher", "Pattern", "compile_pattern", "slice_size"]
 
 _MAX_SLICE_COST = 4_000_000
 """Instructions times bytes of one match, 20 ms at worst; at least 1 KiB is taken."""

@@ -12,8 +12,6 @@ import msgspec
 
 from haft_protocol.states import HandleState, Stopped
 
-__all__ = ["START", "Read", "ReadPosition", "read_of"]
-
 
 class Read(msgspec.Struct, frozen=True):
     """A reader was shown a state of the handle.

@@ -25,8 +25,6 @@ from .lifecycle import State
 from .session_handles import SessionHandles, choose_evicted, expires_at
 from .spool import Budget, Spool
 
-__all__ = ["Admission", "Registry"]
-
 _MAX_REMEMBERED_IDS = 10_000
 """Used ids kept, to tell an expired handle from an unknown id."""
 

@@ -7,11 +7,11 @@ not searched. A line too long to show is cut around its match.
 
 from __future__ import annotations
 
-from .patterns import Match, Pattern, compile_pattern, slice_size
+from haftd.regex import Match, Pattern
+
+from .patterns import compile_pattern, slice_size
 from .spool import Spool
 from .text import STRIPPED, Rendering, read_head
-
-__all__ = ["Search"]
 
 _MAX_LINE = 4_096
 """Bytes of a line in the reply."""

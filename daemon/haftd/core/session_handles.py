@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from .handles import CallKey, Handle
 
-__all__ = ["SessionHandles", "choose_evicted", "expires_at"]
-
 _MIN_RETENTION_AFTER_READ_S = 5.0
 """Retention after the first read, so that a reader whose reply got lost can ask again."""
 

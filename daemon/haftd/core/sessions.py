@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-__all__ = ["Sessions"]
-
 _MAX_JOINED = 1_024
 """Sessions of one connection."""
 

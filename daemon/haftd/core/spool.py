@@ -19,8 +19,6 @@ from collections.abc import Callable
 from .long_strings import NO_STRINGS, LongStrings
 from .spool_files import SavedFile, SpoolFolder
 
-__all__ = ["Budget", "Spool"]
-
 _BLOCK = 65_536
 """Size of a block: small chunks are gathered up to this size, chunks of more than two blocks are split. Less
 where memory is small."""

@@ -10,8 +10,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["SavedFile", "SpoolFolder"]
-
 
 class SpoolFolder(Protocol):
     """A folder of anonymous spool files and of named files that only their owner can read."""

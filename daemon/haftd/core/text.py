@@ -26,23 +26,6 @@ from .escapes import LONGEST, continued, decode, pending, unfinished
 from .long_strings import NO_STRINGS
 from .spool import Budget, Spool
 
-__all__ = [
-    "STRIPPED",
-    "WHOLE",
-    "Rendering",
-    "Slice",
-    "Unmade",
-    "bytes_from",
-    "cut",
-    "cut_text",
-    "is_at_line_start",
-    "last_line",
-    "left_out",
-    "read_head",
-    "shown_end",
-]
-
-
 _LINE = 4_096
 """How much is given up to begin with a whole line where the spool has dropped its beginning."""
 

@@ -11,8 +11,6 @@ import math
 from array import array
 from bisect import bisect_right
 
-__all__ = ["GRAIN", "MAX_POINTS", "Timeline"]
-
 GRAIN = 0.01
 """Seconds between two points at first."""
 

@@ -18,8 +18,6 @@ from haft_protocol.states import Base64, HandleState, Pending, Running, Stopped,
 from .handles import Handle
 from .text import cut_text, left_out
 
-__all__ = ["MAX_BATCH_BYTES", "FindHandle", "size_limit", "truncate_batch"]
-
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Bytes of text in the replies of one batch."""
 

@@ -6,8 +6,6 @@ sessions that have counted, the longest unused begin anew. Section 7.
 
 from __future__ import annotations
 
-__all__ = ["Turns"]
-
 _MAX_SESSIONS = 4_096
 
 

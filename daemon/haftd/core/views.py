@@ -29,8 +29,6 @@ from .outcomes import failure_of
 from .read_position import read_of
 from .text import Slice, bytes_from, cut, cut_text
 
-__all__ = ["handle_state", "read_handle"]
-
 
 def handle_state(
     handle: Handle,

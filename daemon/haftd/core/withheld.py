@@ -20,8 +20,6 @@ from .outcomes import failure_of
 from .spool import Budget, Spool
 from .text import Rendering, cut, cut_text
 
-__all__ = ["ReviewDecision", "Shown", "WithheldResult"]
-
 DROPPED = "It was given up before anybody had decided whether its result is handed out; it is not"
 
 

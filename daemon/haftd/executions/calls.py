@@ -34,8 +34,6 @@ from haftd.tools.environment import build, call_value
 from haftd.tools.resolve import CallContext, Invocation, resolve
 from haftd.tools.served import server_of
 
-__all__ = ["Calls", "Place", "Prepared", "find_askpass"]
-
 log = structlog.get_logger("haftd.executions.calls")
 
 _OF_SERVERS = [

@@ -20,15 +20,14 @@ import structlog
 import trio
 
 from haft_protocol.errors import RpcError
+from haftd.runtimes.helper import Failed
 from haftd.runtimes.mcp.servers import Servers
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
 from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
 
-from .helpers import Failed, HelperRunner
-
-__all__ = ["Describing"]
+from .helpers import HelperRunner
 
 log = structlog.get_logger("haftd.executions.describing")
 

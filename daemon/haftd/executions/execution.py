@@ -44,8 +44,6 @@ from haftd.runtimes.base import (
 from .review import PendingReview
 from .silence import Silence
 
-__all__ = ["Entry", "Execution", "Skipped", "changes"]
-
 _SHOWN_KEPT = 4
 """Screens that changes can be told against."""
 

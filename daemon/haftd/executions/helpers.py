@@ -22,8 +22,6 @@ from haftd.tools.resolve import CallContext
 
 from .calls import Calls
 
-__all__ = ["Failed", "HelperRunner"]
-
 _MAX_AT_ONCE = 32
 
 

@@ -22,8 +22,6 @@ from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Spool
 from haftd.core.withheld import ReviewDecision, Shown, WithheldResult
 
-__all__ = ["PendingReview", "Reviewer"]
-
 _MAX_SHOWN = 16_384
 """Bytes of a result that the reviewer is shown."""
 

@@ -12,8 +12,6 @@ from math import inf
 
 from haftd.runtimes.base import Wanted
 
-__all__ = ["Silence"]
-
 
 class Silence:
     """The looks at one program, as far as they could not tell."""

@@ -38,8 +38,6 @@ from .execution import Entry, Execution
 from .review import PendingReview, Reviewer
 from .supervisor import Supervisor
 
-__all__ = ["Approver", "Starter"]
-
 Approver = Callable[[Handle], Awaitable[Prepared]]
 """What a start has to pass while its handle is pending. It returns what is to run, which may have
 other arguments than what was asked for; raises what `supervisor.Entry` may raise."""

@@ -46,8 +46,6 @@ from haftd.runtimes.base import (
 from .execution import Entry, Execution, Skipped
 from .review import PendingReview
 
-__all__ = ["Supervisor"]
-
 _KILL_S = 5.0
 """How long an abort waits for what could not be ended before."""
 _IN_A_ROW = 4  # starts or ends, before all others get their turn: one or two milliseconds

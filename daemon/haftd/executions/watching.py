@@ -19,8 +19,6 @@ from haftd.core.handles import Handle
 from haftd.core.matches import PatternMatches
 from haftd.core.pattern_scanner import PatternScanner
 
-__all__ = ["BETWEEN_S", "Watching"]
-
 BETWEEN_S = 0.1
 log = structlog.get_logger("haftd.executions.watching")
 

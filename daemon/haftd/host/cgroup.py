@@ -22,8 +22,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Cgroup", "find_base", "find_own", "is_ours", "leftovers"]
-
 _PREFIX = "haft-"
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 import resource
 from typing import Literal
 
-__all__ = ["SPARE", "has_room", "shortage"]
-
 Use = Literal["wait", "start", "output", "client"]
 
 SPARE = 32

@@ -28,18 +28,6 @@ import trio
 
 from haftd.host.tty.hangup import TerminalChanges, is_hung_up
 
-__all__ = [
-    "CHUNK",
-    "Closed",
-    "InputFull",
-    "Writer",
-    "close",
-    "drain",
-    "is_readable",
-    "pump",
-    "unread",
-]
-
 CHUNK = 65_536
 _READS_A_TURN = 8
 _TURN_S = 0.001

@@ -8,8 +8,6 @@ from __future__ import annotations
 import socket
 import struct
 
-__all__ = ["ask"]
-
 _NETLINK_SOCK_DIAG = 4
 _BY_FAMILY = 20
 _REQUEST = 1

@@ -14,8 +14,6 @@ from collections.abc import Callable
 
 import trio
 
-__all__ = ["LOOP_RESOLUTION_S", "call_in"]
-
 LOOP_RESOLUTION_S = 0.001
 """The loop's own timers serve longer delays: they round up to a multiple of this."""
 

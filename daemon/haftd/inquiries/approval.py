@@ -23,8 +23,6 @@ from haftd.core.handles import Handle
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .router import InquiryRouter
 
-__all__ = ["Approval", "ApprovalDecision", "seek"]
-
 log = structlog.get_logger("haftd.inquiries")
 
 

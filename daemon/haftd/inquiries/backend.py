@@ -17,8 +17,6 @@ from haftd.caller import Caller
 
 from .pending import PendingInquiry
 
-__all__ = ["MAX_ATTEMPTS", "Backend", "Candidate", "Declined", "InquiryFailed"]
-
 MAX_ATTEMPTS = 3
 """How often a candidate is asked that answers wrongly."""
 

@@ -21,8 +21,6 @@ from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
 from .pending import PendingInquiry
 
-__all__ = ["ClientBackend"]
-
 _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 

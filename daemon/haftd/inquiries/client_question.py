@@ -19,8 +19,6 @@ from haftd.caller import Caller
 
 from .kind import Answered, InquiryKind, Timeouts, Unanswered, Withdrawn
 
-__all__ = ["ClientQuestion"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClientQuestion(InquiryKind):

@@ -21,8 +21,6 @@ from .backend import Backend, Candidate, Declined
 from .kind import Message
 from .pending import PendingInquiry
 
-__all__ = ["CommandBackend"]
-
 _MAX_AT_ONCE = 16
 
 log = structlog.get_logger("haftd.inquiries")

@@ -16,8 +16,6 @@ from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
 from .pending import PendingInquiry
 
-__all__ = ["FakeBackend"]
-
 
 class FakeBackend(Backend):
     """The backend `fake`. A step is a reply as it would come (`{"answer": …}`), an `InquiryFailed` or `Declined`

@@ -19,17 +19,6 @@ from haftd.caller import Caller, Permission
 from haftd.core.handles import Handle
 from haftd.tools.definition import QuestionPolicy
 
-__all__ = [
-    "Answered",
-    "End",
-    "InquiryContext",
-    "InquiryKind",
-    "Message",
-    "Timeouts",
-    "Unanswered",
-    "Withdrawn",
-]
-
 Message = Inquiry | Approval
 """The params of the request that a client gets, and one entry of `inquiries/list` or `approvals/list`."""
 

@@ -14,8 +14,6 @@ import msgspec
 
 from haft_protocol.approvals import Remember
 
-__all__ = ["AnswerCache", "CachedAnswer"]
-
 _MAX_ANSWERS = 4_096
 
 

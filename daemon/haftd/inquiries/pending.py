@@ -13,8 +13,6 @@ import trio
 
 from .kind import Answered, End, InquiryKind, Unanswered
 
-__all__ = ["PendingInquiry"]
-
 log = structlog.get_logger("haftd.inquiries")
 
 

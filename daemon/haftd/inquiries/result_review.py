@@ -21,8 +21,6 @@ from .approval import Approval, seek
 from .kind import InquiryContext
 from .router import InquiryRouter
 
-__all__ = ["ResultReview", "review"]
-
 _MAX_RENDERED = 32_768
 """Characters of a result that are rendered."""
 

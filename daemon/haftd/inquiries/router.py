@@ -31,8 +31,6 @@ from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .memory import AnswerCache
 from .pending import PendingInquiry
 
-__all__ = ["InquiryRouter", "ask_backend"]
-
 M = TypeVar("M", Inquiry, Approval)
 log = structlog.get_logger("haftd.inquiries")
 

@@ -14,8 +14,6 @@ from haftd.core.escapes import strip
 
 from .tool_question import InquiryQueue, ToolQuestion
 
-__all__ = ["SecretPrompt", "readable", "secret_prompt"]
-
 _MAX_PROMPT = 4096
 """Bytes of a prompt that are shown."""
 

@@ -17,8 +17,6 @@ from .backend import Backend, Candidate, Declined
 from .kind import Message
 from .pending import PendingInquiry
 
-__all__ = ["StaticBackend"]
-
 log = structlog.get_logger("haftd.inquiries")
 
 

@@ -28,8 +28,6 @@ from .kind import Answered, End, InquiryContext, InquiryKind, Timeouts, Unanswer
 from .pending import PendingInquiry
 from .router import InquiryRouter
 
-__all__ = ["InquiryCancelled", "InquiryQueue", "NoAnswer", "ToolQuestion"]
-
 _NO_POLICY = QuestionPolicy()
 
 

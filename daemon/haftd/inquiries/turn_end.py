@@ -24,8 +24,6 @@ from haftd.core.last_lines import last_lines, printable
 
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 
-__all__ = ["TurnEnd", "question_of"]
-
 _DECISIONS = ("wait", "abort", "keep")
 _MAX_LINES = 5
 _MAX_LINE = 160

@@ -44,8 +44,6 @@ from .base import MethodHandler
 from .described import NEEDS, described
 from .services import StartServices
 
-__all__ = ["services_of", "spawning", "table"]
-
 
 def services_of(daemon: Daemon) -> StartServices:
     """Return the parts of the daemon that the methods on handles share."""

@@ -22,8 +22,6 @@ from .base import DeferredReply
 from .reading import plain_state, read_plain
 from .services import HandleServices
 
-__all__ = ["abort"]
-
 
 def abort(services: HandleServices, caller: Caller, params: AbortParams) -> object:
     """End it: TERM, the grace, KILL. A stopped handle is served only while something of it lives;

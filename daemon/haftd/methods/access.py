@@ -25,8 +25,6 @@ from haftd.core.sessions import Sessions
 from haftd.executions.supervisor import Supervisor
 from haftd.host.process.peer_process import PeerProcess
 
-__all__ = ["Access", "confine"]
-
 
 @dataclass(frozen=True, slots=True)
 class Access:

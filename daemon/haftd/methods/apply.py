@@ -26,11 +26,10 @@ from haftd.runtimes.base import Input
 
 from .approved import approved
 from .base import DeferredReply, result_of
-from .reading import Reading, answer, look, plain_state, plan
+from .conditions import Reading
+from .reading import answer, look, plain_state, plan
 from .services import HandleServices
 from .waiting import until
-
-__all__ = ["apply", "is_beside"]
 
 _TYPED = ("text", "line", "keys", "paste")
 _BESIDE = ("signal", "resize")

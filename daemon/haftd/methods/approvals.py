@@ -22,8 +22,6 @@ from haftd.inquiries.router import InquiryRouter
 
 from .access import Access
 
-__all__ = ["approvals_decide", "approvals_list"]
-
 
 def approvals_list(
     access: Access, router: InquiryRouter, caller: Caller, params: ApprovalsListParams

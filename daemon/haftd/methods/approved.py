@@ -42,8 +42,6 @@ from .base import DeferredReply, result_of
 from .rendering import renderer
 from .services import HandleServices, StartServices
 
-__all__ = ["WITHHELD", "approved", "approver_of", "reviewer_of", "what_runs"]
-
 P = TypeVar("P", FetchParams, ApplyParams, AbortParams)
 
 WITHHELD = {"withheld": True}

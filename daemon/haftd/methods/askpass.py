@@ -18,8 +18,6 @@ from haftd.inquiries.tool_question import InquiryCancelled, NoAnswer
 from .base import DeferredReply
 from .reading import plain_state
 
-__all__ = ["askpass"]
-
 
 def askpass(
     supervisor: Supervisor, audit: Audit, caller: Caller, params: AskpassParams

@@ -24,8 +24,6 @@ from .reading import plain_state, read_plain
 from .services import HandleServices
 from .waiting import until
 
-__all__ = ["NO_IDS", "await_"]
-
 NO_IDS = "at least one id is needed, in `any` or `all`"
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from haftd.caller import Caller
 
-__all__ = ["DeferredReply", "MethodHandler", "result_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeferredReply:

@@ -22,8 +22,6 @@ from haftd.runtimes.base import Wanted
 
 from .evidence import BETWEEN_LOOKS_S, SHORTEST_PERIOD_MS, Renewal, Stillness
 
-__all__ = ["Condition", "Reading", "condition_of"]
-
 _PRINTED_S = 0.00015
 """For so long nothing was printed before the kernel is asked: a prompt comes in pieces."""
 _FEW_PIECES = 8

@@ -24,8 +24,6 @@ from haftd.metrics import is_psutil_loaded, load_psutil, own_metrics
 from .access import Access
 from .base import DeferredReply
 
-__all__ = ["discover", "shutdown", "status"]
-
 
 def status(
     daemon: Daemon, access: Access, caller: Caller, params: Empty

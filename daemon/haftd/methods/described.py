@@ -27,7 +27,6 @@ from .base import DeferredReply, MethodHandler, result_of
 if TYPE_CHECKING:
     from haftd.runtimes.mcp.server import Server
 
-__all__ = ["NEEDS", "described", "wanted"]
 
 Need = Callable[[Catalogue, Any], list[Tool]]
 

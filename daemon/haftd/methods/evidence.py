@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-__all__ = ["BETWEEN_LOOKS_S", "SHORTEST_PERIOD_MS", "Renewal", "Stillness"]
-
 BETWEEN_LOOKS_S = 0.04
 """A program that wakes up is looked at evenly: one that works half of the time is soon found at work."""
 SHORTEST_PERIOD_MS = 500

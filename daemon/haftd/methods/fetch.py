@@ -9,8 +9,6 @@ from .approved import approved
 from .reading import answer, new_from, plan
 from .services import HandleServices
 
-__all__ = ["fetch"]
-
 
 def fetch(services: HandleServices, caller: Caller, params: FetchParams) -> object:
     """Answer with the handle as `view` asks; output is new from `cursor`, else from the mark."""

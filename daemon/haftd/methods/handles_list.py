@@ -19,8 +19,6 @@ from haftd.metrics import load_psutil, total_usage
 from .access import Access
 from .base import DeferredReply
 
-__all__ = ["handles_list"]
-
 
 def handles_list(
     access: Access, supervisor: Supervisor, caller: Caller, params: HandlesListParams

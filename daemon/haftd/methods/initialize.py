@@ -21,8 +21,6 @@ from haftd.daemon import Facts
 
 from .access import Access
 
-__all__ = ["initialize", "ping"]
-
 
 def initialize(
     access: Access, facts: Facts, limits: LimitsResult, caller: Caller, params: InitializeParams

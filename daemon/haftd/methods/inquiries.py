@@ -34,8 +34,6 @@ from haftd.inquiries.router import InquiryRouter
 from .access import Access
 from .base import DeferredReply
 
-__all__ = ["inquiries_answer", "inquiries_ask", "inquiries_list"]
-
 
 def inquiries_list(
     access: Access, router: InquiryRouter, caller: Caller, params: InquiriesListParams

@@ -19,8 +19,6 @@ from haftd.inquiries.router import InquiryRouter
 
 from .services import HandleServices
 
-__all__ = ["MAX_TEXT", "called_text"]
-
 MAX_TEXT = 8_000
 """Bytes of output in one reply."""
 

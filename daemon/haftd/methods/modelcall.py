@@ -44,15 +44,6 @@ from .services import StartServices
 from .spawn import start, vars_of
 from .waiting import until
 
-__all__ = [
-    "handle_of",
-    "input_of",
-    "params_of",
-    "refuse_for_a_person",
-    "run_to_end",
-    "tool_of",
-]
-
 P = TypeVar("P")
 
 _SIZE_THRESHOLD = 256 * 1024

@@ -16,8 +16,6 @@ from haftd.core.notices import NoticeQueues
 
 from .access import Access
 
-__all__ = ["notifications_drain"]
-
 
 def notifications_drain(
     access: Access, queues: NoticeQueues, caller: Caller, params: DrainParams

@@ -13,8 +13,6 @@ from haftd.core.search import Search
 from .access import Access
 from .base import DeferredReply
 
-__all__ = ["output_search"]
-
 
 def output_search(access: Access, caller: Caller, params: SearchParams) -> DeferredReply:
     """Answer with the lines that match, oldest first in each handle; reads move no mark.

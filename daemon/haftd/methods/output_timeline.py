@@ -7,8 +7,6 @@ from haftd.caller import Caller
 
 from .access import Access
 
-__all__ = ["output_timeline"]
-
 
 def output_timeline(access: Access, caller: Caller, params: TimelineParams) -> TimelineResult:
     """Return the points from the one that the byte at `cursor` belongs to; the read mark stays."""

@@ -31,8 +31,6 @@ from .base import DeferredReply
 from .conditions import Condition, Reading, condition_of
 from .waiting import until
 
-__all__ = ["Reading", "answer", "look", "new_from", "plain_state", "plan", "read_plain"]
-
 _TEXTS = ("content", "result")
 DEADLINE_MS = 10_000
 PIPE_BOUND_MS = 250

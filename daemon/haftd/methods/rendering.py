@@ -13,11 +13,10 @@ import trio
 
 from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
 from haftd.executions.calls import Prepared
-from haftd.executions.helpers import Failed, HelperRunner
+from haftd.executions.helpers import HelperRunner
+from haftd.runtimes.helper import Failed
 from haftd.tools.approving import render, seen
 from haftd.tools.definition import Command
-
-__all__ = ["renderer"]
 
 MAX_RENDER_S = 3.0
 """For so long a person is kept waiting for a program that only shows."""

@@ -19,8 +19,6 @@ from haftd.tools.catalogue import Catalogue
 
 from .access import Access
 
-__all__ = ["HandleServices", "StartServices"]
-
 
 @dataclass(frozen=True, slots=True)
 class HandleServices:

@@ -19,8 +19,6 @@ from .base import DeferredReply
 from .reading import read_plain
 from .services import HandleServices, StartServices
 
-__all__ = ["leave", "session_close", "session_list"]
-
 
 def session_list(access: Access, caller: Caller, params: Empty) -> SessionListResult:
     """List the sessions that have handles or connections."""

@@ -28,8 +28,6 @@ from .base import DeferredReply, result_of
 from .reading import answer, plan, read_plain
 from .services import StartServices
 
-__all__ = ["reserve", "spawn", "start", "vars_of"]
-
 _CHECKED_IN_A_ROW = 8
 """Spawns of a batch that are checked before other tasks run: some milliseconds."""
 

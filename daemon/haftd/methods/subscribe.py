@@ -17,8 +17,6 @@ from haftd.subscriptions import MAX_SUBSCRIPTIONS, Subscriptions
 
 from .access import Access
 
-__all__ = ["subscribe", "unsubscribe"]
-
 
 def subscribe(
     access: Access, subscriptions: Subscriptions, caller: Caller, params: SubscribeParams

@@ -19,8 +19,6 @@ from haftd.tools.catalogue import Catalogue
 
 from .base import DeferredReply
 
-__all__ = ["tools_describe", "tools_list", "tools_reload"]
-
 
 def tools_list(
     catalogue: Catalogue, caller: Caller, params: ToolsListParams

@@ -51,8 +51,6 @@ from .services import StartServices
 from .spawn import spawn
 from .verbcall import verb_call
 
-__all__ = ["spawn_of", "tools_call"]
-
 
 def tools_call(
     services: StartServices, queues: NoticeQueues, caller: Caller, params: ToolsCallParams

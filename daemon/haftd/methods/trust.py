@@ -30,8 +30,6 @@ from haftd.tools.trust import TrustFault
 
 from .base import DeferredReply
 
-__all__ = ["trust_grant", "trust_list", "trust_revoke", "trust_show"]
-
 
 def trust_show(catalogue: Catalogue, caller: Caller, params: TrustShowParams) -> DeferredReply:
     """Show what the files of the root would run, and what of it is trusted."""

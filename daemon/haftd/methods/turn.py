@@ -37,8 +37,6 @@ from .reading import plain_state
 from .services import HandleServices
 from .waiting import until
 
-__all__ = ["turn_begin", "turn_end"]
-
 
 def turn_begin(
     access: Access, router: InquiryRouter, turns: Turns, caller: Caller, params: Empty

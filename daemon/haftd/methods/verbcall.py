@@ -54,8 +54,6 @@ from .reading import read_plain
 from .services import StartServices
 from .spawn import spawn
 
-__all__ = ["verb_call"]
-
 _WAITS = {"now": "none"}
 _VIEWS = {"new": "answer"}
 _INPUTS = ("line", "keys", "text", "answer", "signal")

@@ -14,8 +14,6 @@ import trio
 from haftd.core.handles import Handle
 from haftd.host import timer
 
-__all__ = ["until"]
-
 T = TypeVar("T")
 
 

@@ -31,15 +31,6 @@ from .outbox import Outbox
 from .replies import Answer, Batched, Cancel, Deferred, Reply, Waiting
 from .wire import Gone, Pace, Wire
 
-__all__ = [
-    "Connection",
-    "Connections",
-    "RpcContext",
-    "full",
-    "serve_connection",
-    "start_connection",
-]
-
 T = TypeVar("T")
 
 _BURST = 64  # messages answered before others get their turn: one or two milliseconds

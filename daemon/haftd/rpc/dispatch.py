@@ -62,8 +62,6 @@ from .replies import (
     read_cancel,
 )
 
-__all__ = ["Dispatcher", "Verdicts"]
-
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
 Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
 """Of each spawn of a batch its clash, if it has one; where there is none, what gives up the id that is kept for it."""

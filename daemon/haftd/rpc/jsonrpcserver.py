@@ -35,7 +35,6 @@ with (
     from jsonrpcserver.request import Request
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
-__all__ = ["MethodTable"]
 
 # The library logs the exception of a method, which `on_fault` has logged under an incident already.
 logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)

@@ -14,8 +14,6 @@ import trio
 
 from .wire import Gone, Wire
 
-__all__ = ["Outbox"]
-
 LOW = 256 * 1024
 
 

@@ -18,22 +18,6 @@ from haft_protocol.errors import RpcError, invalid_request, request_cancelled
 from haft_protocol.rpc import Invalid, Request, Response, read_params
 from haftd.methods.base import DeferredReply
 
-__all__ = [
-    "CANCELS",
-    "Answer",
-    "Batched",
-    "Cancel",
-    "Deferred",
-    "Item",
-    "Ready",
-    "Reply",
-    "Slot",
-    "Steps",
-    "Waiting",
-    "key_of",
-    "read_cancel",
-]
-
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"
 CANCELS = (CANCEL, CANCELLED)

@@ -12,8 +12,6 @@ from typing import Literal, Protocol
 
 from haft_protocol.errors import RpcError
 
-__all__ = ["Gone", "Pace", "Wire"]
-
 
 class Gone(Exception):
     """The peer cannot be talked to any more; the argument says why, for the log."""

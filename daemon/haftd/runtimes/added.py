@@ -16,8 +16,6 @@ from haftd.tools.entry_points import EntryPoint
 
 from .base import Call, Runtime, RuntimeContext, StartFailed
 
-__all__ = ["AddedRuntime"]
-
 
 class AddedRuntime:
     """A runtime that is loaded when it is first needed; its object is called without arguments."""

@@ -24,8 +24,6 @@ from haft_protocol.questions import (
 from .base import Call, RuntimeContext, ToolFailed
 from .no_process import NoProcessRuntime
 
-__all__ = ["BUILTINS", "Builtin", "BuiltinRuntime"]
-
 Builtin = Callable[[Call, RuntimeContext], Awaitable[str]]
 """Takes the call and the port; returns the result, or raises `ToolFailed`."""
 

@@ -24,14 +24,13 @@ import structlog
 import trio
 
 from haftd.host import pump
-from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchFailed, LaunchSpec, launch
+from haftd.host.launch.program import LaunchFailed
+from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
 from haftd.host.tree.process_tree import ProcessTree
 
 from .base import Call, Ended, LeftOver, RuntimeContext, StartFailed, is_cancellation
 from .interpreter import Interpreter
 from .resource_limits import ResourceLimits
-
-__all__ = ["Child", "Output"]
 
 log = structlog.get_logger("haftd.runtimes.child")
 

@@ -15,8 +15,6 @@ from haftd.host.process.ancestry import is_suspended
 from .base import Call, InputRefused, LeftOver
 from .child import Child
 
-__all__ = ["ChildGrip"]
-
 _MAX_COMMAND_LENGTH = 200
 
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 import trio
 
-__all__ = ["Pass", "current", "in_line"]
-
 
 class Pass(trio.abc.Instrument):
     """The present pass of a loop: its number, and how many seconds have gone into drawing in it."""

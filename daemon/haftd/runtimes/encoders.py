@@ -18,8 +18,6 @@ from haft_protocol.inputs import Mouse
 from .base import InputRefused
 from .keys import KeyPress
 
-__all__ = ["CELL", "KeyEncoder", "MouseEncoder", "encode_paste"]
-
 CELL = (8, 16)
 """The size of a cell in pixels, as it is reported to the program: width and height."""
 

@@ -48,8 +48,6 @@ from .child import Child, Output
 from .interpreter import Said, malformed
 from .pipes import PipeControl
 
-__all__ = ["Live"]
-
 _MAX_LINE_LENGTH = 8 << 20
 _MAX_STDERR_BYTES = 16_384
 _MAX_STDERR_LINES = 20

@@ -36,22 +36,6 @@ from .base import (
     is_cancellation,
 )
 
-__all__ = [
-    "Ask",
-    "CannotStart",
-    "Emit",
-    "Exit",
-    "Fail",
-    "FakeGrip",
-    "FakeRuntime",
-    "LeaveBehind",
-    "Step",
-    "Stubborn",
-    "TakeInput",
-    "Unkillable",
-    "WaitFor",
-]
-
 _FIRST_PID = 1 << 23
 """Above the highest pid that Linux gives out (2 to the 22nd)."""
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["Frames"]
-
 _MAX_FRAME = 1 << 20
 
 _TAIL = 128

@@ -20,8 +20,6 @@ from .interpreter import Plain
 from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
-__all__ = ["MAX_OUTPUT_BYTES", "Failed", "run_helper"]
-
 MAX_OUTPUT_BYTES = 1 << 20
 """Bytes of its standard output; one that says more is ended."""
 

@@ -14,8 +14,6 @@ from haftd.host.launch.spawn import Exit
 
 from .base import ToolFailed
 
-__all__ = ["Interpreter", "Plain", "Said", "malformed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Said:

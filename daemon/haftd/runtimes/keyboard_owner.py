@@ -17,8 +17,6 @@ from collections.abc import Callable
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
 
-__all__ = ["KeyboardOwner"]
-
 _REQUEST = re.compile(
     rb"\x1b\[(?:(?P<kitty>[<=>])(?P<count>\d{0,4})[\d;:]{0,16}u|>4[\d;]{0,8}[mn])"
 )

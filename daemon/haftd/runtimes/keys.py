@@ -19,8 +19,6 @@ from dataclasses import dataclass
 
 from .base import InputRefused
 
-__all__ = ["KeyPress", "are_plain", "encode", "on_pipe", "read_key"]
-
 
 @dataclass(frozen=True, slots=True)
 class KeyPress:

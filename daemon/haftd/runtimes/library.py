@@ -17,8 +17,6 @@ from typing import Any
 
 from .encoders import CELL
 
-__all__ = ["hooks", "is_loaded", "is_loading", "load", "used_first"]
-
 _core: ModuleType | None = None
 _hooks: dict[str, Any] = {}
 _first_uses: list[Callable[[], None]] = []

@@ -38,8 +38,6 @@ from .interpreter import Said, malformed
 from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
-__all__ = ["OneShot"]
-
 _MAX_RUNS = 100
 _MAX_HELD = 8 << 20
 

@@ -24,8 +24,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["KEPT_UNFINISHED", "begun", "digest", "paint"]
-
 KEPT_UNFINISHED = 65_536
 """How much of an escape that is begun a terminal must keep, to be painted with it."""
 

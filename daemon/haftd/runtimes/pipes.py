@@ -25,8 +25,6 @@ from .child import Child
 from .control import ChildGrip
 from .wanting import wanted
 
-__all__ = ["PipeControl"]
-
 
 class PipeControl(ChildGrip):
     """What can be done to a process on pipes; after a re-run it is on the latest."""

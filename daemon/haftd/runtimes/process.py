@@ -17,8 +17,6 @@ from .oneshot import OneShot
 from .pipes import PipeControl
 from .resource_limits import ResourceLimits
 
-__all__ = ["ProcessRuntime"]
-
 
 class ProcessRuntime:
     """The runtime `stdio`."""

@@ -15,8 +15,6 @@ import termios
 
 import trio
 
-__all__ = ["Reads", "unread_bytes"]
-
 _IN_ACCESS = 1
 _INT = struct.Struct("i")
 _EVENT = struct.Struct("iIII")

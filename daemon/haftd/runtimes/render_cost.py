@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PIECE", "cut", "work"]
-
 PIECE = 128
 """Bytes that are drawn in one go, at most."""
 

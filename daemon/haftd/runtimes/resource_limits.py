@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from haftd.host.launch.spawn import Exit
 from haftd.host.process import rlimit_tag, usage
 
-__all__ = ["ResourceLimits"]
-
 _TAIL = 4096
 _SPENT = ("XCPU", 128 + 24)
 _NO_MEMORY = re.compile(

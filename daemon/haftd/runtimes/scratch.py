@@ -11,8 +11,6 @@ from typing import Any
 from .library import load, used_first
 from .variation import SelectorFilter, restore
 
-__all__ = ["Scratch"]
-
 _MAX_BLANK = 256
 """Blank lines in a row that are counted one by one."""
 

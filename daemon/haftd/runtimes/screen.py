@@ -38,12 +38,10 @@ from .base import InputRefused, ScreenShot
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
 from .keys import KeyPress
-from .library import hooks, is_loaded, is_loading, load, used_first
+from .library import hooks, is_loaded, load, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint
 from .render_cost import PIECE, cut
 from .variation import SelectorFilter, restore, restore_bytes
-
-__all__ = ["Screen", "is_loaded", "is_loading", "load"]
 
 _MAX_WAITING = 16_384
 _MAX_UNLOADED = 65_536

@@ -27,7 +27,7 @@ from haftd.host.input_state import read_state
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
 
-from . import draw_scheduler, screen
+from . import draw_scheduler, library, screen
 from .base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 from .child import Child, Output
 from .control import ChildGrip
@@ -36,8 +36,6 @@ from .resource_limits import ResourceLimits
 from .terminal_input import TerminalInput
 from .transcript import Transcript
 from .wanting import wanted
-
-__all__ = ["MAX_FRAME_S", "TerminalRuntime"]
 
 MAX_FRAME_S = 1.0
 """How long a frame of synchronized output may take until it is shown as it is; as in other terminals."""
@@ -159,7 +157,7 @@ class TerminalControl(ChildGrip):
             modes = pseudo_terminal.modes(self.master)
         except OSError:
             return False
-        if modes.echo or not screen.is_loaded():
+        if modes.echo or not library.is_loaded():
             return modes.gives_enter_alone and not modes.echo
         return not self._screen.is_alternate and self._typist.edits_line(modes)
 
@@ -231,7 +229,7 @@ class TerminalControl(ChildGrip):
     async def _draw(self) -> None:
         """Draw what waits, in turns with all others."""
         while self._screen.is_behind:
-            if not screen.is_loaded():
+            if not library.is_loaded():
                 await self._loaded.wait()
             await draw_scheduler.in_line(self._screen.draw)
 
@@ -242,9 +240,9 @@ class TerminalControl(ChildGrip):
             nursery.start_soon(self._typist.run)
             nursery.start_soon(self._end_frames)
             nursery.start_soon(self._report_redraws)
-            if screen.is_loading():
+            if library.is_loading():
                 await self._must_load.wait()
-            await trio.to_thread.run_sync(screen.load, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(library.load, abandon_on_cancel=True)
             self._loaded.set()
             await self._draw()
 
@@ -258,7 +256,7 @@ class TerminalControl(ChildGrip):
         with trio.CancelScope(shield=True):
             self._screen.end_frame()
             if self._screen.waits:
-                await trio.to_thread.run_sync(screen.load)
+                await trio.to_thread.run_sync(library.load)
             while await draw_scheduler.in_line(self._screen.draw):
                 pass
         self._last = self._screen.close()

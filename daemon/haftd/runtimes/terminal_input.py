@@ -36,12 +36,10 @@ import trio
 from haftd.host import pump
 from haftd.host.tty import pseudo_terminal
 
-from . import keys, screen
+from . import keys, library, screen
 from .base import Input, InputRefused
 from .keyboard_owner import KeyboardOwner
 from .read_watch import Reads, unread_bytes
-
-__all__ = ["TerminalInput"]
 
 _PATIENCE_S = 1.0
 _FIRST_LOOK_S = 0.002
@@ -255,7 +253,7 @@ class TerminalInput:
 
     def _wants_library(self, item: Input) -> bool:
         """Whether the terminal library has to be loaded first."""
-        if screen.is_loaded():
+        if library.is_loaded():
             return False
         if item.secret and self._screen.has_modes:
             return True
@@ -365,7 +363,7 @@ class TerminalInput:
         """Type the first input that waits."""
         typed = self._queue[0]
         if self._wants_library(typed.item):
-            await trio.to_thread.run_sync(screen.load)
+            await trio.to_thread.run_sync(library.load)
         if typed.item.secret and not await self._echo_is_off(typed):
             return
         if not self._queue or self._queue[0] is not typed:

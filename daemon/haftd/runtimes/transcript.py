@@ -32,8 +32,6 @@ from haftd.core.text import WHOLE, is_at_line_start
 
 from .scratch import Scratch
 
-__all__ = ["Transcript"]
-
 _CONTEXT = 16_384
 """How many bytes before a stretch are drawn first: a few screens."""
 

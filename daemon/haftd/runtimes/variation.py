@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["SelectorFilter", "restore", "restore_bytes"]
-
 _EMOJI, _STAND_IN = "\ufe0f", "\ufe0d"
 _EMOJI_BYTES, _STAND_IN_BYTES = _EMOJI.encode(), _STAND_IN.encode()
 _CLUSTERS = 2027

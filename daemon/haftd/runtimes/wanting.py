@@ -18,8 +18,6 @@ from haftd.host.input_state.read_state import ReadState
 
 from .base import Wanted
 
-__all__ = ["wanted"]
-
 _PATIENT_MS = 1500
 
 

@@ -19,8 +19,6 @@ from .flattening import flatten
 from .normalization import UnsupportedSchema, normalize
 from .passthrough import PassThrough
 
-__all__ = ["AWAIT_PARAMETERS", "INPUT", "READING", "stateful"]
-
 _ID_PATTERN = f"^{ID_FORM}$"
 _NEW_ID = {
     "type": "string",

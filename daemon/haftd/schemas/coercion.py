@@ -19,8 +19,6 @@ from haft_protocol.json_text import decode_text
 
 from .names import own_properties
 
-__all__ = ["Steps", "coerce"]
-
 _MAX_DEPTH = 16
 _MAX_VALUE_DEPTH = 64
 _MAX_STEPS = 20_000

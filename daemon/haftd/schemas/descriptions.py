@@ -14,19 +14,6 @@ from .intersection import ANNOTATIONS, Node, is_never
 from .jsontypes import types_of
 from .normalization import CUT
 
-__all__ = [
-    "again",
-    "among",
-    "compact",
-    "details",
-    "joined",
-    "names",
-    "own_name",
-    "phrase",
-    "sentences",
-    "with_notes",
-]
-
 _MAX_VALUE_LENGTH = 200
 _MAX_PHRASE_LENGTH = 400
 _MAX_PART_LENGTH = 120

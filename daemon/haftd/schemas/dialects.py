@@ -12,8 +12,6 @@ import msgspec
 
 from haft_protocol.methods import Style
 
-__all__ = ["PLAIN", "PROVIDERS", "Dialect"]
-
 _SHAPE = frozenset(["type", "description", "enum", "properties", "required", "items", "anyOf"])
 _NUMBER = frozenset(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"])
 _COUNTS = frozenset(

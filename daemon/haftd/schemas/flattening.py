@@ -12,8 +12,6 @@ from .descriptions import among, compact, names, phrase, sentences
 from .intersection import ANNOTATIONS, Node, is_never, merge
 from .normalization import UnsupportedSchema
 
-__all__ = ["flatten"]
-
 _CHOICES = ("anyOf", "oneOf")
 _GONE = (
     *_CHOICES,

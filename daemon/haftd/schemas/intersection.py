@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ANNOTATIONS", "NEVER", "Node", "is_never", "merge"]
-
 Node = dict[str, Any]
 """A schema of the one form (`reading`)."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from .intersection import ANNOTATIONS, Node
 from .normalization import TYPES
 
-__all__ = ["NUMBER_FORMATS", "TYPED", "WORDS", "is_of", "only", "size", "type_of", "types_of"]
-
 WORDS: dict[str, frozenset[str]] = {
     "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
     "number": frozenset(

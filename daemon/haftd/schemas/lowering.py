@@ -18,8 +18,6 @@ from .jsontypes import NUMBER_FORMATS, TYPED, WORDS, is_of, only, size, type_of,
 from .names import exposed_properties
 from .normalization import CUT
 
-__all__ = ["Lowering"]
-
 _CHOICES = ("anyOf", "oneOf")
 _NULL: Node = {"type": ["null"]}
 _ANY_OF: list[Node] = [

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Part", "is_larger", "names_in", "parts"]
-
 _Path = tuple[str | int, ...]
 
 _SMALL = 500

@@ -15,8 +15,6 @@ from types import MappingProxyType
 
 from .dialects import PROVIDERS, Dialect
 
-__all__ = ["MAX_LENGTH", "exposed", "exposed_properties", "fits", "own_properties"]
-
 MAX_LENGTH = 64
 _FITS = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _EVERYWHERE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")

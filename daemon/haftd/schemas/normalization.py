@@ -11,8 +11,6 @@ from typing import Any
 
 from .intersection import NEVER, Node, merge
 
-__all__ = ["CUT", "TYPES", "UnsupportedSchema", "normalize"]
-
 CUT = "\0cut"
 """The key of a node that stands for one further up: the name of what it repeats."""
 

@@ -15,8 +15,6 @@ from .jsontypes import type_of
 from .names import exposed_properties
 from .normalization import CUT
 
-__all__ = ["PassThrough"]
-
 _EXACT = ("oneOf", "not", "if")
 _ONE = ("items", "then", "else", "contains", "propertyNames")
 _NAMED = ("patternProperties", "dependentSchemas")

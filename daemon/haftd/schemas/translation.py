@@ -21,8 +21,6 @@ from .lowering import Lowering
 from .normalization import UnsupportedSchema, normalize
 from .passthrough import PassThrough
 
-__all__ = ["Translated", "translate"]
-
 _CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", "dependentSchemas")
 
 

@@ -18,8 +18,6 @@ from .coercion import coerce
 from .minimization import Part, is_larger, names_in, parts
 from .violations import Names, Path, explain
 
-__all__ = ["check", "path_text", "problems"]
-
 _MAX_PROBLEMS = 50
 _MAX_EXPLAINED = 500
 """The most values and names of a value whose problems are all looked for."""

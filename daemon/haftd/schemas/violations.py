@@ -15,8 +15,6 @@ import msgspec
 
 from haft_protocol.errors import shown
 
-__all__ = ["Names", "Path", "explain"]
-
 Path = tuple[str | int, ...]
 _Finding = tuple[Path, str]
 

@@ -29,8 +29,6 @@ from haftd.executions.execution import Execution
 from .push_queue import PushQueue
 from .subscription import Subscription
 
-__all__ = ["MAX_SUBSCRIPTIONS", "Subscriptions"]
-
 MAX_SUBSCRIPTIONS = 64
 """Subscriptions of one connection."""
 

@@ -22,8 +22,6 @@ from haftd.executions.execution import Execution, changes
 
 from .push_queue import PushQueue
 
-__all__ = ["Follower"]
-
 _MIN_SCREEN_INTERVAL_S = 0.03
 """Pause between two messages of one screen: an eye sees no more, and each costs a rendering."""
 

@@ -13,8 +13,6 @@ import trio
 
 from haftd.client_requests import ClientRequests
 
-__all__ = ["PushQueue", "PushSource"]
-
 
 class PushSource(Protocol):
     """A source of messages for one connection."""

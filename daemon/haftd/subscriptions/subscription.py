@@ -21,8 +21,6 @@ from haftd.executions.execution import Execution
 from .follower import Follower
 from .push_queue import PushQueue
 
-__all__ = ["Subscription"]
-
 _MAX_NOTICES = 256
 """Queued notices of one subscription."""
 _SESSION_EVENTS = frozenset({"notification", "tools"})

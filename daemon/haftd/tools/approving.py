@@ -17,8 +17,6 @@ from haft_protocol.approvals import PolicedAction
 
 from .definition import RunMode, Tool
 
-__all__ = ["PARAMETERS", "mode_of", "policy_of", "render", "seen", "stricter", "stricter_mode"]
-
 PARAMETERS = ("json", "function_call", "off")
 """What `style.parameters` may say, besides a command."""
 

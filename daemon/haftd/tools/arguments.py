@@ -10,8 +10,6 @@ from haftd.schemas import validation
 
 from .definition import NO_PARAMETERS, Tool
 
-__all__ = ["check"]
-
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments as the tool gets them; raise `RpcError` (-32003) where they do not match."""

@@ -25,8 +25,6 @@ from haftd.schemas.validation import problems
 from .arguments import check
 from .definition import Action, Tool
 
-__all__ = ["HandleCall", "read_call", "read_run"]
-
 _ID = re.compile(ID_FORM)
 _WORDS: dict[Action, dict[str, Any]] = {
     "spawn": READING,

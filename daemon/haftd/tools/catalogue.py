@@ -31,8 +31,6 @@ from .selfdescribed import Descriptions
 from .served import ServerState, absence, place_tools, server_of
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
-__all__ = ["TOOLPACK", "USER_SHELL", "Catalogue", "Definitions", "Inspection"]
-
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 """The tools that come with the daemon; each is a file in `toolpack/`, of the form users write."""
 

@@ -14,8 +14,6 @@ from . import shelltext, template, words
 from .definition import Command, Each
 from .parameters import Wrong
 
-__all__ = ["read_command", "read_template"]
-
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 

@@ -23,8 +23,6 @@ from haftd.schemas.normalization import UnsupportedSchema, normalize
 from .definition import Command, Each, Tool
 from .parameters import Wrong
 
-__all__ = ["check_names"]
-
 _OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
 _OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access", "vars"})
 _OF_OLDER = _OF_CONTEXT | {"workspace_id", "conversation_id"}

@@ -19,21 +19,6 @@ from haft_protocol.methods import Annotations
 from .noticing import Notify
 from .runtime_names import served_names, unserved_runtime
 
-__all__ = [
-    "ACTIONS",
-    "BUILTIN",
-    "NO_PARAMETERS",
-    "Action",
-    "Command",
-    "Each",
-    "QuestionPolicy",
-    "RunMode",
-    "SchemaError",
-    "Tool",
-    "VerbForm",
-    "compile_schema",
-]
-
 BUILTIN = frozenset({"ask_user", "describe_tools"})
 """The tools that are the daemon's own; `await` is one, too, and no definition speaks of it."""
 

@@ -19,8 +19,6 @@ from haftd.schemas.normalization import UnsupportedSchema, normalize
 from .definition import Tool
 from .listing import AWAIT
 
-__all__ = ["describe", "describe_await"]
-
 _MAX_DEPTH = 5
 _MAX_PARAMETERS = 256
 _TOLD_ELSEWHERE = frozenset(

@@ -23,16 +23,6 @@ from msgspec import UNSET
 from haft_protocol.methods import Problem
 from haftd.ownership import foreign_owner, why_replaceable
 
-__all__ = [
-    "LARGEST_FILE",
-    "Document",
-    "Unreadable",
-    "definition_files",
-    "problem",
-    "read",
-    "read_text",
-]
-
 LARGEST_FILE = 4 * 1024 * 1024
 """A configuration file above this is not read: it is surely not one."""
 

@@ -11,8 +11,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["EntryPoint", "entry_points"]
-
 _MAX_BYTES = 1 << 20
 
 

@@ -17,8 +17,6 @@ from haft_protocol.errors import invalid_params, limit_exceeded, shown
 
 from .template import MAX_ARGUMENT
 
-__all__ = ["MAX_CALL_BYTES", "build", "call_value", "path_of", "secret_pattern"]
-
 MAX_VARIABLE = MAX_ARGUMENT - 1
 """Name and value together, in bytes: what the kernel takes less `=` and NUL."""
 

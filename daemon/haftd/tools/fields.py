@@ -32,20 +32,6 @@ from .noticing import read_notify
 from .parameters import Wrong, read_parameters
 from .runtime_names import read_names
 
-__all__ = [
-    "FLAT",
-    "MAY",
-    "NAME",
-    "READERS",
-    "RESERVED",
-    "SHARED",
-    "WHOLE",
-    "Wrong",
-    "assemble",
-    "read_size",
-    "remarks",
-]
-
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 RESERVED = frozenset(
     {"await", "handle_send", "handle_read", "handle_wait", "handle_stop", "handle_list"}

@@ -24,7 +24,6 @@ from .fields import NAME
 if TYPE_CHECKING:
     import ast
 
-__all__ = ["GROUP", "packaged_functions", "read_functions"]
 
 GROUP = "haft.tools"
 """The group of entry points; each names a function."""

@@ -19,8 +19,6 @@ from haftd.schemas.calls import AWAIT_PARAMETERS, stateful
 from .definition import Tool
 from .verbtools import HANDLE_TOOLS, runtime_of, start_info
 
-__all__ = ["AWAIT", "OURS", "info", "listed", "listing"]
-
 AWAIT = ToolInfo(
     name="await",
     description=(

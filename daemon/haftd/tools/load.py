@@ -20,7 +20,7 @@ from typing import Any
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
-from . import fields
+from . import fields, parameters
 from .declared import check_names
 from .definition import Tool
 from .document import Document
@@ -28,8 +28,6 @@ from .merging import merge
 from .parameters import read_details
 from .selfdescribed import is_described_later, marked
 from .served import NOT_ASKED, server_of
-
-__all__ = ["FORMS", "Layer", "layers_of", "merged", "shared_fields", "tables", "tools_of"]
 
 FORMS = (("tools",), ("conversation", "tools"))
 _NOT_ENFORCED = "it is not enforced by this version"
@@ -115,7 +113,7 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
             continue
         try:
             reader(value)
-        except fields.Wrong as wrong:
+        except parameters.Wrong as wrong:
             yield layer.problem((key, *wrong.path), wrong.message), True
 
 
@@ -176,7 +174,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         tool = fields.assemble(
             name, last.document.file, last.document.line((*last.form, last.name)), known
         )
-    except fields.Wrong as wrong:
+    except parameters.Wrong as wrong:
         layer = said_by.get(wrong.path[0], last) if wrong.path else last
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
@@ -196,7 +194,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         tool = replace(tool, absent=NOT_ASKED, laid_over=values.get("parameters") or {})
     try:
         check_names(tool, arguments=not is_described_later(tool))
-    except fields.Wrong as wrong:
+    except parameters.Wrong as wrong:
         problems.append(said_by.get(wrong.path[0], last).problem(wrong.path, wrong.message))
         return None
     return tool

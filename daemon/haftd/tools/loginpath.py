@@ -15,8 +15,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 
-__all__ = ["is_bare", "learn", "login_shell", "merged"]
-
 _BARE = frozenset(
     [
         "/usr/local/sbin",

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["merge"]
-
 
 def merge(below: Any, above: Any) -> Any:
     """What `above` says, and what it leaves of `below`."""

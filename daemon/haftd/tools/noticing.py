@@ -15,8 +15,6 @@ from haftd.regex import InvalidExpression, compile_expression
 
 from .parameters import Wrong
 
-__all__ = ["LEVELS", "Notify", "NotifyPattern", "read_notify"]
-
 Level = Literal["info", "warning", "error", "critical"]
 LEVELS: tuple[Level, ...] = ("info", "warning", "error", "critical")
 

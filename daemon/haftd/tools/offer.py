@@ -16,8 +16,6 @@ from .definition import Tool
 from .listing import AWAIT, OURS, listed, listing
 from .selfdescribed import Descriptions
 
-__all__ = ["Offer"]
-
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 

@@ -12,8 +12,6 @@ from msgspec import UNSET
 
 from haft_protocol.methods import ParameterInfo, ToolDescription
 
-__all__ = ["page"]
-
 
 def page(tools: Iterable[ToolDescription]) -> str:
     """The tools one below the other."""

@@ -16,8 +16,6 @@ from haft_protocol.errors import shown
 
 from .references import endless
 
-__all__ = ["Wrong", "read_details", "read_parameters"]
-
 _WORDS = frozenset(
     [
         "type",

@@ -28,11 +28,11 @@ from haft_protocol.errors import (
 
 from . import shelltext, template
 from .definition import Each, Tool
-from .fields import Wrong, read_limit
+from .fields import read_limit
+from .parameters import Wrong
 from .runtime_names import served_names, unserved_runtime
 from .served import server_of
-
-__all__ = ["CallContext", "Invocation", "resolve"]
+from .words import CLOSE, OPEN
 
 _VALUE = "HAFT_VALUE_{}"
 
@@ -241,7 +241,7 @@ class _Filler:
                 if isinstance(word, Each):
                     items = self._each(word.each)
                     marks = range(len(values), len(values) + len(items))
-                    pieces.extend(f"{template.OPEN}{at}{template.CLOSE}" for at in marks)
+                    pieces.extend(f"{OPEN}{at}{CLOSE}" for at in marks)
                     values.extend(items)
                     continue
                 text, found = template.render_script(word, self.scope, len(values))

@@ -27,8 +27,6 @@ from .roots import Folder, Found, Refused
 from .served import server_of
 from .trust import TrustedFile
 
-__all__ = ["Own", "Rooted", "Understood", "own_of", "state_of", "understand"]
-
 _MAX_DOTS = 64
 _MAX_TOOLS = 128
 _MAX_FORMER = 256

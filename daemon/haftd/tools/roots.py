@@ -17,20 +17,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-__all__ = [
-    "FOLDER",
-    "LARGEST",
-    "MAX_FILES",
-    "Folder",
-    "Found",
-    "Refused",
-    "canonical",
-    "digest_of",
-    "project_of",
-    "text_of",
-    "whole",
-]
-
 FOLDER = ".haft/tools"
 LARGEST = 64 * 1024
 """Bytes of one file."""

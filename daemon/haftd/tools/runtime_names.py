@@ -16,15 +16,6 @@ from haft_protocol.methods import Problem
 from .document import problem
 from .entry_points import EntryPoint, entry_points
 
-__all__ = [
-    "GROUP",
-    "added_runtimes",
-    "read_names",
-    "runtime_problems",
-    "served_names",
-    "unserved_runtime",
-]
-
 GROUP = "haft.runtimes"
 _OWN = ("stdio", "pty")
 _TAKEN = (*_OWN, "builtin", "mcp")

@@ -26,8 +26,6 @@ from .document import problem
 from .merging import merge
 from .parameters import Wrong, read_details, read_parameters
 
-__all__ = ["Descriptions", "Undescribed", "is_described_later", "marked", "read_description"]
-
 _MAX_ROOTS = 32
 """In so many roots it is remembered that a program gave no answer."""
 

@@ -22,8 +22,6 @@ from .fields import assemble
 from .merging import merge
 from .parameters import Wrong, read_parameters
 
-__all__ = ["NOT_ASKED", "ServedTool", "ServerState", "absence", "place_tools", "server_of"]
-
 NOT_ASKED = "its server was not asked for its tools yet"
 MAX_SUMMARY = 1024
 """Characters of a server's description that a list of tools shows."""

@@ -17,8 +17,6 @@ import re
 
 from .words import CLOSE, OPEN
 
-__all__ = ["BadScript", "place"]
-
 _MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
 _HEREDOC = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _SUBSCRIPT = re.compile(r"[A-Za-z_]\w*\[\Z")

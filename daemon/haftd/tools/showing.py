@@ -18,8 +18,6 @@ from .rooted import Own, own_of, state_of, understand
 from .roots import Found, Refused, text_of
 from .trust import TrustedFile
 
-__all__ = ["show"]
-
 _ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort", "result")
 
 

@@ -25,22 +25,6 @@ import msgspec
 
 from .words import CLOSE, OPEN, BadWords, cut, mark_spans
 
-__all__ = [
-    "CLOSE",
-    "MAX_ARGUMENT",
-    "OPEN",
-    "BadTemplate",
-    "Refused",
-    "Scope",
-    "check",
-    "check_expression",
-    "render",
-    "render_script",
-    "spread",
-    "text_of",
-    "value_of",
-]
-
 MAX_ARGUMENT = 131_071
 """The longest single argument or environment value in bytes (MAX_ARG_STRLEN less the NUL)."""
 

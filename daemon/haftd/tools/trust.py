@@ -21,8 +21,6 @@ import msgspec
 
 from haft_protocol.methods import Problem
 
-__all__ = ["LARGEST_STORE", "Trust", "TrustFault", "TrustedFile", "TrustedRoot"]
-
 LARGEST_STORE = 16 * 1024 * 1024
 _LAST = 253_402_000_000
 """The latest time there can be, at the end of the year 9999: no calendar shows a later one."""

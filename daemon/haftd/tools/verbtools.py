@@ -23,16 +23,6 @@ from haftd.schemas.passthrough import PassThrough
 
 from .definition import Tool, VerbForm, compile_schema
 
-__all__ = [
-    "HANDLE_TOOLS",
-    "MAX_WAIT_S",
-    "WAIT_S",
-    "WORDS",
-    "handle_schema",
-    "start_info",
-    "start_words",
-]
-
 WAIT_S = 10
 MAX_WAIT_S = 50
 """Some hosts end every call after 60 seconds."""

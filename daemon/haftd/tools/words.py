@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CLOSE", "OPEN", "BadWords", "cut", "mark_spans", "split"]
-
 OPEN, CLOSE = "\ue000", "\ue001"
 """Around the number of a piece that stands for something else: private-use characters, which a
 command text may not contain itself."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Account"]
-
 
 @dataclass(slots=True)
 class Account:

@@ -31,8 +31,6 @@ from .task import Task
 from .tasks import TASKS
 from .tmux import Server, Tmux
 
-__all__ = ["Outcome", "compare", "drive", "once", "table"]
-
 _WAYS = ("haft", "tmux", "pexpect", "pexpect, tuned")
 
 _Driver = Haft | Tmux | Expect

@@ -15,8 +15,6 @@ import pexpect
 
 from .account import Account
 
-__all__ = ["Expect"]
-
 PATIENCE_S = 10.0
 
 

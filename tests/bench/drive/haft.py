@@ -16,8 +16,6 @@ from tests.bench import wires
 
 from .account import Account
 
-__all__ = ["Haft", "Reply", "seen"]
-
 _numbers = itertools.count(1)
 
 

@@ -17,8 +17,6 @@ from .expect import Expect
 from .haft import Haft
 from .tmux import Tmux
 
-__all__ = ["Task", "git"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

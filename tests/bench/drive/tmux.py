@@ -18,8 +18,6 @@ from pathlib import Path
 
 from .account import Account
 
-__all__ = ["Server", "Tmux"]
-
 PAUSE_S = 0.05
 PATIENCE_S = 10.0
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.wire import Wire
 
-__all__ = ["batch_of", "batched", "called", "replies_of"]
-
 Called = tuple[str, dict[str, Any]]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["Cargo"]
-
 _CARGO = """#!/bin/sh
 case $1 in
 check) echo "    Checking $3 v0.1.0"; read go <"$GATES/check"; echo "ok, 0 warnings" ;;

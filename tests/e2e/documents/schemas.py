@@ -10,8 +10,6 @@ from typing import Any
 
 from tests.wire import Wire
 
-__all__ = ["ABORT", "APPLY", "FETCH", "READING", "adds", "spawning", "variants"]
-
 Schema = dict[str, Any]
 
 

@@ -20,8 +20,6 @@ from tests.schemas.accepting import refusals
 
 from .serving import Asked
 
-__all__ = ["KEY", "WRAPPED", "judge"]
-
 KEY = "canary-0123456789"
 """The key that each local server wants."""
 

@@ -22,8 +22,6 @@ from tests.inquiries.asking import pending
 from .judging import KEY, WRAPPED
 from .serving import Raw
 
-__all__ = ["NAMES", "TOOLS", "Recorded", "recorded"]
-
 NAMES: tuple[ProviderName, ...] = ("openai", "anthropic", "google", "ollama")
 TOOLS = [
     {

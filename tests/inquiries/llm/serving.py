@@ -16,8 +16,6 @@ from typing import Any, Literal
 import h11
 import trio
 
-__all__ = ["CRUMBS", "Asked", "Raw", "Server", "Step", "serving"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -18,8 +18,6 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-__all__ = ["IdLog", "Use"]
-
 MAX_LINES = 20_000
 _MAX_READ = 8 << 20
 

@@ -31,8 +31,6 @@ from haftd.host.process.identity import (
     read_stat,
 )
 
-__all__ = ["DaemonLock", "LockHeld", "holds_daemon_lock"]
-
 _PF_EXITING = 0x4
 _LINE = 1024
 """Bytes of the first line: one write and one read, below a page, so that no reader sees half of it."""

@@ -30,20 +30,6 @@ import trio
 
 from haftd.ownership import why_replaceable
 
-__all__ = [
-    "MAX_SOCKET_PATH",
-    "FolderRefused",
-    "SocketInUse",
-    "bind",
-    "inode_of",
-    "is_abandoned",
-    "keep_from_cleaners",
-    "prepare",
-    "prepare_state",
-    "unlink_inode",
-    "watch",
-]
-
 MAX_SOCKET_PATH = 107
 """Bytes of a socket's path; the kernel's field has 108 with the closing NUL."""
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from haftd.host.descriptors import has_room
 
-__all__ = ["SpoolFolder", "sweep"]
-
 
 class SpoolFolder:
     """Opens files in `path`. `make_room` closes some descriptors when none is left; it returns whether it

@@ -18,8 +18,6 @@ from collections.abc import Callable
 
 from haftd.host import sock_diag
 
-__all__ = ["has_both_ends", "is_listening", "is_readable", "peer_of", "terminal_of", "writes_to"]
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _PIDFD_GETFD = 438  # from Linux 5.6 on, the same on every machine
 _SHOW_PEER = 4

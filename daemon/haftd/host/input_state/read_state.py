@@ -40,8 +40,6 @@ from haftd.host.input_state.wait_snapshot import (
 from haftd.host.process.ancestry import list_children
 from haftd.host.tty import pseudo_terminal
 
-__all__ = ["Kind", "ReadState", "of_pipe", "of_terminal"]
-
 Kind = Literal["line", "key", "secret"]
 
 _TIOCGPTPEER = 0x5441  # from Linux 4.13 on, the same on every machine of gate.py

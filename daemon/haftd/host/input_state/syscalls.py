@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["CALLS", "Call"]
-
 
 @dataclass(frozen=True, slots=True)
 class Call:

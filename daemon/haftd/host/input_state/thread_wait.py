@@ -27,8 +27,6 @@ from typing import Final, Literal, NamedTuple
 from haftd.host.input_state.fd_peers import has_both_ends, is_listening, terminal_of
 from haftd.host.input_state.syscalls import CALLS, Call
 
-__all__ = ["FilePredicate", "ThreadState", "is_unchanged", "read_thread_state"]
-
 FilePredicate = Callable[[os.stat_result], bool]
 """Return whether a descriptor's stat is that of the file from which input is awaited."""
 

@@ -25,8 +25,6 @@ from haftd.host.input_state.thread_wait import (
 from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, read_stat
 
-__all__ = ["Wait", "WaitSnapshot", "add_strangers", "confirm", "related", "take_snapshot"]
-
 _MAX_PROCESSES = 256
 _MAX_THREADS = 512
 

@@ -28,8 +28,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-__all__ = ["GATE_FD", "REPORT_FD", "Gate", "best_gate", "interpreter_gate", "machine_gate"]
-
 GATE_FD = 3
 REPORT_FD = 4
 

@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from haftd.host.process import rlimit_tag
 from haftd.host.process.identity import every_pid
 
-__all__ = ["limits_of"]
-
 
 def limits_of(
     limits: Mapping[str, float], nofile: int | None, mark: str

@@ -20,17 +20,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-__all__ = [
-    "MAX_WORD",
-    "LaunchFailed",
-    "Missing",
-    "Reason",
-    "check_folder",
-    "check_words",
-    "explain",
-    "resolve",
-]
-
 Reason = Literal[
     "program", "folder", "interpreter", "size", "permission", "resources", "record", "format"
 ]

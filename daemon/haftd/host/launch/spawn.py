@@ -36,7 +36,6 @@ from haftd.host.launch.gate import GATE_FD, REPORT_FD, Gate, best_gate
 from haftd.host.launch.limits import limits_of
 from haftd.host.launch.program import (
     LaunchFailed,
-    Missing,
     check_folder,
     check_words,
     explain,
@@ -47,17 +46,6 @@ from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.identity import Identity, identify_child, read_stat
 from haftd.host.process.process_tag import VARIABLE
 from haftd.host.tty import pseudo_terminal
-
-__all__ = [
-    "Exit",
-    "LaunchFailed",
-    "LaunchSpec",
-    "LaunchedProcess",
-    "Missing",
-    "launch",
-    "leaders",
-    "signal_name",
-]
 
 PIPE_SIZE = 262_144
 """Size of a tool's output pipe, where the system allows it: four times fewer switches than 64 KiB."""

@@ -15,8 +15,6 @@ import os
 
 from haftd.host.launch.gate import REPORT_FD
 
-__all__ = ["Action", "SpawnFds"]
-
 Action = tuple[int, int, int] | tuple[int, int, str, int, int]
 
 

@@ -19,16 +19,6 @@ from pathlib import Path
 
 from haftd.host.process.identity import Stat, every_pid, read_stat
 
-__all__ = [
-    "become_subreaper",
-    "child_lister",
-    "is_hidden",
-    "is_running",
-    "is_suspended",
-    "lineage",
-    "list_children",
-]
-
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_WALKS = 100
 _MAX_STRANGERS = 256

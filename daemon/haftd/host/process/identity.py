@@ -20,26 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = [
-    "Identity",
-    "Stat",
-    "ancestors",
-    "boot_id",
-    "every_pid",
-    "has_ended",
-    "identify_child",
-    "is_alive",
-    "machine_id",
-    "open_pidfd",
-    "open_verified",
-    "own_proc",
-    "pid_namespace",
-    "pidfd_inode",
-    "read_environ",
-    "read_stat",
-    "send_signal",
-]
-
 _MAX_ENVIRON = 4 << 20
 
 

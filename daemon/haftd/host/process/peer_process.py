@@ -35,8 +35,6 @@ from haftd.host.process.identity import (
     send_signal,
 )
 
-__all__ = ["PeerProcess", "identify", "identify_tcp"]
-
 _SO_PEERPIDFD = 77
 _CREDENTIALS = struct.Struct("3i")
 _ASK = struct.Struct("=BBBBI")

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["LENGTH", "become_private", "named_instance"]
-
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _NAME = b"haftd-"

@@ -25,18 +25,6 @@ from pathlib import Path
 
 from haftd.host.process.identity import machine_id, pid_namespace
 
-__all__ = [
-    "OUTER",
-    "VARIABLE",
-    "ProcessTag",
-    "exec_with_tag",
-    "find_tag",
-    "find_tags",
-    "has_tag",
-    "home_of",
-    "new_instance",
-]
-
 VARIABLE = "HAFT_HANDLE"
 OUTER = "HAFT_OUTER"
 _CARRIED = "HAFT_CARRIED_BY"

@@ -20,8 +20,6 @@ import hashlib
 import re
 import resource
 
-__all__ = ["RESOURCE", "encode", "home_prefix", "instance_prefix", "limits_for", "read_tag"]
-
 RESOURCE = resource.RLIMIT_RTTIME
 _BIT = 1 << 62
 _MARK = re.compile(r"([0-9a-f]{6})[0-9a-f]*\.([0-9a-f]{5})[0-9a-f]*\.([0-9]+)")

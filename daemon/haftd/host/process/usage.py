@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["count_end", "cpu_s", "ended", "memory"]
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 _QUICK = (b"RssAnon:", b"RssShmem:")
 _EXACT = (b"Pss_Anon:", b"Pss_Shmem:")

@@ -24,8 +24,6 @@ from haftd.host.process.identity import send_signal
 from haftd.host.recovery.journal import read_records
 from haftd.host.recovery.recovery import recover
 
-__all__ = ["Guardian", "main"]
-
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from haftd.host.recovery.guardian import main; main(sys.argv[2:])"
 
 

@@ -32,8 +32,6 @@ from haftd.host.recovery.record import (
     stopped_line,
 )
 
-__all__ = ["Journal", "read_records"]
-
 _MAX_ASIDE = 5
 _MAX_KEPT_ASIDE = 1 << 20
 _COMPACT_ABOVE = 256 << 10

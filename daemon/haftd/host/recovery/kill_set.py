@@ -33,8 +33,6 @@ from haftd.host.process.identity import (
     send_signal,
 )
 
-__all__ = ["AddResult", "KillSet", "Target"]
-
 AddResult = Literal["new", "known", "gone", "protected"]
 
 _GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9

@@ -23,8 +23,6 @@ from haftd.host.process.ancestry import is_running
 from haftd.host.process.identity import every_pid, read_environ, read_stat
 from haftd.host.process.process_tag import ProcessTag, find_tag, find_tags
 
-__all__ = ["Ownership"]
-
 _LIVING_S = 0.2
 
 

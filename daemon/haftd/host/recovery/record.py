@@ -19,18 +19,6 @@ from dataclasses import asdict, dataclass, field, replace
 
 from haftd.host.process.identity import Identity
 
-__all__ = [
-    "VERSION",
-    "Record",
-    "Records",
-    "end_line",
-    "head_line",
-    "kin_line",
-    "read",
-    "start_line",
-    "stopped_line",
-]
-
 VERSION = 1
 """Version of the lines. Older versions are read, a newer file is put aside."""
 

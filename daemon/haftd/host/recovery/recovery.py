@@ -43,8 +43,6 @@ from haftd.host.recovery.kill_set import KillSet
 from haftd.host.recovery.ownership import Ownership
 from haftd.host.recovery.record import Record
 
-__all__ = ["Report", "recover"]
-
 _PAUSE_S = 0.05
 _CHASE_S = 0.1
 

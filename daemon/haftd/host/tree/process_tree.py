@@ -29,12 +29,9 @@ from haftd.host.cgroup import Cgroup
 from haftd.host.descriptors import has_room
 from haftd.host.launch.spawn import LaunchedProcess, leaders
 from haftd.host.process import rlimit_tag
-from haftd.host.process.ancestry import become_subreaper, child_lister, is_hidden, is_running
+from haftd.host.process.ancestry import child_lister, is_hidden, is_running
 from haftd.host.process.identity import Stat, has_ended, read_environ, read_stat, send_signal
 from haftd.host.process.process_tag import has_tag
-from haftd.host.tree.reaper import Reaper
-
-__all__ = ["ProcessTree", "Reaper", "Survivor", "become_subreaper", "command_of"]
 
 _MAX_PIDFDS = 128
 _MANY_PROCESSES = 32

@@ -18,8 +18,6 @@ from haftd.host.process import rlimit_tag, usage
 from haftd.host.process.ancestry import child_lister
 from haftd.host.process.identity import read_stat
 
-__all__ = ["Reaper"]
-
 
 class Reaper:
     """Reaps adopted orphans, and no child that other code waits for.

@@ -19,8 +19,6 @@ from haftd.host.process.identity import has_ended, read_environ, send_signal
 from haftd.host.process.process_tag import has_tag
 from haftd.host.tree.process_tree import Survivor, command_of
 
-__all__ = ["Survivors"]
-
 
 class Survivors:
     """The processes left after the end of one handle. Call `close` when they are gone or of no interest any

@@ -18,8 +18,6 @@ import select
 
 import trio
 
-__all__ = ["TerminalChanges", "is_hung_up"]
-
 _EDGES = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
 _BLIND_S = 1.0
 

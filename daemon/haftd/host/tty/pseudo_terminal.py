@@ -17,16 +17,6 @@ import struct
 import termios
 from dataclasses import dataclass
 
-__all__ = [
-    "MAX_LINE",
-    "Modes",
-    "foreground",
-    "is_empty_group",
-    "modes",
-    "open_terminal",
-    "set_size",
-]
-
 MAX_LINE = 4095
 """Bytes of a line that a terminal in canonical mode accepts; it drops the rest silently."""
 

@@ -18,8 +18,6 @@ from haftd.config.inquiry_settings import LlmSettings
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
-__all__ = ["Anthropic"]
-
 _VERSION = "2023-06-01"
 _TOKENS = 4096
 """The API wants a bound."""

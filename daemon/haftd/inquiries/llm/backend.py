@@ -19,7 +19,7 @@ from msgspec import UnsetType
 from haft_protocol.inquiries import Inquiry
 from haftd.config.inquiry_settings import LlmSettings, read_model_settings
 from haftd.schemas import UnsupportedSchema
-from haftd.tools.fields import Wrong
+from haftd.tools.parameters import Wrong
 
 from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from ..pending import PendingInquiry
@@ -32,8 +32,6 @@ from .ollama import Ollama
 from .openai import OpenAI
 from .provider import Cut, Exchange, Provider, Refused, Said, Turn, fit
 from .sending import Sender
-
-__all__ = ["LlmBackend"]
 
 _MOST_AT_ONCE = 16
 _PROVIDERS: dict[str, Provider] = {

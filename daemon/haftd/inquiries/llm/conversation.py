@@ -16,16 +16,6 @@ from msgspec import UNSET
 
 from haftd.schemas import exposed
 
-__all__ = [
-    "Conversation",
-    "Message",
-    "NoConversation",
-    "OpenCall",
-    "find_paused",
-    "is_none",
-    "read_context",
-]
-
 Message = dict[str, Any]
 
 _MESSAGES = ("messages", "contents")

@@ -19,8 +19,6 @@ from haftd.config.inquiry_settings import LlmSettings
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
-__all__ = ["Google"]
-
 _ENDED = (None, "STOP", "FINISH_REASON_UNSPECIFIED")
 _ODD = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
 """Ends without an answer that another try may mend."""

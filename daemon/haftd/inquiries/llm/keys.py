@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.ownership import why_replaceable
 
-__all__ = ["NoKey", "read_key"]
-
 _MOST = 64 * 1024
 _KEY = re.compile(r"[\x21-\x7e]{1,8192}")
 

@@ -17,8 +17,6 @@ from haftd.config.inquiry_settings import LlmSettings
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig, items, word
 
-__all__ = ["Ollama"]
-
 
 class Ollama(Provider):
     """The provider `ollama`."""

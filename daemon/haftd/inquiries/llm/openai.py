@@ -17,8 +17,6 @@ from haftd.config.inquiry_settings import LlmSettings
 from .conversation import Message, OpenCall
 from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
 
-__all__ = ["OpenAI"]
-
 _TOLD = ("system", "developer")
 
 

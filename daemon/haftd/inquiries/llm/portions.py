@@ -17,8 +17,6 @@ import httpx
 
 from ..backend import InquiryFailed
 
-__all__ = ["MOST_BEFORE", "Transport"]
-
 _AT_ONCE = 2048
 MOST_BEFORE = 32_768
 

@@ -16,21 +16,6 @@ from haftd.schemas import PROVIDERS, translate
 
 from .conversation import Conversation, Message, OpenCall
 
-__all__ = [
-    "Cut",
-    "Exchange",
-    "Provider",
-    "Refused",
-    "Reply",
-    "Request",
-    "Said",
-    "Turn",
-    "dig",
-    "fit",
-    "items",
-    "word",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:

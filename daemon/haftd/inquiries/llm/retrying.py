@@ -20,8 +20,6 @@ from haftd.config.inquiry_settings import LlmSettings
 
 from .provider import dig
 
-__all__ = ["Decision", "GiveUp", "Outcome", "Pause", "Received", "Unsent", "decide"]
-
 _AGAIN = (408, 409, 425, 429)
 _FIRST_S = 0.5
 _LONGEST_S = 30.0

@@ -30,8 +30,6 @@ from .portions import Transport
 from .provider import Request
 from .retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
 
-__all__ = ["Sender"]
-
 _MOST = 1 << 20
 """Bytes of a reply. It is decoded at one go: that much takes some 30 ms at worst."""
 _AT_ONCE = 64

@@ -16,8 +16,6 @@ from haft_protocol.inquiries import Inquiry
 from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scalar, Select
 from haftd.schemas.names import own_properties
 
-__all__ = ["ELSEWHERE", "ask", "correct", "paused", "read_text"]
-
 ELSEWHERE = "Still running."
 """The reply for another call of the same turn."""
 

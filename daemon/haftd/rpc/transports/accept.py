@@ -16,8 +16,6 @@ import trio
 from haftd.host.descriptors import has_room
 from haftd.rpc.connection import RpcContext
 
-__all__ = ["acceptor"]
-
 _BURST = 32
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0

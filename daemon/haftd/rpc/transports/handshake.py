@@ -12,8 +12,6 @@ import hmac
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Gatekeeper", "Refusal"]
-
 PROTOCOL = "haft.v1"
 _TOKEN = "haft.token."
 _MAX_TOKEN_LENGTH = 256

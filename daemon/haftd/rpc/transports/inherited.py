@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from haftd.config.loopback import is_loopback
 
-__all__ = ["Inherited", "take"]
-
 _FIRST = 3
 _MAX_SOCKETS = 64
 

@@ -22,8 +22,6 @@ from pathlib import Path
 
 from haft_protocol.paths import Runtime
 
-__all__ = ["Credentials"]
-
 _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 
 

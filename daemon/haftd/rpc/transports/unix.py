@@ -27,8 +27,6 @@ from haftd.rpc.wire import Gone, Pace
 
 from .accept import acceptor
 
-__all__ = ["UnixWire", "serve_unix"]
-
 _CHUNK = 65_536
 _EAGER = 2  # reads in a row before others get their turn: more is faster for all, unfair to each
 _REFUSALS = 32  # peers that are being told at the same time that there is no room

@@ -30,8 +30,6 @@ from haftd.rpc.wire import Gone, Pace
 from .accept import acceptor
 from .handshake import Gatekeeper, Refusal
 
-__all__ = ["NotLoopback", "WebSocketWire", "open_websocket_listener", "serve_websocket"]
-
 _CHUNK = 65_536
 _QUEUE = 16  # messages that the library may hold before it stops reading
 _HANDSHAKES = 64

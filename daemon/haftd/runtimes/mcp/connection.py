@@ -46,8 +46,6 @@ from .shapes import (
     convert,
 )
 
-__all__ = ["TASKS", "Asker", "Connection", "Era", "Unusable", "open_connection"]
-
 log = structlog.get_logger("haftd.mcp")
 
 Era = Literal["auto", "legacy", "modern"]

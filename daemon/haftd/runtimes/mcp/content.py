@@ -16,8 +16,6 @@ import msgspec
 
 from .shapes import Block, CallResult, Resource, convert
 
-__all__ = ["SaveFile", "text_of"]
-
 SaveFile = Callable[[bytes, str], str | None]
 """Saves data under a name with this suffix, and returns the path; None where it cannot be saved."""
 

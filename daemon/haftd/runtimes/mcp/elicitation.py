@@ -28,8 +28,6 @@ from haft_protocol.questions import (
 
 from .shapes import Elicitation
 
-__all__ = ["Step", "Unaskable", "WrongValue", "steps", "url_question"]
-
 _SECRET = re.compile(r"pass(word|phrase|wd)|secret|token|api[_ -]?key|credential|\bpin\b", re.I)
 _MAX_TEXT = 4096
 _MAX_PROPERTIES = 64

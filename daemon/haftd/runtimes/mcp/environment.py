@@ -12,8 +12,6 @@ from haftd.tools.served import ServedTool
 
 from ..base import Call
 
-__all__ = ["Environment"]
-
 
 @dataclass(frozen=True, slots=True)
 class Environment:

@@ -33,8 +33,6 @@ from .shapes import (
     convert,
 )
 
-__all__ = ["Exchange"]
-
 _MAX_ROUNDS = 100
 _MAX_TRIES = 20
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)

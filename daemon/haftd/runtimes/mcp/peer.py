@@ -25,16 +25,6 @@ from haft_protocol.mcp import (
 
 from .shapes import ErrorObject, Id, Progress, convert
 
-__all__ = [
-    "Disconnected",
-    "Peer",
-    "Pending",
-    "RequestHandler",
-    "ServerError",
-    "Transport",
-    "ignore",
-]
-
 log = structlog.get_logger("haftd.mcp")
 
 _MAX_STARTS = 8

@@ -22,8 +22,6 @@ from ..interpreter import Said
 from ..resource_limits import ResourceLimits
 from .peer import Disconnected, Peer, Pending
 
-__all__ = ["ServerProcess", "StderrTail"]
-
 MAX_MESSAGE = 64 << 20
 """Bytes of one message of a server's; a server that sends a longer one is ended."""
 _MAX_WAITING = 64 << 20

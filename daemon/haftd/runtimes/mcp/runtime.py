@@ -12,8 +12,6 @@ from ..base import Call, Ended, RuntimeContext, StartFailed, ToolFailed, is_canc
 from ..no_process import NoProcessControl
 from .servers import Servers
 
-__all__ = ["McpRuntime"]
-
 
 class McpRuntime:
     """The runtime of tools whose source is `mcp.<server>.<tool>`."""

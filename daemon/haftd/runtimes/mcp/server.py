@@ -23,8 +23,6 @@ from .environment import Environment
 from .peer import Disconnected, Peer, ServerError
 from .process import ServerProcess
 
-__all__ = ["Server", "ServerFault"]
-
 log = structlog.get_logger("haftd.mcp")
 
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)

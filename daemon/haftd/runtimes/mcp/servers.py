@@ -18,7 +18,6 @@ from .environment import Environment
 if TYPE_CHECKING:
     from .server import Server
 
-__all__ = ["LIST_S", "Environment", "Servers"]
 
 LIST_S = 10.0
 

@@ -13,31 +13,6 @@ from msgspec import UNSET, Raw, UnsetType, field
 
 from haft_protocol.mcp import META_PREFIX
 
-__all__ = [
-    "Annotations",
-    "Block",
-    "CallResult",
-    "Discovery",
-    "Elicitation",
-    "ErrorObject",
-    "Execution",
-    "Initialized",
-    "InputRequest",
-    "LegacyTask",
-    "ListChanges",
-    "Progress",
-    "Resource",
-    "ServerCapabilities",
-    "ServerInfo",
-    "ServerTool",
-    "Task",
-    "ToolsCapability",
-    "ToolsPage",
-    "UrlsRequired",
-    "WrappedTask",
-    "convert",
-]
-
 Id = int | str
 
 

@@ -15,8 +15,6 @@ from .squash import SQUASH
 from .stage import STAGE
 from .wizard import WIZARD
 
-__all__ = ["TASKS"]
-
 TASKS = (
     STAGE,
     SQUASH,

@@ -18,8 +18,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["BUILD"]
-
 _BUILD = """\
 import json, time
 

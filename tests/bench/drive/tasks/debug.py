@@ -12,8 +12,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["DEBUG"]
-
 _PROGRAM = """\
 import json
 

@@ -10,8 +10,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["EDIT"]
-
 _FILE = "settings.conf"
 _EDIT = (":%s/^timeout = .*/timeout = 30/", ":g/obsolete/d", "Gofinal = yes", ":w")
 

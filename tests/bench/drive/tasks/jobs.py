@@ -10,8 +10,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["JOBS"]
-
 _WATCH = """\
 trap 'echo terminated > watched; exit' TERM
 while :; do sleep 0.02; done

@@ -11,8 +11,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["KEY"]
-
 _ARGV = ("ssh-keygen", "-t", "ed25519", "-C", "drive", "-f", "key")
 _PHRASE = "correct horse battery"
 

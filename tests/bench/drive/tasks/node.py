@@ -11,8 +11,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["NODE"]
-
 _LOAD = "const sizes = require('./sizes.json')"
 _ASK = "sizes.filter((size) => size % 2).reduce((sum, size) => sum + size, 0)"
 

@@ -10,8 +10,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["PAGE"]
-
 _FILE = "long.txt"
 _LINE = 3210
 

@@ -11,8 +11,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["PYTHON"]
-
 _DEF = """\
 def total(path):
     found = 0

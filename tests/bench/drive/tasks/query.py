@@ -12,8 +12,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["QUERY"]
-
 _CREATE = "create table dear (name text, price integer);"
 _INSERT = "insert into dear select name, price from goods where price > 500;"
 _SELECT = "select count(*), sum(price) from dear;"

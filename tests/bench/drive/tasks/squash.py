@@ -10,8 +10,6 @@ from ..haft import Haft
 from ..task import Task, git
 from ..tmux import Tmux
 
-__all__ = ["SQUASH"]
-
 _MESSAGE = "Read the weights of a file"
 _TODO = (":2,$s/^pick/squash/", ":wq")
 _WORDS = (":%d", f"i{_MESSAGE}")

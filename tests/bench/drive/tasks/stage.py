@@ -10,8 +10,6 @@ from ..haft import Haft
 from ..task import Task, git
 from ..tmux import Tmux
 
-__all__ = ["STAGE"]
-
 _BEFORE = "".join(f"step{n} = run({n})\n" for n in range(1, 61))
 _PLACES = (5, 30, 55)
 

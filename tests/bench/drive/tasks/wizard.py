@@ -13,8 +13,6 @@ from ..haft import Haft
 from ..task import Task
 from ..tmux import Tmux
 
-__all__ = ["WIZARD"]
-
 _WIZARD = """\
 import getpass, json
 

@@ -1,0 +1,37 @@
+"""`__all__` stands where others import from, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+PUBLIC = {
+    *(ROOT / "protocol/haft_protocol").glob("[!_]*.py"),
+    ROOT / "clients/haft/__init__.py",
+    ROOT / "clients/haft/aio.py",
+    ROOT / "clients/haft/client.py",
+    ROOT / "clients/haft/errors.py",
+    ROOT / "clients/haft/tools/__init__.py",
+    ROOT / "daemon/haftd/runtimes/base.py",
+    ROOT / "daemon/haftd/runtimes/no_process.py",
+    ROOT / "daemon/haftd/schemas/__init__.py",
+    ROOT / "daemon/haftd/testing.py",
+}
+"""The wire for another client, the Python clients, the author of a tool or of a runtime; and one room's facade."""
+
+
+def lists_its_names(module: Path) -> bool:
+    return any(
+        isinstance(node, ast.Assign)
+        and any(isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets)
+        for node in ast.parse(module.read_text()).body
+    )
+
+
+def test_the_public_modules_list_their_names_and_no_others_do() -> None:
+    roots = ("daemon", "protocol", "clients", "tests")
+    modules = {module for root in roots for module in (ROOT / root).rglob("*.py")}
+    listing = {module for module in modules if lists_its_names(module)}
+    assert {str(one.relative_to(ROOT)) for one in listing ^ PUBLIC} == set()
