@@ -212,11 +212,11 @@ class Handle:
     @property
     def review(self) -> Review | None:
         """State of the result's review; None where the result needs none."""
+        if not self.settings.is_reviewed:
+            return None
         lifecycle = self._lifecycle
         if isinstance(lifecycle, (Draining, Stopped, Rejected)):
             return lifecycle.review
-        if not self.settings.is_reviewed:
-            return None
         return "waits" if isinstance(self.phase, UnderReview) else "held"
 
     @property
@@ -461,22 +461,13 @@ class Handle:
 
     def read(self, read: Read, now: float) -> None:
         """Move the session's position after a reader was shown the handle's state, as of now."""
-        before = self._position
-        offset, viewed, question = before.offset, before.viewed, before.question
-        is_end_shown, end_read_at = before.is_end_shown, before.end_read_at
-        if read.viewed is not None:
-            viewed = read.viewed
-        if self.stopped:
-            is_end_shown = is_end_shown or read.is_session
-            end_read_at = now if end_read_at is None else end_read_at
+        state, before = self._lifecycle.state, self._position
+        if state is State.STOPPED:
+            after = before.read_end(read, now)
         else:
-            if read.offset is not None:
-                offset = read.offset
-            if read.is_session and self.state is State.WAITING:
-                question = self.question_count
-        self._position = ReadPosition(
-            offset, viewed, before.notified, question, is_end_shown, end_read_at
-        )
+            question = self.question_count if state is State.WAITING else before.question
+            after = before.read_output(read, question)
+        self._position = after
 
     def undo_read(self, before: ReadPosition, after: ReadPosition) -> None:
         """Restore the position for a reader that was not answered in the end, unless another has read on."""

@@ -41,13 +41,32 @@ class ReadPosition(msgspec.Struct, frozen=True):
     end_read_at: float | None = None
     """Time at which the end was first read, by any reader."""
 
+    def read_output(self, read: Read, question: int) -> ReadPosition:
+        """Return the position after a read of a live handle, where question number `question` was shown last."""
+        offset = self.offset if read.offset is None else read.offset
+        viewed = self.viewed if read.viewed is None else read.viewed
+        if not read.is_session:
+            question = self.question
+        if (offset, viewed, question) == (self.offset, self.viewed, self.question):
+            return self
+        return ReadPosition(
+            offset, viewed, self.notified, question, self.is_end_shown, self.end_read_at
+        )
+
+    def read_end(self, read: Read, now: float) -> ReadPosition:
+        """Return the position after a read of a stopped handle."""
+        viewed = self.viewed if read.viewed is None else read.viewed
+        is_end_shown = self.is_end_shown or read.is_session
+        at = now if self.end_read_at is None else self.end_read_at
+        return ReadPosition(self.offset, viewed, self.notified, self.question, is_end_shown, at)
+
 
 START: Final = ReadPosition()
 """The position of a session that has read nothing."""
 
 
 def read_of(
-    state: HandleState, *, view: str = "delta", cursor: int | None = None, viewed: int | None = None
+    state: HandleState, view: str = "delta", cursor: int | None = None, viewed: int | None = None
 ) -> Read:
     """Return the event of showing `state`, which `view` or `cursor` asked for."""
     is_session = cursor is None

@@ -53,8 +53,10 @@ def handle_state(
     """
     if waited is None:
         waited = UNSET
-    state, outcome = handle.state, handle.outcome
-    if outcome is not None:
+    state = handle.state
+    if state is State.STOPPED:
+        outcome = handle.outcome
+        assert outcome is not None, "it has ended"
         encoded = _encoded_slice(handle, view, cursor, max_bytes, painted, defer)
         if encoded is not None:
             view, cursor = "delta", None
@@ -83,8 +85,9 @@ def handle_state(
             suspended=suspended,
             hint=SUSPENDED_HINT if suspended else UNSET,
         )
-    phase = handle.phase
-    if isinstance(phase, lifecycle.Waiting):
+    if state is State.WAITING:
+        phase = handle.phase
+        assert isinstance(phase, lifecycle.Waiting), "a waiting handle has its question"
         return Waiting(
             id=handle.id,
             tool=handle.tool,
@@ -125,7 +128,7 @@ def read_handle(
 ) -> HandleState:
     """Return the handle's state, and report to the handle that a reader was shown it."""
     state = handle_state(handle, now, view=view, cursor=cursor, max_bytes=max_bytes, save=True)
-    handle.read(read_of(state, view=view, cursor=cursor), now)
+    handle.read(read_of(state, view, cursor), now)
     return state
 
 

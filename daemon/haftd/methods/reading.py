@@ -133,7 +133,7 @@ def look(
     )
     # With a cursor it is another reader than the session's, which has not seen the screen.
     viewed = handle.spool.end if start is None and view in ("screen", "paint") else None
-    handle.read(read_of(state, view=view, cursor=start, viewed=viewed), now)
+    handle.read(read_of(state, view, start, viewed), now)
     after = handle.position
     echo = typed.text if typed is not None and typed.at == begin else ""
 
