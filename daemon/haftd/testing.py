@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import trio
+from msgspec import UNSET
 
 from haft_protocol.questions import Boolean, Question, Text, check_answer
+from haft_protocol.states import Exit
+from haftd.core.ending import LOST, Ending
 from haftd.runtimes.base import (
     Call,
-    Ended,
     ExecutionControl,
     Input,
     InputRefused,
@@ -68,6 +70,7 @@ STUBBORN = Part("stubborn", "ignores TERM, prints `text`, then waits for nothing
 ECHOES = Part(
     "echoes", "prints `text`, then every line of input until its end, ends with 0", b"ready\n"
 )
+
 ASKS = Part(
     "asks",
     "asks `questions` in order, then says the answers joined by a blank",
@@ -118,7 +121,8 @@ class Recorder:
     answers: dict[str, Any] = field(default_factory=dict)
     grip: ExecutionControl | None = None
     output: bytearray = field(default_factory=bytearray)
-    end: Ended | None = None
+    end: Ending | None = None
+    is_end_complete: bool = False
     is_complete: bool = False
     number: int = 0
     asked: list[Question] = field(default_factory=list)
@@ -146,7 +150,7 @@ class Recorder:
         assert isinstance(data, bytes), "output is bytes"
         assert data, "empty output was reported"
         if self.end is not None:
-            assert not self.end.output_complete, "output after it was said to be complete"
+            assert not self.is_end_complete, "output after it was said to be complete"
             assert not self.is_complete, "output after completed"
             self.after_end += len(data)
         self.output += data
@@ -157,19 +161,20 @@ class Recorder:
         self.number = number
         self._note(after_end=True)
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, ending: Ending, *, complete: bool = True) -> None:
         assert self.end is None, "ended twice"
         self._note()
-        self.end = end
-        assert end.code is None or end.signal is None, "a code and a signal"
-        assert end.result is None or end.failure is None, "a result and a failure"
+        self.end, self.is_end_complete = ending, complete
+        exit = ending.exit or Exit()
+        assert exit.code is UNSET or exit.signal is UNSET, "a code and a signal"
+        assert ending.result is None or ending.failure is None, "a result and a failure"
 
     def redrawn(self) -> None:
         self.redraws += 1
         self._note()
 
     def completed(self) -> None:
-        assert self.end is not None and not self.end.output_complete, "completed without need"
+        assert self.end is not None and not self.is_end_complete, "completed without need"
         assert not self.is_complete, "completed twice"
         self.is_complete = True
         self._note(after_end=True)
@@ -290,7 +295,7 @@ async def check_runtime(bench: Bench) -> list[str]:
             assert port.grip.wanted().state == "busy", f"{part.name}: what has ended wants input"
         if performance.refused is None:
             assert port.end is not None, f"{part.name}: the end was not reported"
-            assert port.end.output_complete or port.is_complete, f"{part.name}: never completed"
+            assert port.is_end_complete or port.is_complete, f"{part.name}: never completed"
     return played
 
 
@@ -298,20 +303,20 @@ async def _check_prints(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
     assert run.port.after_end == 0, "output came after the end that was said to be complete"
-    assert run.port.end == Ended(code=0)
+    assert run.port.end == Ending(exit=Exit(code=0))
     assert run.result is None
 
 
 async def _check_exits(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
-    assert run.port.end == Ended(code=7)
+    assert run.port.end == Ending(exit=Exit(code=7))
 
 
 async def _check_signalled(bench: Bench, part: Part, run: Performance) -> None:
     await run.finish()
     assert bytes(run.port.output) == bench.shown(part.text)
-    assert run.port.end == Ended(signal="KILL"), "a signal was lost or taken for a code"
+    assert run.port.end == Ending(exit=Exit(signal="KILL")), "a signal was lost or taken for a code"
 
 
 async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
@@ -325,7 +330,7 @@ async def _check_idles(bench: Bench, part: Part, run: Performance) -> None:
         await run.finished.wait()
     assert run.scope.cancelled_caught, "the cancellation did not pass"
     assert run.port.end is not None
-    assert (run.port.end.signal, run.port.end.natural) == ("TERM", False)
+    assert (run.port.end.exit, run.port.end.by) == (Exit(signal="TERM"), LOST)
     assert run.port.end.unconfirmed == ()
 
 
@@ -338,7 +343,7 @@ async def _check_stubborn(bench: Bench, part: Part, run: Performance) -> None:
         await run.finished.wait()
     assert trio.current_time() - before >= 0.25, "killed before the grace was over"
     assert run.port.end is not None
-    assert (run.port.end.signal, run.port.end.natural) == ("KILL", False)
+    assert (run.port.end.exit, run.port.end.by) == (Exit(signal="KILL"), LOST)
 
 
 async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
@@ -353,7 +358,7 @@ async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.wants("reads")
     run.grip.write(Input("eof"))
     await run.finish()
-    assert run.port.end == Ended(code=0)
+    assert run.port.end == Ending(exit=Exit(code=0))
     said = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
     assert said == [b"ready", *lines], "input was lost, cut or out of order"
     try:
@@ -383,7 +388,7 @@ async def _check_fails(bench: Bench, part: Part, run: Performance) -> None:
     assert run.failure.trace == ("here",)
     assert run.failure.transient
     assert run.port.end is not None
-    assert run.port.end.failure is run.failure
+    assert run.port.end.failure == run.failure.ending.failure
 
 
 async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:
@@ -396,9 +401,9 @@ async def _check_cannot(bench: Bench, part: Part, run: Performance) -> None:
 async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
-    assert run.port.end.code == 3
+    assert run.port.end.exit == Exit(code=3)
     assert run.grip.wanted().state == "busy", "what is left behind was taken for the tool"
-    assert run.port.end.output_complete
+    assert run.port.is_end_complete
     assert bytes(run.port.output) == bench.shown(part.text)
     left = run.grip.left_behind()
     assert len(left) == 1 and left[0].command, left
@@ -409,8 +414,8 @@ async def _check_leaves(bench: Bench, part: Part, run: Performance) -> None:
 async def _check_holds(bench: Bench, part: Part, run: Performance) -> None:
     await run.port.until(lambda: run.port.end)
     assert run.port.end is not None
-    assert run.port.end.code == 3
-    assert not run.port.end.output_complete
+    assert run.port.end.exit == Exit(code=3)
+    assert not run.port.is_end_complete
     assert bench.shown(part.text) in bytes(run.port.output)
     with trio.fail_after(PATIENCE_S):
         await run.port.until(lambda: run.port.is_complete)

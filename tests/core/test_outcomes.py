@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from haft_protocol.states import By, EndedBy, Exit, ToolError
-from haftd.core.ending import Ending
-from haftd.core.outcomes import failure_of, internal_failure
+from haftd.core.ending import Ending, internal_failure
+from haftd.core.outcomes import failure_of
 
 TERM = Exit(signal="TERM")
 

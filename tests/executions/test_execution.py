@@ -16,11 +16,12 @@ from trio.testing import MockClock
 
 from haft_protocol.errors import spawn_failed
 from haft_protocol.states import EndedBy, Screen
+from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
-from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Budget, Spool
 from haftd.executions.execution import Execution, changes
-from haftd.runtimes.base import Ended, Input, ScreenShot, ToolFailed
+from haftd.runtimes.base import Input, ScreenShot, ToolFailed
+from tests.endings import ending
 
 ABORT = EndedBy("abort", "somebody")
 
@@ -125,28 +126,28 @@ def test_a_picture_is_no_screen_that_was_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "ender", "by", "failure"),
+    ("reported", "ender", "by", "failure"),
     [
-        (Ended(code=0), None, "exit", None),
-        (Ended(code=0), ABORT, "exit", None),
-        (Ended(signal="TERM", natural=False), ABORT, "abort", None),
-        (Ended(signal="KILL", natural=False, limit="cpu_s"), ABORT, "limit", None),
-        (Ended(code=1, limit="wall_s"), None, "limit", None),
-        (Ended(signal="KILL", natural=False), None, "lost", internal_failure()),
-        (Ended(failure=ToolFailed("no")), None, "exit", "no"),
-        (Ended(failure=ToolFailed("no")), ABORT, "exit", "no"),
-        (Ended(failure=ToolFailed("no"), natural=False), ABORT, "abort", "no"),
-        (Ended(failure=ToolFailed("no"), natural=False), None, "exit", "no"),
+        (ending(code=0), None, "exit", None),
+        (ending(code=0), ABORT, "exit", None),
+        (ending(signal="TERM", by="lost"), ABORT, "abort", None),
+        (ending(signal="KILL", by="limit", limit="cpu_s"), ABORT, "limit", None),
+        (ending(code=1, by="limit", limit="wall_s"), None, "limit", None),
+        (ending(signal="KILL", by="lost"), None, "lost", internal_failure()),
+        (ending(failure=ToolFailed("no")), None, "exit", "no"),
+        (ending(failure=ToolFailed("no")), ABORT, "exit", "no"),
+        (ending(failure=ToolFailed("no"), by="lost"), ABORT, "abort", "no"),
+        (ending(failure=ToolFailed("no"), by="lost"), None, "exit", "no"),
     ],
 )
 async def test_who_ended_it_is_told_by_what_ended_it_first(
-    autojump_clock: MockClock, end: Ended, ender: EndedBy | None, by: str, failure: str | None
+    autojump_clock: MockClock, reported: Ending, ender: EndedBy | None, by: str, failure: str | None
 ) -> None:
     use = use_of_a_tool()
     if ender is not None:
         use.handle.request_stop(ender)
     use.started(cast(Any, Shows()))
-    use.ended(end)
+    use.ended(reported)
     ending = use.handle.ending
     assert ending is not None and ending.by.by == by
     assert (ending.failure and ending.failure.message) == failure

@@ -9,6 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from haft_protocol.errors import shutting_down
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy
+from haftd.core.ending import Ending
 from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
@@ -17,8 +18,9 @@ from haftd.executions.execution import Execution
 from haftd.executions.review import PendingReview
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.tool_question import InquiryCancelled
-from haftd.runtimes.base import Call, Ended, RuntimeContext, StartFailed
+from haftd.runtimes.base import Call, RuntimeContext, StartFailed
 from haftd.runtimes.fake import Ask, Emit, FakeRuntime, WaitFor
+from tests.endings import ending
 
 ABORT = EndedBy("abort", "somebody")
 
@@ -89,8 +91,10 @@ class Bench:
 class Playing:
     """A runtime that reports what it is told to, one report a checkpoint."""
 
-    def __init__(self, *ends: Ended | None, printed: bytes = b"printed") -> None:
-        self.ends = ends
+    def __init__(
+        self, *ends: Ending | None, complete: bool = True, printed: bytes = b"printed"
+    ) -> None:
+        self.ends, self.complete = ends, complete
         self.printed = printed
         self.port: RuntimeContext | None = None
 
@@ -101,7 +105,7 @@ class Playing:
             if end is None:
                 port.completed()
             else:
-                port.ended(end)
+                port.ended(end, complete=self.complete)
             await trio.lowlevel.checkpoint()
         return None
 
@@ -126,7 +130,7 @@ async def test_the_end_is_told_with_the_word_and_only_then(autojump_clock: MockC
 async def test_nobody_is_asked_before_all_of_the_output_is_there(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        use = bench.start(Playing(Ended(code=0, output_complete=False), None))
+        use = bench.start(Playing(ending(code=0), None, complete=False))
         await use.done.wait()
         assert [one.text for one in bench.desk.asked] == ["printed"]
         assert bench.handle.stopped and bench.handle.output_complete
@@ -137,7 +141,7 @@ async def test_output_that_is_never_complete_is_reviewed_when_nothing_is_left(
 ) -> None:
     async with trio.open_nursery() as nursery:
         bench = Bench(nursery, Desk(ReviewDecision("allow")))
-        use = bench.start(Playing(Ended(code=0, output_complete=False)))
+        use = bench.start(Playing(ending(code=0), complete=False))
         await use.done.wait()
         assert standing(bench.handle) == "allowed"
 
@@ -167,7 +171,7 @@ class EndsMeanwhile:
         finally:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self.s)
-            port.ended(Ended(code=0, natural=True))
+            port.ended(ending(code=0))
 
 
 @pytest.mark.parametrize("s", [0, 0.1])
@@ -228,7 +232,7 @@ async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: Moc
         nursery.start_soon(_ask, use, question)
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is not None
-        use.ended(Ended(code=0))
+        use.ended(ending(code=0))
         await wait_all_tasks_blocked()
         assert question_of(bench.handle) is None and bench.handle.state.value == "running"
         nursery.start_soon(_ask, use, question)

@@ -21,8 +21,9 @@ from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.kind import Answered
-from haftd.runtimes.base import Call, Ended, Runtime, RuntimeContext
+from haftd.runtimes.base import Call, Runtime, RuntimeContext
 from haftd.runtimes.fake import Ask, FakeRuntime, Unkillable, WaitFor
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 
@@ -222,7 +223,7 @@ class Failing:
             grip = SimpleNamespace(pid=1, command="t", terminal=False, rendering=STRIPPED)
             port.started(cast(Any, grip))
         if self.has_ended:
-            port.ended(Ended(code=3))
+            port.ended(ending(code=3))
         raise self.fault
 
 

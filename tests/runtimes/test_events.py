@@ -7,10 +7,12 @@ import json
 import pytest
 import trio
 
-from haftd.runtimes.base import Call, Ended, Input, InputRefused, ToolFailed
+from haftd.core.ending import EXIT
+from haftd.runtimes.base import Call, Input, InputRefused, ToolFailed
 from haftd.runtimes.pipes import PipeControl
 from haftd.runtimes.process import ProcessRuntime
 from haftd.testing import Recorder, perform
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -68,13 +70,13 @@ sys.stdout.write('no line end'); sys.stdout.flush()
         b'plain\nworking\nstill\n{"type": "odd"}\nno line end'
     )
     assert b"on stderr\n" in port.output
-    assert port.end == Ended(code=0)
+    assert port.end == ending(code=0)
 
 
 async def test_a_result_and_a_failure_are_the_tools_own() -> None:
     result, port = await run(tool("say({'type': 'stopped', 'result': {'Ok': 'done'}}, True)"))
     assert result == "done"
-    assert port.end == Ended(code=0, result="done")
+    assert port.end == ending(code=0, result="done")
     port = Recorder()
     failure = "{'type': 'stopped', 'error': {'message': 'bad', 'trace': ['x'], 'transient': True}}"
     with pytest.raises(ToolFailed) as failed:
@@ -84,8 +86,7 @@ async def test_a_result_and_a_failure_are_the_tools_own() -> None:
         ("x",),
         True,
     )
-    assert port.end is not None
-    assert (port.end.code, port.end.failure) == (3, failed.value)
+    assert port.end == ending(code=3, failure=failed.value)
 
 
 async def test_a_malformed_state_fails_the_tool_and_ends_it() -> None:
@@ -101,7 +102,7 @@ hear()
     assert port.output.startswith(b'working\n{"type": "waiting"')
     assert port.asked == []
     assert port.end is not None
-    assert port.end.failure is failed.value
+    assert port.end.failure == failed.value.ending.failure
 
 
 async def test_a_question_is_answered_through_apply() -> None:
@@ -174,13 +175,13 @@ async def test_what_stays_after_it_has_stopped_is_seen_out() -> None:
     with trio.fail_after(PATIENCE_S):
         assert await stdio.run(tool(script), port) == "done"
     assert port.end is not None
-    assert (port.end.result, port.end.natural) == ("done", True)
+    assert (port.end.result, port.end.by) == ("done", EXIT)
     # Its input is closed: one that reads it ends by itself.
     port = Recorder(grace_s=20)
     with trio.fail_after(PATIENCE_S):
         script = "say({'type': 'stopped', 'result': 'done'}); sys.stdin.read(); sys.exit(0)"
         assert await stdio.run(tool(script), port) == "done"
-    assert port.end == Ended(code=0, result="done")
+    assert port.end == ending(code=0, result="done")
 
 
 async def test_stopped_withdraws_the_questions_that_are_open() -> None:
@@ -207,7 +208,7 @@ async def test_told_to_cancel_it_may_leave_by_itself() -> None:
         performance.scope.cancel()
         await performance.finish()
     assert performance.port.output == b"ready\ncancel\n"
-    assert performance.port.end == Ended(code=4, natural=False)
+    assert performance.port.end == ending(code=4, by="lost")
 
 
 async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
@@ -220,7 +221,7 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
         with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
-    assert performance.port.end == Ended(signal="KILL", natural=False)
+    assert performance.port.end == ending(signal="KILL", by="lost")
     assert kit.lives(call) == []
 
 
@@ -269,7 +270,7 @@ raise ValueError('no such table')
     assert failure.trace[-1] == "ValueError: no such table"
     assert failure.shows_output
     assert b"ValueError: no such table" in port.output
-    assert port.end == Ended(code=1, failure=failure)
+    assert port.end == ending(code=1, failure=failure)
 
 
 async def test_a_signal_before_a_final_state_is_named() -> None:
@@ -279,7 +280,7 @@ async def test_a_signal_before_a_final_state_is_named() -> None:
         "error is empty."
     )
     assert failure.trace == ()
-    assert port.end == Ended(signal="SEGV", failure=failure)
+    assert port.end == ending(signal="SEGV", failure=failure)
 
 
 async def test_the_kept_end_of_stderr_is_bounded_and_printable() -> None:
@@ -297,7 +298,7 @@ async def test_an_end_with_an_open_question_is_a_failure() -> None:
     assert failure.message.startswith(
         "The process exited with code 0 without waiting for the answer to its question 'name'."
     )
-    assert port.end == Ended(code=0, failure=failure)
+    assert port.end == ending(code=0, failure=failure)
 
 
 async def test_an_aborted_tool_owes_no_final_state() -> None:
@@ -308,7 +309,7 @@ async def test_an_aborted_tool_owes_no_final_state() -> None:
         performance.port.grace_s = 10
         performance.scope.cancel()
         await performance.finish()
-    assert performance.port.end == Ended(code=4, natural=False)
+    assert performance.port.end == ending(code=4, by="lost")
 
 
 async def test_a_raw_line_is_output_before_it_ends() -> None:

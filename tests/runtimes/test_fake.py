@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from haft_protocol.questions import Boolean, InvalidAnswer, Question
-from haftd.runtimes.base import Call, Ended, Input, InputRefused
+from haftd.runtimes.base import Call, Input, InputRefused
 from haftd.runtimes.fake import (
     Ask,
     Emit,
@@ -21,6 +21,7 @@ from haftd.runtimes.fake import (
     WaitFor,
 )
 from haftd.testing import Recorder, perform
+from tests.endings import ending
 
 
 def call(*script: Step, terminal: bool = False) -> Call:
@@ -30,14 +31,14 @@ def call(*script: Step, terminal: bool = False) -> Call:
 async def test_a_script_without_an_end_ends_with_zero() -> None:
     port = Recorder()
     assert await FakeRuntime().run(call(Emit(b"hi")), port) is None
-    assert port.end == Ended(code=0)
+    assert port.end == ending(code=0)
     assert port.output == b"hi"
 
 
 async def test_a_result_is_returned_and_reported() -> None:
     port = Recorder()
     assert await FakeRuntime().run(call(Exit(result="done")), port) == "done"
-    assert port.end == Ended(code=0, result="done")
+    assert port.end == ending(code=0, result="done")
 
 
 async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing.MockClock) -> None:
@@ -50,7 +51,7 @@ async def test_input_is_taken_in_order_and_numbered(autojump_clock: trio.testing
         assert run.port.output == b"one\nC-c Up"
         assert run.grip.write(Input("signal", signal="HUP")) == 2
         await run.finish()
-    assert run.port.end == Ended(signal="HUP")
+    assert run.port.end == ending(signal="HUP")
     with pytest.raises(InputRefused, match="ended"):
         run.grip.write(Input("text", "x"))
 
@@ -66,7 +67,7 @@ async def test_an_abort_of_the_stubborn_takes_the_grace(
         run.scope.cancel()
         await run.finish()
         assert trio.current_time() - before == pytest.approx(3.0)
-    assert run.port.end == Ended(signal="KILL", natural=False, unconfirmed=(77,))
+    assert run.port.end == ending(signal="KILL", by="lost", unconfirmed=(77,))
 
 
 async def test_what_is_left_behind_ends_when_the_script_says(
@@ -76,7 +77,7 @@ async def test_what_is_left_behind_ends_when_the_script_says(
     async with trio.open_nursery() as nursery:
         run = await perform(nursery, FakeRuntime(), call(left, Exit(4)))
         await run.port.until(lambda: run.port.is_complete)
-        assert run.port.end == Ended(code=4, output_complete=False)
+        assert run.port.end == ending(code=4) and not run.port.is_end_complete
         (over,) = run.grip.left_behind()
         assert over.command == "server"
         assert run.grip.members() == (over.pid,)

@@ -13,9 +13,10 @@ import trio
 
 from haftd.host.tree.process_tree import ProcessTree
 from haftd.runtimes import child
-from haftd.runtimes.base import Call, Ended, Input, InputRefused, StartFailed
+from haftd.runtimes.base import Call, Input, InputRefused, StartFailed
 from haftd.runtimes.process import ProcessRuntime
 from haftd.testing import Performance, Recorder, perform
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -49,7 +50,7 @@ async def test_RB_006_the_last_words_of_a_short_life_are_kept() -> None:
     for _ in range(100):
         port = await run(kit.shell("echo boom >&2; exit 1"))
         assert port.output == b"boom\n"
-        assert port.end == Ended(code=1)
+        assert port.end == ending(code=1)
     port = await run(kit.python("import no_such_module_x"))
     assert b"no_such_module_x" in port.output
 
@@ -63,7 +64,8 @@ async def test_RB_001_a_child_that_holds_the_pipe_does_not_hold_the_end() -> Non
             await performance.port.until(lambda: performance.port.end)  # noqa: B023
             assert time.monotonic() - began < 10
             assert performance.port.output == b"done\n"
-            assert performance.port.end == Ended(code=0, output_complete=False)
+            assert performance.port.end == ending(code=0)
+            assert not performance.port.is_end_complete
             await performance.port.until(lambda: performance.port.is_complete)  # noqa: B023
             (left,) = performance.grip.left_behind()
             assert left.command == "sleep 30"
@@ -81,8 +83,7 @@ async def test_RB_002_a_ticker_left_behind_adds_nothing_after_it_was_cut_loose()
         performance = await started(nursery, kit.shell(script))
         await performance.port.until(lambda: performance.port.is_complete)
         assert b"fg-done\n" in performance.port.output
-        assert performance.port.end is not None
-        assert performance.port.end.code == 0
+        assert performance.port.end == ending(code=0)
         size = len(performance.port.output)
         # Its next tick meets a closed pipe and ends it, and with that the handle.
         await performance.finish()
@@ -98,7 +99,7 @@ async def test_output_before_an_abort_is_kept_and_so_is_what_a_clean_up_says() -
         await performance.finish()
     assert performance.port.output.startswith(b"ready\n")
     assert performance.port.output.endswith(b"cleaned\n")
-    assert performance.port.end == Ended(code=0, natural=False)
+    assert performance.port.end == ending(code=0, by="lost")
 
 
 async def test_an_abort_reads_on_while_a_clean_up_prints_more_than_a_pipe_holds() -> None:
@@ -117,7 +118,7 @@ async def test_an_abort_reads_on_while_a_clean_up_prints_more_than_a_pipe_holds(
         performance.scope.cancel()
         await performance.finish()
     assert len(performance.port.output) == 3_000_006
-    assert performance.port.end == Ended(code=5, natural=False)
+    assert performance.port.end == ending(code=5, by="lost")
 
 
 async def test_a_stopped_process_gets_the_term() -> None:
@@ -128,7 +129,7 @@ async def test_a_stopped_process_gets_the_term() -> None:
         with trio.fail_after(PATIENCE_S):
             performance.scope.cancel()
             await performance.finish()
-    assert performance.port.end == Ended(signal="TERM", natural=False)
+    assert performance.port.end == ending(signal="TERM", by="lost")
 
 
 async def test_an_abort_ends_what_hides_in_sessions_of_its_own() -> None:
@@ -157,7 +158,7 @@ async def test_RB_043_an_abort_that_meets_the_exit_gives_one_or_the_other() -> N
         end = performance.port.end
         assert end is not None
         seen.add(end)
-    assert seen <= {Ended(code=7), Ended(signal="TERM", natural=False)}
+    assert seen <= {ending(code=7), ending(signal="TERM", by="lost")}
 
 
 async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
@@ -177,7 +178,7 @@ async def test_one_that_has_left_before_it_was_asked_has_ended_by_itself(
         performance = await started(nursery, kit.shell("echo up; sleep 0.2; exit 7"), b"up")
         performance.scope.cancel()
         await performance.finish()
-    assert performance.port.end == Ended(code=7)
+    assert performance.port.end == ending(code=7)
 
 
 @pytest.mark.parametrize("limits", [{}, {"memory": 1e9}])
@@ -202,7 +203,7 @@ async def test_an_abort_ends_it_once_and_reports_what_is_left(
         await performance.finish()
     pid = performance.grip.pid
     assert pid is not None and attempts == [1.5]
-    assert performance.port.end == Ended(signal="TERM", natural=False, unconfirmed=(pid,))
+    assert performance.port.end == ending(signal="TERM", by="lost", unconfirmed=(pid,))
 
 
 async def test_cancelled_before_it_has_begun_it_leaves_nothing() -> None:
@@ -292,7 +293,7 @@ async def test_lines_texts_and_the_end_of_input() -> None:
         await performance.finish()
         assert performance.port.number == 4
     assert performance.port.output.decode() == "a\tbé\nc\nd\ny\n"
-    assert performance.port.end == Ended(code=0)
+    assert performance.port.end == ending(code=0)
 
 
 async def test_keys_are_given_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -337,7 +338,7 @@ async def test_control_c_on_a_pipe_interrupts_the_group() -> None:
         performance.grip.write(Input("keys", keys=("C-c",)))
         await performance.finish()
     assert performance.port.output == b"ready\ncaught\n"
-    assert performance.port.end == Ended(code=3)
+    assert performance.port.end == ending(code=3)
 
 
 async def test_a_signal_of_the_user_is_a_natural_end() -> None:
@@ -345,7 +346,7 @@ async def test_a_signal_of_the_user_is_a_natural_end() -> None:
         performance = await started(nursery, kit.shell("echo ready; exec sleep 60"), b"ready\n")
         performance.grip.write(Input("signal", signal="HUP"))
         await performance.finish()
-    assert performance.port.end == Ended(signal="HUP")
+    assert performance.port.end == ending(signal="HUP")
 
 
 async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
@@ -359,7 +360,7 @@ async def test_RB_020_input_to_what_does_not_read_any_more_is_refused() -> None:
         with pytest.raises(InputRefused, match="closed"):
             performance.grip.write(Input("eof"))
         await performance.finish()
-        assert performance.port.end == Ended(code=3)
+        assert performance.port.end == ending(code=3)
         for kind in ("line", "eof", "signal", "keys"):
             with pytest.raises(InputRefused, match="has ended"):
                 performance.grip.write(Input(kind, "x", ("C-c",), "INT"))
@@ -432,7 +433,7 @@ async def test_the_wall_clock_ends_a_handle() -> None:
     port = await run(kit.shell("echo before; sleep 60", limits={"wall_s": 0.3}))
     assert time.monotonic() - began < 20
     assert port.output == b"before\n"
-    assert port.end == Ended(signal="TERM", natural=False, limit="wall_s")
+    assert port.end == ending(signal="TERM", by="limit", limit="wall_s")
 
 
 async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
@@ -441,7 +442,7 @@ async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
     assert port.end is not None
     assert port.end.limit == "output"
     exact = await run(kit.shell("printf 12345", limits={"output": 5}))
-    assert exact.end == Ended(code=0)
+    assert exact.end == ending(code=0)
     over = await run(kit.shell("printf 123456", limits={"output": 5}))
     assert over.output == b"12345"
     assert over.end is not None
@@ -450,7 +451,7 @@ async def test_too_much_output_ends_a_handle_and_is_not_kept() -> None:
 
 async def test_too_much_processor_time_ends_a_handle() -> None:
     port = await run(kit.shell("while :; do :; done", limits={"cpu_s": 1}))
-    assert port.end == Ended(signal="XCPU", limit="cpu_s")
+    assert port.end == ending(signal="XCPU", by="limit", limit="cpu_s")
 
 
 async def test_what_a_handle_runs_is_bounded_together() -> None:
@@ -473,7 +474,7 @@ async def test_pages_that_a_fork_has_not_copied_count_once() -> None:
         "for _ in range(4): os.wait()"
     )
     port = await run(kit.python(script, limits={"memory": 100_000_000, "processes": 5, "cpu_s": 9}))
-    assert port.end == Ended(code=0)
+    assert port.end == ending(code=0)
 
 
 async def test_too_much_memory_ends_a_handle() -> None:
@@ -483,4 +484,4 @@ async def test_too_much_memory_ends_a_handle() -> None:
     assert port.end.limit == "memory"
     assert b"had it" not in port.output
     port = await run(kit.python("print('MemoryError')", limits={"memory": 100_000_000}))
-    assert port.end == Ended(code=0)
+    assert port.end == ending(code=0)

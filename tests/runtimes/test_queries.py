@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.runtimes.base import Ended, Input
+from haftd.runtimes.base import Input
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -92,7 +93,7 @@ async def test_every_question_gets_its_answer_and_nobody_else_sees_it() -> None:
         sys.executable, "-I", "-c", ASKER, *(one.hex() for one in questions), terminal=True
     )
     port = await run(call)
-    assert port.end == Ended(code=0)
+    assert port.end == ending(code=0)
     printed = b"".join(
         query + b"\x1b[5n\x1b[H\x1b[2K" + answer + b"\x1b[H\x1b[2K"
         for query, answer in zip(questions, expected, strict=True)

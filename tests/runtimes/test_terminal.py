@@ -9,10 +9,12 @@ import time
 import pytest
 import trio
 
+from haft_protocol.states import Exit
 from haftd.runtimes import library, screen
-from haftd.runtimes.base import Call, Ended, Input, InputRefused
+from haftd.runtimes.base import Call, Input, InputRefused
 from haftd.runtimes.terminal import TerminalRuntime
 from haftd.testing import Performance, Recorder, perform
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -73,7 +75,7 @@ async def test_RB_005_nothing_is_lost_at_the_end() -> None:
     for _ in range(25):
         port = await run(kit.python(script, terminal=True))
         assert port.output == b"hello" * 4096
-        assert port.end == Ended(code=0)
+        assert port.end == ending(code=0)
     expected = "".join(f"{n}\r\n" for n in range(1, 10_001)).encode()
     for _ in range(10):
         port = await run(kit.call("seq", "10000", terminal=True))
@@ -98,13 +100,12 @@ async def test_RB_001_a_child_that_holds_the_terminal_does_not_hold_the_end() ->
     began = time.monotonic()
     port = await run(shell("sleep 60 & exit 1"))
     assert time.monotonic() - began < 10
-    assert port.end is not None
-    assert port.end.code == 1
+    assert port.end is not None and port.end.exit == Exit(code=1)
 
 
 async def test_a_signal_is_told_from_a_code() -> None:
-    assert (await run(shell("kill -SEGV $$"))).end == Ended(signal="SEGV")
-    assert (await run(shell("exit 7"))).end == Ended(code=7)
+    assert (await run(shell("kill -SEGV $$"))).end == ending(signal="SEGV")
+    assert (await run(shell("exit 7"))).end == ending(code=7)
 
 
 async def test_RB_041_the_size_is_there_from_the_first_moment_and_follows() -> None:
@@ -134,7 +135,7 @@ async def test_signals_go_to_the_foreground() -> None:
         await performance.port.until(lambda: b"\ralive" in performance.port.output)
         performance.grip.write(Input("line", "exit 4"))
         await performance.finish()
-    assert performance.port.end == Ended(code=4)
+    assert performance.port.end == ending(code=4)
 
 
 async def test_RB_020_a_shell_that_ends_is_told_at_once() -> None:
@@ -143,7 +144,7 @@ async def test_RB_020_a_shell_that_ends_is_told_at_once() -> None:
         performance = await started(nursery, call, b"$ ")
         performance.grip.write(Input("line", "set -euo pipefail; false"))
         await performance.finish()
-        assert performance.port.end == Ended(code=1)
+        assert performance.port.end == ending(code=1)
         with pytest.raises(InputRefused, match="has ended"):
             performance.grip.write(Input("line", "echo hi"))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
-from haftd.runtimes.base import Ended, Input, InputRefused
+from haftd.runtimes.base import Input, InputRefused
 from haftd.runtimes.library import load
 from haftd.runtimes.screen import Screen
+from tests.endings import ending
 from tests.patience import PATIENCE_S
 
 from . import kit
@@ -112,7 +113,7 @@ async def test_RB_018_the_end_of_input_ends_a_line_that_is_begun_too() -> None:
             with trio.fail_after(PATIENCE_S):
                 performance.grip.write(Input("eof"))
                 await performance.finish()
-        assert performance.port.end == Ended(code=0)
+        assert performance.port.end == ending(code=0)
         assert performance.port.output.count(b"foo") == (2 if text else 0)
 
 

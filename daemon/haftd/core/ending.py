@@ -1,24 +1,30 @@
-"""The end of an execution, as one value.
+"""The end of an execution, as one value: what a runtime reports, what a review may change, what readers are shown.
 
-Rules: frozen, and no words: `outcomes` words it.
+Rules: frozen; but for a fault of haftd itself, `outcomes` words an end.
 """
 
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from haft_protocol.states import EndedBy, Exit, ToolError
+
+EXIT = EndedBy("exit")
+LIMIT = EndedBy("limit")
+LOST = EndedBy("lost")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """The end of an execution: its cause, and its result.
 
-    Without `result` and `failure` the output is the result. `failure` is the tool's own, and `shows_output` says
+    `by` is the cause as far as it is known to the reporter: a runtime that was made to end the execution does not
+    know who has requested that, and reports `LOST`. Without `result` and `failure` the output is the result. `failure` is the tool's own, and `shows_output` says
     that the output is handed out beside it. `limit` names the limit that ended the execution, `unconfirmed` the
     processes that could not be ended.
     """
 
-    by: EndedBy
+    by: EndedBy = EXIT
     result: str | None = None
     failure: ToolError | None = None
     shows_output: bool = False
@@ -35,3 +41,20 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     def is_output(self) -> bool:
         """True if the text of the end is the printed output, not a result that the tool built."""
         return self.is_raw or self.by.by != "exit"
+
+    def with_cause(self, requested_by: EndedBy | None) -> Ending:
+        """Return the end with its cause, where `requested_by` has requested it."""
+        if self.by != LOST:
+            return self
+        if requested_by is not None:
+            return replace(self, by=requested_by)
+        if self.failure is not None:
+            return replace(self, by=EXIT)
+        failure = ToolError(internal_failure(), transient=True)
+        return replace(self, failure=failure, shows_output=True)
+
+
+def internal_failure(incident: str | None = None) -> str:
+    """Format an error of haftd itself, with the log's `incident` where there is one."""
+    under = "" if incident is None else f" under {incident}"
+    return f"haftd failed while it held this tool, and ended it; its log says more{under}."

@@ -200,7 +200,7 @@ class Rejected(msgspec.Struct, frozen=True):
     @property
     def ending(self) -> Ending:
         """The end that readers are shown who have found the handle before."""
-        return Ending(by=EndedBy("exit"), failure=ToolError(self.error.message))
+        return Ending(failure=ToolError(self.error.message))
 
 
 Outcome = Draining | Stopped | Rejected

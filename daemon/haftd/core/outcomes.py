@@ -54,9 +54,3 @@ def exit_clause(exit: Exit | None) -> str:
     if exit.signal is not UNSET:
         return f"the process was ended by signal {exit.signal}"
     return f"the process exited with code {exit.code}"
-
-
-def internal_failure(incident: str | None = None) -> str:
-    """Format an error of haftd itself, with the log's `incident` where there is one."""
-    under = "" if incident is None else f" under {incident}"
-    return f"haftd failed while it held this tool, and ended it; its log says more{under}."

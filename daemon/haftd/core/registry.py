@@ -16,9 +16,8 @@ from typing import Any
 import msgspec
 
 from haft_protocol.errors import handle_exists, handle_not_found, limit_exceeded
-from haft_protocol.states import EndedBy
 
-from .ending import Ending
+from .ending import LOST, Ending
 from .handle_settings import DEFAULT_SETTINGS, HandleSettings
 from .handles import Handle
 from .lifecycle import State
@@ -252,7 +251,7 @@ class Registry:
             wall=wall,
             command=command,
         )
-        handle.end(Ending(by=EndedBy("lost")), now)
+        handle.end(Ending(by=LOST), now)
         if handles is None:
             handles = self._by_session[session] = SessionHandles()
         older = handles.by_id.get(id)

@@ -21,16 +21,14 @@ from haft_protocol.errors import (
     invalid_params,
 )
 from haft_protocol.questions import Question
-from haft_protocol.states import EndedBy, Exit, LeftBehind, Screen, ToolError
+from haft_protocol.states import EndedBy, LeftBehind, Screen
 from haftd.core.ending import Ending
 from haftd.core.handles import Handle
-from haftd.core.outcomes import internal_failure
 from haftd.inquiries.kind import Withdrawn
 from haftd.inquiries.pending import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
 from haftd.runtimes.base import (
     Call,
-    Ended,
     ExecutionControl,
     Input,
     InputRefused,
@@ -188,44 +186,15 @@ class Execution:
         self.written_to = max(self.written_to, number)
         self.handle.touch(trio.current_time())
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, ending: Ending, *, complete: bool = True) -> None:
         """See `runtimes.base.RuntimeContext`."""
-        exit_ = None
-        if end.code is not None:
-            exit_ = Exit(code=end.code)
-        elif end.signal is not None:
-            exit_ = Exit(signal=end.signal)
-        by, failure = self._verdict(end)
-        is_structured = end.failure is not None and not end.failure.shows_output
-        ending = Ending(
-            by=by,
-            result=end.result if failure is None else None,
-            failure=failure,
-            shows_output=end.result is None and not is_structured,
-            exit=exit_,
-            limit=end.limit,
-            unconfirmed=end.unconfirmed,
-        )
+        ending = ending.with_cause(self.handle.stop_requested_by)
         now = trio.current_time()
         if self.review is None:
-            self.handle.end(ending, now, complete=end.output_complete)
+            self.handle.end(ending, now, complete=complete)
         else:
-            self.review.end(ending, now, complete=end.output_complete)
+            self.review.end(ending, now, complete=complete)
         self.inquiries.end()
-
-    def _verdict(self, end: Ended) -> tuple[EndedBy, ToolError | None]:
-        """Who ended it, and the failure where it is not only the end that says it."""
-        requested_by = self.handle.stop_requested_by
-        if end.failure is not None:
-            said = ToolError(end.failure.message, end.failure.trace, end.failure.transient)
-            return (EndedBy("exit") if end.natural else requested_by or EndedBy("exit")), said
-        if end.limit is not None:
-            return EndedBy("limit"), None
-        if end.natural:
-            return EndedBy("exit"), None
-        if requested_by is None:
-            return EndedBy("lost"), ToolError(internal_failure(), transient=True)
-        return requested_by, None
 
     def redrawn(self) -> None:
         """See `runtimes.base.RuntimeContext`."""

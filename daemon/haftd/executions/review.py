@@ -15,10 +15,9 @@ import trio
 
 from haft_protocol.errors import RpcError
 from haft_protocol.states import EndedBy, Review
-from haftd.core.ending import Ending
+from haftd.core.ending import Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import UnderReview
-from haftd.core.outcomes import internal_failure
 from haftd.core.spool import Spool
 from haftd.core.withheld import ReviewDecision, Shown, WithheldResult
 

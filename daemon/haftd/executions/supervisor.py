@@ -19,7 +19,8 @@ from haft_protocol.errors import (
     shutting_down,
     spawn_failed,
 )
-from haft_protocol.states import EndedBy, LeftBehind
+from haft_protocol.states import EndedBy, Exit, LeftBehind
+from haftd.core.ending import EXIT, LOST, Ending, internal_failure
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import (
     Abandoned,
@@ -30,14 +31,12 @@ from haftd.core.lifecycle import (
     Stopped,
     UnderReview,
 )
-from haftd.core.outcomes import internal_failure
 from haftd.host.launch.spawn import leaders
 from haftd.host.process.identity import Stat
 from haftd.host.tree.survivors import Survivors
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import (
     Call,
-    Ended,
     Runtime,
     StartFailed,
     ToolFailed,
@@ -65,7 +64,7 @@ class _Cancelled:
     """The task was cancelled before the tool was run to its end."""
 
 
-_Conclusion = Ended | Skipped | RpcError | _Faulted | _Cancelled
+_Conclusion = Ending | Skipped | RpcError | _Faulted | _Cancelled
 """How the task of an execution has ended; an `RpcError` is the reason for which the tool was not started."""
 
 
@@ -235,8 +234,8 @@ class Supervisor:
                 except StartFailed as failed:
                     return spawn_failed(failed.message.rstrip("."), reason=failed.reason)
                 except ToolFailed as failed:
-                    return Ended(failure=failed)
-                return Ended(code=0 if result is None else None, result=result)
+                    return failed.ending
+                return Ending(result=result, exit=Exit(code=0) if result is None else None)
         except Exception:
             incident = secrets.token_hex(4)
             log.exception("a runtime failed", handle=handle.id, tool=call.tool, incident=incident)
@@ -263,13 +262,13 @@ class Supervisor:
                     self._reject(use, spawn_failed(why, reason="aborted"))
                 else:
                     # A client has found the handle and ended it: it has an end, as any other.
-                    use.ended(Ended(natural=False))
+                    use.ended(Ending(by=LOST))
             case (_, _Cancelled()):
-                use.ended(Ended(natural=use.handle.stop_requested_by is None))
+                use.ended(Ending(by=EXIT if use.handle.stop_requested_by is None else LOST))
             case (_, _Faulted(problem) | RpcError(message=problem)):
-                use.ended(Ended(failure=ToolFailed(problem)))
-            case (_, Ended() as ended):
-                use.ended(ended)
+                use.ended(ToolFailed(problem).ending)
+            case (_, Ending() as ending):
+                use.ended(ending)
 
     def _reject(self, use: Execution, error: RpcError) -> None:
         """Undo the admission of a tool that was not started."""

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import trio
 
 from haft_protocol.inputs import InputKind, Mouse
+from haft_protocol.states import ToolError
+from haftd.core.ending import Ending
 
 if TYPE_CHECKING:
     from haftd.core.text import Rendering
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
-    "Ended",
     "ExecutionControl",
     "Input",
     "InputRefused",
@@ -127,25 +128,6 @@ class LeftOver:
     command: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The process that was started has ended: with `code`, or by `signal` (name without SIG).
-
-    `natural`: it ended before any signal of an abort reached it. `output_complete`: nothing holds
-    its output any more. `result` and `failure`: what a structured tool said, else both None.
-    """
-
-    code: int | None = None
-    signal: str | None = None
-    natural: bool = True
-    output_complete: bool = True
-    unconfirmed: tuple[int, ...] = ()
-    result: str | None = None
-    failure: ToolFailed | None = None
-    limit: str | None = None
-    """The limit that ended it, if one did."""
-
-
 class ToolFailed(Exception):
     """The tool's own failure, in its own words. With `shows_output` its output is handed out beside
     the failure, as that of a raw tool is."""
@@ -163,6 +145,12 @@ class ToolFailed(Exception):
         self.trace = trace
         self.transient = transient
         self.shows_output = shows_output
+
+    @property
+    def ending(self) -> Ending:
+        """The end of an execution that this failure has ended."""
+        error = ToolError(self.message, self.trace, self.transient)
+        return Ending(failure=error, shows_output=self.shows_output)
 
 
 class StartFailed(Exception):
@@ -332,8 +320,12 @@ class RuntimeContext(Protocol):
     def written(self, number: int) -> None:
         """All input up to `number` is with the program, or was dropped as nobody will read it."""
 
-    def ended(self, end: Ended) -> None:
-        """The process that was started has ended. At most once."""
+    def ended(self, ending: Ending, *, complete: bool = True) -> None:
+        """The process that was started has ended. At most once.
+
+        The cause is `EXIT` if it ended before any signal of an abort reached it, `LIMIT`, or else `LOST`.
+        `complete`: nothing holds its output any more.
+        """
 
     def redrawn(self) -> None:
         """The terminal's screen has changed without output."""

@@ -22,14 +22,17 @@ from dataclasses import dataclass
 
 import structlog
 import trio
+from msgspec.structs import replace
 
+from haft_protocol.states import EndedBy
+from haftd.core.ending import EXIT, LIMIT, LOST, Ending
 from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
 from haftd.host.tree.process_tree import ProcessTree
 
-from .base import Call, Ended, LeftOver, RuntimeContext, StartFailed, is_cancellation
-from .interpreter import Interpreter
+from .base import Call, LeftOver, RuntimeContext, StartFailed, is_cancellation
+from .interpreter import Interpreter, Said, exit_state
 from .resource_limits import ResourceLimits
 
 log = structlog.get_logger("haftd.runtimes.child")
@@ -320,14 +323,10 @@ class Child:
         self._reported = True
         limit = self._passed = self._passed or self._bounds.blame(exit)
         self._port.ended(
-            Ended(
-                code=exit.code,
-                signal=exit.signal,
-                output_complete=self._complete,
-                result=said.result if limit is None else None,
-                failure=said.failure if limit is None else None,
-                limit=limit,
-            )
+            _ending(
+                exit, said if limit is None else Said(), EXIT if limit is None else LIMIT, limit
+            ),
+            complete=self._complete,
         )
 
     def _drain(self) -> None:
@@ -406,21 +405,21 @@ class Child:
         complete, self._complete = self._complete, True
         self._reported = True
         limit = self._passed
-        self._port.ended(
-            Ended(
-                code=exit.code,
-                signal=exit.signal,
-                natural=natural and limit is None,
-                output_complete=complete,
-                unconfirmed=tuple(unconfirmed),
-                result=said.result if self._dismissed else None,
-                failure=said.failure if self._dismissed else None,
-                limit=limit,
-            )
-        )
+        said = said if self._dismissed else Said()
+        is_limit = limit is not None
+        by = EXIT if natural and not is_limit else LOST
+        if is_limit and said.failure is None:
+            by = LIMIT
+        ending = _ending(exit, said, by, limit)
+        self._port.ended(replace(ending, unconfirmed=tuple(unconfirmed)), complete=complete)
         if not complete:
             self._port.completed()
         await self._cut_loose()
+
+
+def _ending(exit: Exit, said: Said, by: EndedBy, limit: str | None) -> Ending:
+    ending = Ending(result=said.result) if said.failure is None else said.failure.ending
+    return replace(ending, by=by, exit=exit_state(exit), limit=limit)
 
 
 def _have(fd: int | None) -> int:

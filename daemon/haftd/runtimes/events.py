@@ -37,7 +37,6 @@ from haft_protocol.outcome import (
     Success,
     read_event,
 )
-from haft_protocol.states import Exit as ExitState
 from haftd.core.escapes import strip
 from haftd.core.last_lines import printable
 from haftd.core.outcomes import exit_clause
@@ -45,7 +44,7 @@ from haftd.host.launch.spawn import Exit
 
 from .base import Call, Input, InputRefused, PendingAnswer, RuntimeContext, ToolFailed, Wanted
 from .child import Child, Output
-from .interpreter import Said, malformed
+from .interpreter import Said, exit_state, malformed
 from .pipes import PipeControl
 
 _MAX_LINE_LENGTH = 8 << 20
@@ -63,12 +62,6 @@ def _context(call: Call) -> Any:
     if told.startswith("/"):
         told = Path(told).read_text(encoding="utf-8")
     return msgspec.json.decode(told) if told else {"tool": {"name": call.tool}}
-
-
-def _exit_state(exit: Exit) -> ExitState:
-    if exit.signal is not None:
-        return ExitState(signal=exit.signal)
-    return ExitState() if exit.code is None else ExitState(code=exit.code)
 
 
 class _LiveGrip(PipeControl):
@@ -236,15 +229,15 @@ class Live:
 
     def _unfinished(self, exit: Exit) -> ToolFailed | None:
         """Return the failure of a tool that has ended without a final state, if that is one."""
-        is_known = exit.code is not None or exit.signal is not None
-        clause = exit_clause(_exit_state(exit)) if is_known else "the process ended"
+        status = exit_state(exit)
+        clause = "the process ended" if status is None else exit_clause(status)
         asked = self._questions[0][0] if self._questions else self._late_question
         if asked is not None:
             why = (
                 f"without waiting for the answer to its question {asked!r}. A tool that ends when it has "
                 'asked, and is run again with the answer, needs `output = "outcome"`'
             )
-        elif exit.code == 0 or not is_known:
+        elif exit.code == 0 or status is None:
             return None
         else:
             why = "before it printed a final state (`stopped`)"

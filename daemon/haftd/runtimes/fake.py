@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from haft_protocol.questions import Question
+from haft_protocol.states import Exit as ExitState
+from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED
 
 from .base import (
     Call,
-    Ended,
     Input,
     InputRefused,
     LeftOver,
@@ -340,12 +342,15 @@ class _Play:
         result = None
         if isinstance(end, Fail):
             failure = ToolFailed(end.message, end.trace, transient=end.transient)
-            said = Ended(code=1, output_complete=complete, failure=failure)
+            ending = replace(failure.ending, exit=ExitState(code=1))
         else:
             result = end.result
-            said = Ended(end.code, end.signal, output_complete=complete, result=result)
+            status = ExitState(code=end.code) if end.code is not None else None
+            if end.signal is not None:
+                status = ExitState(signal=end.signal)
+            ending = Ending(exit=status, result=result)
         self._ended = True
-        self._port.ended(said)
+        self._port.ended(ending, complete=complete)
         if not complete:
             await trio.lowlevel.checkpoint()
             self._port.completed()
@@ -365,4 +370,5 @@ class _Play:
         if not self._ended:
             signal = "KILL" if self._stubborn else "TERM"
             unconfirmed = tuple(self._unkillable)
-            self._port.ended(Ended(signal=signal, natural=False, unconfirmed=unconfirmed))
+            status = ExitState(signal=signal)
+            self._port.ended(Ending(by=LOST, exit=status, unconfirmed=unconfirmed))

@@ -13,8 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import trio
+from msgspec import UNSET
 
-from .base import Call, Ended, ExecutionControl, InputRefused, PendingAnswer, StartFailed
+from haft_protocol.states import Exit
+from haftd.core.ending import Ending
+
+from .base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 from .child import Child, Output
 from .interpreter import Plain
 from .pipes import PipeControl
@@ -43,7 +47,7 @@ class _Port:
     def __init__(self) -> None:
         self.grace_s = _GRACE_S
         self.scope = trio.CancelScope()
-        self.end: Ended | None = None
+        self.end: Ending | None = None
 
     def started(self, grip: ExecutionControl) -> None:
         """See `base.RuntimeContext`."""
@@ -54,9 +58,9 @@ class _Port:
     def written(self, number: int) -> None:
         """See `base.RuntimeContext`."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, ending: Ending, *, complete: bool = True) -> None:
         """See `base.RuntimeContext`. What it has left behind is not waited for, but ended."""
-        self.end = end
+        self.end = ending
         self.scope.cancel()
 
     def redrawn(self) -> None:
@@ -92,17 +96,20 @@ async def run_helper(
     end = port.end
     if end is None:
         raise AssertionError("a child that was seen through has ended")
-    return said if end.code == 0 and end.limit is None else _failed(call, end, bytes(noise))
+    return (
+        said if end.exit == Exit(code=0) and end.limit is None else _failed(call, end, bytes(noise))
+    )
 
 
-def _failed(call: Call, end: Ended, noise: bytes) -> Failed:
+def _failed(call: Call, end: Ending, noise: bytes) -> Failed:
     if end.limit == "output":
         return Failed("output", f"printed more than {MAX_OUTPUT_BYTES} bytes", noise)
     if end.limit == "wall_s":
         return Failed("time", f"did not end within {call.limits['wall_s']:g} s", noise)
     if end.limit is not None:
         return Failed("limit", f"has passed its limit `{end.limit}`", noise)
-    how = f"with exit code {end.code}" if end.code is not None else f"by SIG{end.signal}"
+    exit = end.exit or Exit()
+    how = f"by SIG{exit.signal}" if exit.code is UNSET else f"with exit code {exit.code}"
     return Failed("exit", f"ended {how}", noise)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from haft_protocol.outcome import Malformed
+from haft_protocol.states import Exit as ExitState
 from haftd.host.launch.spawn import Exit
 
 from .base import ToolFailed
@@ -21,6 +22,13 @@ class Said:
 
     result: str | None = None
     failure: ToolFailed | None = None
+
+
+def exit_state(exit: Exit) -> ExitState | None:
+    """Return the exit status as the wire has it; None where it is not known."""
+    if exit.signal is not None:
+        return ExitState(signal=exit.signal)
+    return None if exit.code is None else ExitState(code=exit.code)
 
 
 def malformed(outcome: Malformed) -> ToolFailed:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 
+from haft_protocol.states import Exit
+from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED, Rendering
 
 from .base import (
     Call,
-    Ended,
     Input,
     InputRefused,
     LeftOver,
@@ -43,13 +44,13 @@ class NoProcessRuntime(ABC):
         try:
             result = await self.perform(call, port)
         except ToolFailed as failure:
-            port.ended(Ended(failure=failure))
+            port.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                port.ended(Ended(natural=False))
+                port.ended(Ending(by=LOST))
             raise
-        port.ended(Ended(code=0) if result is None else Ended(result=result))
+        port.ended(Ending(result=result, exit=Exit(code=0) if result is None else None))
         return result
 
 

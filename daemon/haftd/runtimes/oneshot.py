@@ -30,9 +30,10 @@ from haft_protocol.outcome import (
     read_outcome,
 )
 from haft_protocol.questions import Question
+from haftd.core.ending import LOST, Ending
 from haftd.host.launch.spawn import Exit
 
-from .base import Call, Ended, RuntimeContext, StartFailed, ToolFailed, is_cancellation
+from .base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from .child import Child, Output
 from .interpreter import Said, malformed
 from .pipes import PipeControl
@@ -90,11 +91,11 @@ class OneShot:
         try:
             return await self._port.ask(question).wait()
         except ToolFailed as failure:
-            self._port.ended(Ended(failure=failure))
+            self._port.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                self._port.ended(Ended(natural=False))
+                self._port.ended(Ending(by=LOST))
             raise
 
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
@@ -113,7 +114,7 @@ class OneShot:
             raise self._cannot(failed.message) from None
         except BaseException as error:
             if is_cancellation(error):
-                self._port.ended(Ended(natural=False))
+                self._port.ended(Ending(by=LOST))
             raise
 
     def _cannot(self, why: str) -> ToolFailed:
@@ -121,7 +122,7 @@ class OneShot:
 
     def _fail(self, message: str) -> ToolFailed:
         failure = ToolFailed(message)
-        self._port.ended(Ended(failure=failure))
+        self._port.ended(failure.ending)
         return failure
 
 

@@ -12,11 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import trio
+from msgspec import UNSET
 
+from haftd.core.ending import Ending
 from haftd.host import pump
 from haftd.host.launch.spawn import Exit
 
-from ..base import Call, Ended, ExecutionControl, PendingAnswer
+from ..base import Call, ExecutionControl, PendingAnswer
 from ..child import Child, Output
 from ..interpreter import Said
 from ..resource_limits import ResourceLimits
@@ -56,7 +58,7 @@ class StderrTail:
 class _Port:
     """What is reported of the process: its end is all that counts. See `base.RuntimeContext`."""
 
-    def __init__(self, grace_s: float, on_end: Callable[[Ended], None]) -> None:
+    def __init__(self, grace_s: float, on_end: Callable[[Ending], None]) -> None:
         self.grace_s = grace_s
         self._on_end = on_end
 
@@ -69,9 +71,9 @@ class _Port:
     def written(self, number: int) -> None:
         """See `base.RuntimeContext`."""
 
-    def ended(self, end: Ended) -> None:
+    def ended(self, ending: Ending, *, complete: bool = True) -> None:
         """See `base.RuntimeContext`."""
-        self._on_end(end)
+        self._on_end(ending)
 
     def redrawn(self) -> None:
         """See `base.RuntimeContext`."""
@@ -169,16 +171,17 @@ class ServerProcess:
         await trio.sleep(_CLOSING_S)
         self.stop("closed its standard output")
 
-    def _ended(self, end: Ended) -> None:
-        self.unconfirmed = end.unconfirmed
+    def _ended(self, ending: Ending) -> None:
+        self.unconfirmed = ending.unconfirmed
         self._read(bytes(self._line))
         self._line.clear()
-        if end.code is not None:
-            how = f"exited with status {end.code}"
-        elif end.signal is not None:
-            how = f"was killed by SIG{end.signal}"
-        else:
+        status = ending.exit
+        if status is None:
             how = "has ended"
+        elif status.signal is not UNSET:
+            how = f"was killed by SIG{status.signal}"
+        else:
+            how = f"exited with status {status.code}"
         self.stop(how)
 
     def finish(self, exit: Exit) -> Said:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import trio
 
-from ..base import Call, Ended, RuntimeContext, StartFailed, ToolFailed, is_cancellation
+from haftd.core.ending import LIMIT, LOST, Ending
+
+from ..base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from ..no_process import NoProcessControl
 from .servers import Servers
 
@@ -38,16 +40,16 @@ class McpRuntime:
             with trio.move_on_after(call.limits.get("wall_s", float("inf"))) as bound:
                 result = await self._call(call, port, name, tool)
         except ToolFailed as failure:
-            port.ended(Ended(failure=failure))
+            port.ended(failure.ending)
             raise
         except BaseException as error:
             if is_cancellation(error):
-                port.ended(Ended(natural=False))
+                port.ended(Ending(by=LOST))
             raise
         if bound.cancelled_caught:
-            port.ended(Ended(natural=False, limit="wall_s"))
+            port.ended(Ending(by=LIMIT, limit="wall_s"))
             return None
-        port.ended(Ended(result=result))
+        port.ended(Ending(result=result))
         return result
 
     async def _call(self, call: Call, port: RuntimeContext, name: str, tool: str) -> str:
