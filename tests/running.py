@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.forkserver import Process, can_fork, fork_haftd
 from tests.wire import Framing, Wire
 
 
@@ -31,7 +32,7 @@ class RunningDaemon:
         (self.config / "haft" / "tools").mkdir(parents=True, exist_ok=True)
         self.socket = self.runtime / "haft" / "haftd.sock"
         self.log = base / "haftd.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
         self._env = dict(env or {})
         if config:
             (self.config / "haft" / "config.toml").write_text(config)
@@ -74,24 +75,27 @@ class RunningDaemon:
         wait: bool = True,
         descriptors: int | None = None,
         prefix: Sequence[str] = (),
+        as_child: bool = False,
     ) -> RunningDaemon:
         """Start it, with so many descriptors at most and behind a `prefix` that executes it; with
-        `wait`, return when it answers."""
+        `wait`, return when it answers. It is a child of this process if any of these need that, or
+        with `as_child`; else of the fork server, which is some ten times as fast."""
+        args = ("--log-format", "json", *args)
         limit = ["sh", "-c", 'ulimit -n "$0" && exec "$@"', str(descriptors)]
+        before = [*(limit if descriptors is not None else ()), *prefix]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(limit if descriptors is not None else ()),
-                    *prefix,
-                    *(sys.executable, "-m", "haftd", "--log-format", "json", *args),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.env,
-                cwd="/",
-                start_new_session=True,
-            )
+            if not as_child and not before and can_fork(self.env):
+                self.process = fork_haftd(args, env=self.env, cwd="/", output=log.fileno())
+            else:
+                self.process = subprocess.Popen(
+                    [*before, sys.executable, "-m", "haftd", *args],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self.env,
+                    cwd="/",
+                    start_new_session=True,
+                )
         if wait:
             self.wait_until_up()
         return self

@@ -30,7 +30,11 @@ class Wire:
     def __init__(self, path: str | Path, framing: Framing = "lines", timeout: float = 20.0) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(timeout)
-        self.sock.connect(str(path))
+        try:
+            self.sock.connect(str(path))
+        except OSError:
+            self.sock.close()
+            raise
         self.framing = framing
         self._buffer = bytearray()
         self._ids = itertools.count(1)

@@ -72,6 +72,8 @@ def test_the_end_of_the_daemon_is_status_3(daemon: RunningDaemon) -> None:
         running.stdin.flush()
         running.stdout.readline()
         daemon.kill9()
+        # Closed before that, stdin ends the command with status 0: the client had no more to ask.
+        running.wait(20)
         out, err = running.communicate()
     assert (running.returncode, out) == (3, b"")
     assert err.startswith(b"haft connect: haftd closed the connection") and err.count(b"\n") == 1

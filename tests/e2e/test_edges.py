@@ -185,6 +185,7 @@ def test_of_daemons_started_at_once_one_serves_and_the_others_say_so(short_tmp: 
         (winner,) = left
         codes = [one.process.returncode for one in many if one is not winner and one.process]
         assert codes == [75] * 4
+        winner.wait_until_up()
         with winner.connect() as wire:
             assert wire.call("daemon/status")["pid"] == winner.pid
     finally:

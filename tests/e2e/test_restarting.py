@@ -124,7 +124,7 @@ def halted(daemon: RunningDaemon) -> Iterator[None]:
 @pytest.mark.parametrize("way", ["spawn", "tools/call"])
 def test_a_long_argument_without_the_state_folder(make_daemon: Make, way: str) -> None:
     """The folder is made again; where it cannot be, the start is refused in words."""
-    daemon = make_daemon().start()
+    daemon = make_daemon().start(as_child=True)
     long = {"argv": ["echo", "x" * 70_000]}
     with daemon.connect() as wire:
 

@@ -168,10 +168,16 @@ def test_pushes_without_text_leave_no_gap_between_offsets(
         peer.call("subscribe", session=session, events=["state", "output"])
         script = "echo one; read x; printf '\\033[31m'; read x; echo two"
         run(wire, session, "a", "sh", "-c", script)
+        # Output that is not pushed yet and what follows it would be one push.
+        messages = []
+        for message in told(peer):
+            messages.append(message)
+            if message["method"] == "handle/output":
+                break
         for _ in range(2):
             wire.call("apply", session=session, id="a", input={"line": ""}, wait="none")
             wire.call("fetch", session=session, id="a", wait="input")
-        output = of(until_stopped(peer, "a"), "handle/output")
+        output = of([*messages, *until_stopped(peer, "a")], "handle/output")
     assert [(one["start"], one["cursor"], one["data"]) for one in output] == [
         (0, 4, "one\n"),
         (4, 13, "two\n"),

@@ -1,0 +1,298 @@
+"""A process that has imported `haftd`, and forks a daemon of it for each test that needs one.
+
+An interpreter that imports the daemon takes a third of a second of processor; a fork takes some milliseconds. Such a
+daemon differs from one that was executed in nothing that the tests look at: its arguments and its environment
+are written to where the kernel shows them (/proc/PID/cmdline and environ), its descriptors, session and folder are
+those that were asked for, and `main` runs as it does in a new interpreter. Only its parent is the fork server.
+
+Rules: one server for a test process, which ends with that. A child that cannot be made here (another
+interpreter's options, a loader's variables) is executed by `subprocess` instead; see `can_fork`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn, Protocol
+
+__all__ = ["ForkedProcess", "Process", "can_fork", "fork_haftd"]
+
+_ROOM = "x" * 32_000
+"""What the server's arguments and environment are filled up with, so that a child's fit."""
+
+
+class Process(Protocol):
+    """A child process, as `subprocess.Popen` and `ForkedProcess` have it."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class ForkedProcess:
+    """A child of the fork server."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Return the exit status as `subprocess` has it, or None while the process runs."""
+        return self.wait(0) if self._has_ended(0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until the process has ended; raises `subprocess.TimeoutExpired`."""
+        if not self._has_ended(timeout):
+            raise subprocess.TimeoutExpired("haftd", timeout or 0)
+        if self.returncode is None:
+            text = os.read(self._status, 64)
+            os.close(self._status)
+            assert text, "the fork server ended before its child"
+            self.returncode = int(text)
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless the process has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _has_ended(self, timeout: float | None) -> bool:
+        if self.returncode is not None:
+            return True
+        poll = select.poll()
+        poll.register(self._status, select.POLLIN | select.POLLHUP)
+        return bool(poll.poll(None if timeout is None else timeout * 1000))
+
+
+def can_fork(env: Mapping[str, str]) -> bool:
+    """Return whether `env` asks for nothing that only a new interpreter or loader can do."""
+    special = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_")
+
+    def chosen(variables: Mapping[str, str]) -> dict[str, str]:
+        return {
+            name: value
+            for name, value in variables.items()
+            if name.startswith(special) and name != "PYTHONDONTWRITEBYTECODE"
+        }
+
+    return chosen(env) == chosen(os.environ) and sum(map(len, env)) < len(_ROOM) // 4
+
+
+def fork_haftd(
+    args: Sequence[str], *, env: Mapping[str, str], cwd: str, output: int
+) -> ForkedProcess:
+    """Start `haftd` with these arguments in a session of its own, stdin at /dev/null, and stdout and stderr at `output`."""
+    return _server().fork({"args": list(args), "env": dict(env), "cwd": cwd}, output)
+
+
+class _Server:
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # Through a shell that goes: tests look at the children of their process, which the server is none of.
+        words = [sys.executable, "-m", "tests.forkserver", str(theirs.fileno()), _ROOM]
+        with theirs:
+            subprocess.run(
+                ["sh", "-c", '"$@" &', "sh", *words],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "ROOM": _ROOM},
+                cwd=Path(__file__).parents[1],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                check=True,
+            )
+
+    def is_mine(self) -> bool:
+        return self._owner == os.getpid()
+
+    def fork(self, request: object, output: int) -> ForkedProcess:
+        ours, theirs = os.pipe()
+        try:
+            with self._lock:
+                socket.send_fds(self._socket, [json.dumps(request).encode()], [output, theirs])
+                pid = self._socket.recv(64)
+        finally:
+            os.close(theirs)
+        assert pid, "the fork server has ended"
+        return ForkedProcess(int(pid), ours)
+
+
+_servers: list[_Server] = []
+
+
+def _server() -> _Server:
+    if not _servers or not _servers[-1].is_mine():
+        _servers.append(_Server())
+    return _servers[-1]
+
+
+class _ExecutedAgain(BaseException):  # not an error
+    """The daemon executes itself, with this environment."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = dict(env)
+
+
+def _serve(connection: socket.socket) -> None:
+    """Fork as asked until the other side has gone; report each child's end to its pipe."""
+    from haftd.import_stubs import stub_unused_imports
+
+    stub_unused_imports()
+    import haftd.__main__
+    import haftd.app  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    wake, woken = socket.socketpair()
+    for one in (wake, woken):
+        one.setblocking(False)
+    signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    ends: dict[int, int] = {}
+    selector = selectors.DefaultSelector()
+    selector.register(connection, selectors.EVENT_READ)
+    selector.register(wake, selectors.EVENT_READ)
+    while True:
+        ready = {key.fileobj for key, _ in selector.select()}
+        if wake in ready:
+            wake.recv(4096)
+            _report_ends(ends)
+        if connection in ready:
+            message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+            if not message:
+                return
+            output, status = fds
+            pid = os.fork()
+            if pid == 0:
+                _become(json.loads(message), output)
+            ends[pid] = status
+            os.close(output)
+            connection.send(b"%d" % pid)
+
+
+def _report_ends(ends: dict[int, int]) -> None:
+    while ends:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        pipe = ends.pop(pid)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(pipe, b"%d" % os.waitstatus_to_exitcode(status))
+        os.close(pipe)
+
+
+def _become(request: dict[str, object], output: int) -> NoReturn:
+    """Be the daemon that was asked for, from its first line to its exit status."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.setsid()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.closerange(3, 1 << 20)
+        os.chdir(str(request["cwd"]))
+        args, env = request["args"], request["env"]
+        assert isinstance(args, list) and isinstance(env, dict)
+        words = [sys.executable, "-m", "haftd", *args]
+        sys.argv[:] = [str(sys.modules["haftd.__main__"].__file__), *args]
+        sys.orig_argv[:] = words
+        _show(_ARG_START, words)
+        status = _run_main(env)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _run_main(env: Mapping[str, str]) -> int:
+    """Run `main` twice, since the daemon executes itself once, with its tag in the environment."""
+    from haftd.__main__ import main
+
+    def execute_again(_path: str, _words: Sequence[str], env: Mapping[str, str]) -> NoReturn:
+        raise _ExecutedAgain(env)
+
+    execve = os.execve
+    os.execve = execute_again  # type: ignore[assignment]
+    _set_environment(env)
+    try:
+        main()
+    except _ExecutedAgain as again:
+        os.execve = execve
+        _set_environment(again.env)
+        try:
+            main()
+        except SystemExit as end:
+            return _status(end)
+    except SystemExit as end:
+        return _status(end)
+    raise AssertionError("main exits")
+
+
+def _status(end: SystemExit) -> int:
+    if isinstance(end.code, str):
+        print(end.code, file=sys.stderr)
+        return 1
+    return end.code or 0
+
+
+def _set_environment(env: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    _show(_ENV_START, [f"{name}={value}" for name, value in env.items()])
+
+
+_ARG_START, _ENV_START = 48 - 1, 50 - 1
+"""Fields of /proc/PID/stat with the first address; the next one has the address behind the last."""
+
+
+def _show(field: int, words: Sequence[str]) -> None:
+    """Write these words to where /proc/self/cmdline or environ is read from (proc_pid_stat(5))."""
+    text = Path("/proc/self/stat").read_text()
+    # The fields behind the name, which may have blanks in it.
+    fields = [*text[: text.index("(")].split(), "", *text[text.rindex(")") + 1 :].split()]
+    start, end = int(fields[field]), int(fields[field + 1])
+    content = b"".join(os.fsencode(word) + b"\0" for word in words)
+    assert len(content) < end - start, "arguments or environment larger than the fork server's"
+    ctypes.memmove(start, content.ljust(end - start, b"\0"), end - start)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        _serve(connection)
