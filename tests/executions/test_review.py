@@ -244,3 +244,19 @@ async def test_what_was_asked_when_it_ended_is_asked_no_more(autojump_clock: Moc
 async def _ask(use: Execution, question: Question) -> None:
     with pytest.raises(InquiryCancelled):
         await use.inquiries.ask(use.inquiries.question(question))
+
+
+async def test_an_end_after_its_review_was_cancelled_is_told_without_the_result(
+    autojump_clock: MockClock,
+) -> None:
+    async with trio.open_nursery() as nursery:
+        bench, go_on = Bench(nursery, Desk()), trio.Event()
+        use = bench.start(FakeRuntime(), Emit(b"printed"), WaitFor(go_on))
+        await wait_all_tasks_blocked()
+        assert use.review is not None
+        use.review.cancel()
+        await use.review.done.wait()
+        go_on.set()
+        await use.done.wait()
+        assert ended_by(bench.handle) == EndedBy("shutdown")
+        assert standing(bench.handle) == "dropped" and bench.handle.spool.end == 0
