@@ -240,6 +240,7 @@ def assemble(
         Environment(
             nursery=handles,
             grace_s=own.abort_grace_ms / 1000,
+            environ=parts.environ,
             make_call=start_server,
             clear_up=calls.clear_up,
             listed=listed,

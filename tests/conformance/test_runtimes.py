@@ -220,6 +220,7 @@ async def test_the_runtime_of_mcp_servers_obeys_the_rules(era: str) -> None:
         environment = Environment(
             nursery=nursery,
             grace_s=2.0,
+            environ={},
             make_call=make_call,
             clear_up=lambda call, confirmed: None,
             listed=lambda name, tools: None,

@@ -3,7 +3,8 @@
 Flags: `legacy` knows no `server/discover`; `modern` knows no `initialize`; `touchy` ends at an unknown method; `silent`
 answers nothing; `banner` prints a greeting first, `glued` a log text before each message, `latin` bytes that are no
 UTF-8; `noisy` writes 256 KiB to standard error before each reply; `deaf` ignores the end of its input and TERM;
-`pages` lists one tool a page; `haft` has the name of haft; `none` has no tools. `NOTES` names a file for its notes,
+`pages` lists one tool a page; `haft` has the name of haft; `none` has no tools. `http` serves a port instead, which is
+written to the notes; `json` answers there without a stream; `token` wants a header. `NOTES` names a file for its notes,
 `TOOLS` the tools as JSON.
 """
 
@@ -12,11 +13,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import signal
+import socket
 import sys
 import threading
 import time
-from typing import Any
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
 
 FLAGS = frozenset(sys.argv[1:])
 MODERN = "2026-07-28"
@@ -40,6 +44,7 @@ CHOICES = {
 }
 
 _lock = threading.Lock()
+_local = threading.local()
 _answers: dict[str, Any] = {}
 _answered = threading.Condition()
 _cancelled: set[Any] = set()
@@ -55,6 +60,9 @@ def note(text: str) -> None:
 
 
 def send(message: dict[str, Any]) -> None:
+    if (write := getattr(_local, "send", None)) is not None:
+        write({"jsonrpc": "2.0", **message})
+        return
     if "noisy" in FLAGS:
         sys.stderr.write("x" * 262_144)
         sys.stderr.flush()
@@ -165,7 +173,8 @@ class Call:
 
     def sleep(self) -> None:
         note("sleeping")
-        while self.id not in _cancelled:
+        gone = getattr(_local, "gone", lambda: False)
+        while self.id not in _cancelled and not gone():
             time.sleep(0.01)
         note("cancelled")
 
@@ -275,9 +284,9 @@ class Call:
         changed = "notifications/tools/list_changed"
         if not self.modern:
             send({"method": changed})
-        for id in _listeners:
+        for id, write in _listeners:
             meta = {"io.modelcontextprotocol/subscriptionId": id}
-            send({"method": changed, "params": {"_meta": meta}})
+            write({"jsonrpc": "2.0", "method": changed, "params": {"_meta": meta}})
         return text("changed")
 
     def task(self) -> dict[str, Any]:
@@ -355,9 +364,19 @@ def serve(message: dict[str, Any]) -> None:
             }
         )
     elif method == "tools/call":
-        threading.Thread(target=Call(message).run, daemon=True).start()
+        if "http" in FLAGS:
+            Call(message).run()
+        else:
+            threading.Thread(target=Call(message).run, daemon=True).start()
     elif method == "subscriptions/listen":
-        _listeners.append(id)
+        _listeners.append((id, getattr(_local, "send", send)))
+        meta = {"io.modelcontextprotocol/subscriptionId": id}
+        method = "notifications/subscriptions/acknowledged"
+        send(
+            {"method": method, "params": {"_meta": meta, "notifications": params["notifications"]}}
+        )
+        while not getattr(_local, "gone", lambda: True)():
+            time.sleep(0.01)
     elif method == "tasks/get":
         send({"id": id, "result": look_at_task(params["taskId"])})
     elif method == "tasks/update":
@@ -373,8 +392,77 @@ def serve(message: dict[str, Any]) -> None:
         send({"id": id, "error": {"code": -32601, "message": f"no method {method}"}})
 
 
+class Handler(BaseHTTPRequestHandler):
+    """Streamable HTTP: one request a connection, its messages as events."""
+
+    protocol_version = "HTTP/1.1"
+    sessions: ClassVar[set[str]] = set()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def refuse(self, status: int) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.refuse(405)
+
+    def do_POST(self) -> None:
+        self.close_connection = True
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "token" in FLAGS and self.headers["Authorization"] != "Bearer t0ken":
+            self.refuse(401)
+            return
+        modern = "io.modelcontextprotocol/protocolVersion" in message.get("params", {}).get(
+            "_meta", {}
+        )
+        if modern:
+            assert self.headers["Mcp-Method"] == message["method"]
+            assert self.headers["MCP-Protocol-Version"] == MODERN
+            assert self.headers["Mcp-Name"] == message["params"].get("name")
+        elif (
+            message.get("method") != "initialize"
+            and self.headers["Mcp-Session-Id"] not in self.sessions
+        ):
+            self.refuse(404)
+            return
+        if "id" not in message or "method" not in message:
+            serve(message)
+            self.refuse(202)
+            return
+        self.send_response(200)
+        self.send_header(
+            "Content-Type", "application/json" if "json" in FLAGS else "text/event-stream"
+        )
+        if message["method"] == "initialize":
+            session = f"session{len(self.sessions)}-{os.getpid()}"
+            self.sessions.add(session)
+            self.send_header("Mcp-Session-Id", session)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        _local.send, _local.gone = self.write, self.gone
+        serve(message)
+
+    def write(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message)
+        self.wfile.write(
+            (data if "json" in FLAGS else f": hello\r\nid: 1\r\ndata: {data}\r\n\r\n").encode()
+        )
+        self.wfile.flush()
+
+    def gone(self) -> bool:
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+
+
 def main() -> None:
     note(f"started {os.getpid()}")
+    if "http" in FLAGS:
+        web = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "0"))), Handler)
+        note(f"port {web.server_address[1]}")
+        web.serve_forever()
     if "deaf" in FLAGS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "banner" in FLAGS:

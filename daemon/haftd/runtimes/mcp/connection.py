@@ -69,6 +69,7 @@ _MODERN_META = {
     f"{META_PREFIX}clientInfo": _CLIENT,
 }
 _CHANGED = "notifications/tools/list_changed"
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Unusable(Exception):
@@ -99,6 +100,8 @@ class Connection:
         self.has_tools = isinstance(tools, ToolsCapability)
         self.announces = isinstance(tools, ToolsCapability) and bool(tools.list_changed)
         self.changed = trio.Event()
+        self.is_listening = trio.Event()
+        """Set when a modern server has said that it announces changes from now on."""
         self._held: deque[tuple[Id, Elicitation]] = deque()
         peer.on_request = self._requested
         peer.on_notification = self._notified
@@ -166,6 +169,8 @@ class Connection:
     def _notified(self, method: str, params: Raw) -> None:
         if method == _CHANGED:
             self.changed.set()
+        elif method == _ACKNOWLEDGED:
+            self.is_listening.set()
 
     def _requested(self, id: Id, method: str, params: Raw, owner: object) -> None:
         peer = self.peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import trio
@@ -17,12 +17,13 @@ from ..base import Call
 class Environment:
     """What a server needs of the daemon.
 
-    `nursery` holds the server's task. `make_call` makes the call of its program, `clear_up` unmakes it. `listed` is
+    `nursery` holds the server's task, `environ` has the variables that headers name. `make_call` makes the call of its program, `clear_up` unmakes it. `listed` is
     told the tools, or why there are none; `lost` is told a sentence and the marks of the calls that were open.
     """
 
     nursery: trio.Nursery
     grace_s: float
+    environ: Mapping[str, str]
     make_call: Callable[[str, McpServer], Call]
     clear_up: Callable[[Call, bool], None]
     listed: Callable[[str, tuple[ServedTool, ...] | str], None]

@@ -44,12 +44,13 @@ class ServerError(Exception):
 
 class Disconnected(Exception):
     """The server is gone, or cannot be reached; the message is a sentence about the server. `lines` are the last that
-    it wrote to standard error."""
+    it wrote to standard error. Not `was_done`: the server has surely done nothing for the request."""
 
-    def __init__(self, message: str, lines: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, lines: tuple[str, ...] = (), *, was_done: bool = True) -> None:
         super().__init__(message)
         self.message = message
         self.lines = lines
+        self.was_done = was_done
 
 
 class Pending:
@@ -206,7 +207,11 @@ class Peer:
 
     def owners(self) -> list[object]:
         """Return what the open requests are made for, oldest first."""
-        found = dict.fromkeys(one.owner for one in self._pending.values() if one.owner is not None)
+        found = dict.fromkeys(
+            one.owner
+            for one in self._pending.values()
+            if one.owner is not None and not one.settled.is_set()
+        )
         return list(found)
 
     def receive(self, line: bytes, owner: object = None) -> bool:

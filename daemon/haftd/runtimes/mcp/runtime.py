@@ -66,9 +66,15 @@ class McpRuntime:
             try:
                 if server is None:
                     raise ServerFault(f"There is no MCP server `{name}` any more.")
-                connection = await server.connect()
-                exchange = Exchange(connection, port, nursery, call.mark, server.settings.call_s)
-                result = await exchange.run(tool, server.find(tool), call.arguments)
+                silence_s = server.settings.call_s
+                try:
+                    exchange = Exchange(await server.connect(), port, nursery, call.mark, silence_s)
+                    result = await exchange.run(tool, server.find(tool), call.arguments)
+                except Disconnected as gone:
+                    if gone.was_done:
+                        raise
+                    exchange = Exchange(await server.connect(), port, nursery, call.mark, silence_s)
+                    result = await exchange.run(tool, server.find(tool), call.arguments)
                 text = text_of(result, call.save)
                 if result.is_error:
                     failure = ToolFailed(text or "The tool has failed and does not say why.")

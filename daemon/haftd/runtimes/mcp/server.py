@@ -9,6 +9,7 @@ announces another.
 
 from __future__ import annotations
 
+import itertools
 from typing import Protocol
 
 import structlog
@@ -25,6 +26,7 @@ from .process import ServerProcess
 
 log = structlog.get_logger("haftd.mcp")
 
+_LISTENING_S = 1.0
 _PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
@@ -144,8 +146,7 @@ class Server:
     async def _live(self, opening: _Opening) -> None:
         era = self._era
         if self.settings.url:
-            fault = f"The MCP server `{self.name}` has a `url`, which this version does not serve."
-            self._failed(opening, ServerFault(fault))
+            await self._reach(opening, era)
             return
         while True:
             call = self._environment.make_call(self.name, self.settings)
@@ -158,6 +159,15 @@ class Server:
                 return
             # It could not bear the first word of the modern era.
             era = "legacy"
+
+    async def _reach(self, opening: _Opening, era: Era) -> None:
+        """Open and hold a server at an address."""
+        # It brings an HTTP library along: only who has such a server pays for that.
+        from .http import Endpoint
+
+        environ = self._environment.environ
+        if not await self._live_once(opening, Endpoint(self.settings, environ), era):
+            await self._live_once(opening, Endpoint(self.settings, environ), "legacy")
 
     async def _live_once(self, opening: _Opening, link: Link, era: Era) -> bool:
         """Open the server over a link and hold it until its end; false where it is worth a try as legacy."""
@@ -193,6 +203,11 @@ class Server:
         with trio.move_on_after(self.settings.startup_s) as bound:
             try:
                 connection = await open_connection(peer, era)
+                if connection.is_modern and connection.announces:
+                    # First, or a change before the announcements begin would be missed.
+                    nursery.start_soon(self._listen, connection)
+                    with trio.move_on_after(_LISTENING_S):
+                        await connection.is_listening.wait()
                 tools = await connection.list_tools()
             except Disconnected as gone:
                 if era == "auto" and connection is None:
@@ -219,15 +234,19 @@ class Server:
         )
         self._take(tools)
         opening.end(None)
-        if connection.is_modern and connection.announces:
-            nursery.start_soon(self._listen, connection)
         await self._keep_list(connection)
 
     async def _listen(self, connection: Connection) -> None:
-        try:
-            await connection.listen()
-        except Disconnected:
-            pass
+        """Listen, and again where the stream of an endpoint breaks off; the list may have changed meanwhile."""
+        for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
+            try:
+                await connection.listen()
+                return
+            except Disconnected:
+                if connection.peer.lost is not None:
+                    return
+            await trio.sleep(pause)
+            connection.changed.set()
 
     async def _keep_list(self, connection: Connection) -> None:
         while True:

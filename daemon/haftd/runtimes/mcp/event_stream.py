@@ -1,0 +1,79 @@
+"""Server-sent events: the messages in a stream of text.
+
+Rules: pure. Lines end by LF, CR LF or CR; an event ends by an empty line. Fields other than `data`, `id` and `retry`
+are passed over, and so is a comment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Event", "EventParser", "TooLong"]
+
+
+class TooLong(Exception):
+    """An event has more bytes than are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; `data` may be empty."""
+
+    data: bytes
+    id: str | None = None
+
+
+class EventParser:
+    """Cuts a stream into events. `retry_s` is the pause that the server wants before a stream is opened again."""
+
+    def __init__(self, limit: int) -> None:
+        self.retry_s: float | None = None
+        self._limit = limit
+        self._rest = bytearray()
+        self._size = 0
+        self._data: list[bytes] = []
+        self._id: str | None = None
+        self._has_fields = False
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """Return the events that are complete now. Raises `TooLong`."""
+        self._rest += chunk
+        found: list[Event] = []
+        if len(self._rest) + self._size > self._limit:
+            raise TooLong
+        while True:
+            line = self._line()
+            if line is None:
+                return found
+            if line:
+                self._field(line)
+            elif self._has_fields:
+                found.append(Event(b"\n".join(self._data), self._id))
+                self._data, self._has_fields, self._size = [], False, 0
+
+    def _line(self) -> bytes | None:
+        rest = self._rest
+        ends = [at for at in (rest.find(b"\n"), rest.find(b"\r")) if at >= 0]
+        if not ends:
+            return None
+        at = min(ends)
+        if rest[at : at + 1] == b"\r" and at + 1 == len(rest):
+            return None  # LF may follow
+        size = 2 if rest[at : at + 2] == b"\r\n" else 1
+        line = bytes(rest[:at])
+        del rest[: at + size]
+        return line
+
+    def _field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match name:
+            case b"data":
+                self._data.append(value)
+                self._size += len(value)
+                self._has_fields = True
+            case b"id" if b"\0" not in value:
+                self._id = value.decode(errors="replace")
+                self._has_fields = True
+            case b"retry" if value.isdigit():
+                self.retry_s = int(value[:9]) / 1000

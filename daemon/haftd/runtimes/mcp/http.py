@@ -1,0 +1,373 @@
+"""A server at an address: the transport of streamable HTTP, both eras.
+
+Rules: each message is a POST of its own, over a connection of its own that ends with its reply; a request is given up
+by closing that connection. A reply is JSON, or a stream of events that ends with the reply; what else comes in the
+stream belongs to the same call. A legacy server may name a session, which every later request carries; one that
+knows the session no more gets a new connection. No redirect is followed and nothing of the environment counts: the
+headers, which may hold a credential, go to the configured address only, and stand in no message and no log.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+import msgspec
+import structlog
+import trio
+
+from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
+from haftd import __version__
+from haftd.config.mcp_settings import McpServer
+
+from ..base import StartFailed
+from .event_stream import EventParser, TooLong
+from .peer import Disconnected, Peer, Pending, ServerError
+from .shapes import ErrorObject
+
+__all__ = ["Endpoint"]
+
+log = structlog.get_logger("haftd.mcp")
+
+MAX_BODY = 64 << 20
+_MAX_ERROR = 65_536
+_CHUNK = 65_536
+_CONNECT_S = 30.0
+_RETRY_S = 3.0
+_MAX_RESUMED = 20
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_STREAM = "text/event-stream"
+_ABOUT = ("name", "uri", "taskId")
+"""What of the params a modern request names in a header, the first that is there."""
+
+Headers = list[tuple[str, str]]
+
+
+class _Refused(Exception):
+    """The reply is no reply of the protocol: its status, and the beginning of its body."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+        self.body = body
+
+
+class Endpoint:
+    """One connection, in the protocol's sense, to a server at an address."""
+
+    def __init__(self, settings: McpServer, environ: Mapping[str, str]) -> None:
+        self.peer = Peer(self)
+        self.unconfirmed: tuple[int, ...] = ()
+        self._settings = settings
+        self._environ = environ
+        self._url = urlsplit(settings.url)
+        self._headers: Headers = []
+        self._nursery: trio.Nursery | None = None
+        self._requests: dict[int, trio.CancelScope] = {}
+        self._scope = trio.CancelScope()
+        self._tls: ssl.SSLContext | None = None
+        self._session = ""
+        self._version = ""
+
+    async def start(self) -> None:
+        """Read the headers. Raises `StartFailed` where a variable is missing."""
+        for name, value in self._settings.headers.items():
+            for variable in _VARIABLE.findall(value):
+                if variable not in self._environ:
+                    raise StartFailed(
+                        f"its header {name} needs the variable {variable}, which haftd does not have.",
+                        "server",
+                    )
+            filled = _VARIABLE.sub(lambda found: self._environ[found[1]], value)
+            if not filled.isprintable():
+                raise StartFailed(f"its header {name} would have more than one line.", "server")
+            self._headers.append((name, filled))
+        if self._url.scheme == "https":
+            self._tls = await trio.to_thread.run_sync(ssl.create_default_context)
+
+    async def run(self) -> None:
+        """Serve requests until `stop`."""
+        with self._scope:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await trio.sleep_forever()
+
+    def stop(self, reason: str) -> None:
+        """End every request; `reason` is a clause for what is open."""
+        self.peer.lose(Disconnected(reason))
+        self._scope.cancel()
+
+    def send(self, message: bytes, pending: Pending | None = None) -> None:
+        """See `peer.Transport`."""
+        if self._nursery is None or self.peer.lost is not None:
+            raise self.peer.lost or Disconnected("is not connected")
+        self._nursery.start_soon(self._post, message, pending)
+
+    def cancel(self, pending: Pending) -> bool:
+        """See `peer.Transport`. In the modern era the end of the connection is the word."""
+        scope = self._requests.get(pending.id)
+        if scope is not None:
+            scope.cancel()
+        return not self._version
+
+    async def _post(self, message: bytes, pending: Pending | None) -> None:
+        scope = trio.CancelScope()
+        if pending is not None:
+            self._requests[pending.id] = scope
+        try:
+            with scope:
+                await self._exchange(message, pending)
+        except Exception as error:
+            self._fail(pending, error)
+        finally:
+            if pending is not None:
+                del self._requests[pending.id]
+                pending.fail(Disconnected("closed the connection without an answer"))
+
+    def _fail(self, pending: Pending | None, error: Exception) -> None:
+        if isinstance(error, _Refused) and self._session and error.status in (400, 404):
+            # It may have been restarted. Nothing was done for the request.
+            gone = Disconnected("knows the session no more", was_done=False)
+            if pending is not None:
+                pending.fail(gone)
+            self.stop(gone.message)
+            return
+        failure: Exception
+        match error:
+            case _Refused(status=status):
+                failure = ServerError(
+                    ErrorObject(INVALID_REQUEST, _status_text(status, error.body))
+                )
+            case TooLong():
+                failure = Disconnected(f"sent a message of more than {MAX_BODY >> 20} MiB")
+            case h11.RemoteProtocolError():
+                failure = Disconnected(f"speaks no HTTP that can be understood ({error})")
+            case _ if _is_network(error):
+                failure = Disconnected(f"could not be reached ({_reason(error)})")
+            case _:
+                log.exception("a request to an MCP server failed")
+                failure = Disconnected("could not be asked: haftd failed, and its log says why")
+        if pending is None:
+            log.info("a message did not reach an MCP server", why=str(failure))
+        else:
+            pending.fail(failure)
+
+    # -- one request
+
+    async def _exchange(self, message: bytes, pending: Pending | None) -> None:
+        asked: dict[str, Any] = msgspec.json.decode(message)
+        method = asked.get("method")
+        accept = ("Accept", f"application/json, {_STREAM}")
+        headers = [accept, ("Content-Type", "application/json"), *self._marks(asked)]
+        stream = await self._open()
+        async with stream:
+            reply = _Reply(stream)
+            await reply.request("POST", self._target(), self._all(headers), message)
+            if method == "initialize":
+                self._session = reply.header("mcp-session-id")
+            resumed = await self._read(reply, pending)
+        if method == "initialize" and pending is not None:
+            self._greeted(pending)
+        elif method == "notifications/initialized" and self._nursery is not None:
+            self._nursery.start_soon(self._follow)
+        if resumed is not None and pending is not None:
+            await self._resume(resumed, pending)
+
+    async def _read(self, reply: _Reply, pending: Pending | None) -> tuple[str, float] | None:
+        """Take the reply in. Returns where a legacy stream that broke off is to go on, and after how long."""
+        kind = reply.header("content-type").partition(";")[0].strip().lower()
+        if reply.status == 200 and kind == _STREAM:
+            return await self._read_stream(reply, pending)
+        body = await reply.body(MAX_BODY if reply.status == 200 else _MAX_ERROR)
+        if pending is None:
+            if reply.status >= 400:
+                raise _Refused(reply.status, body)
+        elif not self.peer.receive(body, pending.owner) or not pending.settled.is_set():
+            # The id of an error may be null, where the server could not read the request.
+            raise _Refused(reply.status, body)
+        return None
+
+    async def _read_stream(
+        self, reply: _Reply, pending: Pending | None
+    ) -> tuple[str, float] | None:
+        parser = EventParser(MAX_BODY)
+        last = ""
+        while (chunk := await reply.chunk()) is not None:
+            for event in parser.feed(chunk):
+                last = event.id or last
+                if event.data:
+                    self.peer.receive(event.data, None if pending is None else pending.owner)
+            if pending is not None and pending.settled.is_set():
+                return None
+        if not last or not self._version:
+            return None
+        return last, _RETRY_S if parser.retry_s is None else parser.retry_s
+
+    async def _resume(self, place: tuple[str, float], pending: Pending) -> None:
+        """Go on with a legacy stream that the server has closed before its reply."""
+        for _ in range(_MAX_RESUMED):
+            last, pause = place
+            await trio.sleep(pause)
+            again = await self._get(last, pending)
+            if again is None or pending.settled.is_set():
+                return
+            place = again
+
+    async def _follow(self) -> None:
+        """Read what a legacy server announces outside of any call, where it has a stream for that."""
+        last, pause = "", _RETRY_S
+        with suppress(Exception):
+            while True:
+                place = await self._get(last, None)
+                if place is not None:
+                    last, pause = place
+                await trio.sleep(pause)
+
+    async def _get(self, last: str, pending: Pending | None) -> tuple[str, float] | None:
+        headers = [("Accept", _STREAM), *([("Last-Event-ID", last)] if last else [])]
+        stream = await self._open()
+        async with stream:
+            reply = _Reply(stream)
+            await reply.request("GET", self._target(), self._all(headers), b"")
+            if reply.status != 200:
+                raise _Refused(reply.status, b"")
+            return await self._read_stream(reply, pending)
+
+    def _greeted(self, pending: Pending) -> None:
+        with suppress(ServerError, Disconnected, msgspec.MsgspecError):
+            found = msgspec.json.decode(pending.result(), type=dict[str, Any])
+            self._version = str(found.get("protocolVersion", ""))
+
+    def _marks(self, asked: Mapping[str, Any]) -> Headers:
+        """The headers that a modern request repeats of itself."""
+        params = asked.get("params") or {}
+        version = params.get("_meta", {}).get(f"{META_PREFIX}protocolVersion")
+        if version is None:
+            return []
+        marks = [("MCP-Protocol-Version", version), ("Mcp-Method", asked["method"])]
+        about = next((params[key] for key in _ABOUT if isinstance(params.get(key), str)), None)
+        return marks if about is None else [*marks, ("Mcp-Name", encoded(about))]
+
+    def _all(self, headers: Headers) -> Headers:
+        own = [("User-Agent", f"haftd/{__version__}"), ("Connection", "close")]
+        if self._version:
+            own.append(("MCP-Protocol-Version", self._version))
+        if self._session:
+            own.append(("Mcp-Session-Id", self._session))
+        return [("Host", self._url.netloc), *own, *headers, *self._headers]
+
+    def _target(self) -> str:
+        return (self._url.path or "/") + (f"?{self._url.query}" if self._url.query else "")
+
+    async def _open(self) -> trio.abc.Stream:
+        host = self._url.hostname or ""
+        port = self._url.port or (443 if self._tls else 80)
+        with trio.fail_after(_CONNECT_S):
+            stream = await trio.open_tcp_stream(host, port)
+            if self._tls is None:
+                return stream
+            secure = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
+            try:
+                await secure.do_handshake()
+            except BaseException:
+                await trio.aclose_forcefully(secure)
+                raise
+            return secure
+
+
+class _Reply:
+    """The reply to one request on a stream of its own."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_CHUNK)
+        self.status = 0
+        self._headers: dict[str, str] = {}
+
+    def header(self, name: str) -> str:
+        """Return a header of the reply, empty where it is missing."""
+        return self._headers.get(name, "")
+
+    async def request(self, method: str, target: str, headers: Headers, body: bytes) -> None:
+        """Send the request, and return when the reply has begun."""
+        sized = [*headers, ("Content-Length", str(len(body)))] if body else headers
+        head = self._http.send(h11.Request(method=method, target=target, headers=sized))
+        data = self._http.send(h11.Data(data=body)) if body else b""
+        end = self._http.send(h11.EndOfMessage())
+        await self._stream.send_all((head or b"") + (data or b"") + (end or b""))
+        while True:
+            event = await self._next()
+            if isinstance(event, h11.Response):
+                break
+            if not isinstance(event, h11.InformationalResponse):
+                raise h11.RemoteProtocolError("it closed the connection before it answered")
+        self.status = event.status_code
+        self._headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+
+    async def chunk(self) -> bytes | None:
+        """Return the next part of the body; None at its end."""
+        event = await self._next()
+        return bytes(event.data) if isinstance(event, h11.Data) else None
+
+    async def body(self, limit: int) -> bytes:
+        """Return the whole body. Raises `TooLong`."""
+        found = bytearray()
+        while isinstance(event := await self._next(), h11.Data):
+            found += event.data
+            if len(found) > limit:
+                raise TooLong
+        return bytes(found)
+
+    async def _next(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            try:
+                data = await self._stream.receive_some(_CHUNK)
+            except trio.BrokenResourceError:
+                data = b""
+            self._http.receive_data(bytes(data))
+        return event
+
+
+def encoded(text: str) -> str:
+    """Return a text as the value of a header, in the specification's form where it is not plain."""
+    if _PLAIN.fullmatch(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def _status_text(status: int, body: bytes) -> str:
+    text = body.decode(errors="replace").strip()
+    try:
+        found = msgspec.json.decode(body)
+        text = str(found["error"]["message"])
+    except (msgspec.MsgspecError, KeyError, TypeError, RecursionError, UnicodeDecodeError):
+        text = text.partition("\n")[0] if len(text) < 500 and "<" not in text else ""
+    more = f": {text[:300]}" if text else ""
+    advice = "; give a credential in `headers`" if status in (401, 403) else ""
+    return f"the HTTP status {status}{more}{advice}"
+
+
+def _is_network(error: BaseException) -> bool:
+    return isinstance(error, OSError | trio.BrokenResourceError | trio.TooSlowError)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the system's or TLS's own words, wherever in the chain they are."""
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {one.verify_message}"
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+        if isinstance(one, BaseExceptionGroup):
+            one = one.exceptions[0]
+        else:
+            one = one.__cause__ or one.__context__
+    return "no answer in time" if isinstance(error, trio.TooSlowError) else "no connection"

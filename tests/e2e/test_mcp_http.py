@@ -1,0 +1,172 @@
+"""MCP servers at an address, over the wire: both eras, streams and plain replies, cancelled, gone and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcpserver import SERVER
+from tests.patience import PATIENCE_S
+from tests.running import RunningDaemon
+from tests.wire import Wire
+
+
+def until(fact: Callable[[], Any]) -> Any:
+    """Look until there is a fact, and return it."""
+    end = time.monotonic() + PATIENCE_S
+    while not (found := fact()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+    return found
+
+
+class Web:
+    """The small server at a port of its own."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.notes = folder / "notes"
+        self.flags = flags
+        self.port = 0
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.notes.write_text("")
+        env = {**os.environ, "NOTES": str(self.notes), "PORT": str(self.port)}
+        process = subprocess.Popen([sys.executable, str(SERVER), "http", *self.flags], env=env)
+        (port,) = until(lambda: [line[5:] for line in self.noted() if line.startswith("port ")])
+        self.port = int(port)
+        return process
+
+    def noted(self) -> list[str]:
+        return self.notes.read_text().splitlines()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def table(self, more: str = "") -> str:
+        return f'[mcp.small]\nurl = "http://127.0.0.1:{self.port}/mcp"\n{more}\n'
+
+
+@pytest.fixture
+def web(short_tmp: Path) -> Iterator[Callable[..., Web]]:
+    made: list[Web] = []
+
+    def start(*flags: str) -> Web:
+        made.append(Web(short_tmp, *flags))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+Make = Callable[..., RunningDaemon]
+
+
+def call(wire: Wire, tool: str, **arguments: Any) -> Any:
+    return wire.call("tools/call", tool=tool, arguments=arguments)
+
+
+@pytest.fixture(params=["modern", "legacy"])
+def joined(
+    web: Callable[..., Web], make_daemon: Make, request: pytest.FixtureRequest
+) -> Iterator[tuple[Web, Wire]]:
+    """A server of each era, and a connection to a daemon that is configured with it."""
+    one = web(request.param)
+    with make_daemon(one.table()).start().connect() as wire:
+        yield one, wire
+
+
+def test_tools_at_an_address_are_listed_called_and_report_progress(
+    joined: tuple[Web, Wire],
+) -> None:
+    _, wire = joined
+    assert "small_echo" in [tool["name"] for tool in wire.call("tools/list")["tools"]]
+    assert json.loads(call(wire, "small_echo", text="hé")["result"]) == {"text": "hé"}
+    state = wire.call("spawn", tool="small_count", id="c", wait="stopped")
+    assert state["result"] == "counted"
+    assert wire.call("fetch", id="c", view="raw", cursor=0)["cursor"] == len("one\n2 of 3\nthree\n")
+    assert len(call(wire, "small_big")["result"]) > 100_000
+
+
+def test_a_question_at_an_address_is_answered(joined: tuple[Web, Wire]) -> None:
+    _, wire = joined
+    wire.call("spawn", tool="small_sleep", id="other")  # Its stream says whose the question is.
+    wire.call("spawn", tool="small_choose", id="a")
+    (inquiry,) = until(lambda: wire.call("inquiries/list")["inquiries"])
+    assert inquiry["handle"] == "a"
+    answer = {"size": "small", "sure": True}
+    wire.call("inquiries/answer", inquiry_id=inquiry["inquiry_id"], answer=answer)
+    state = wire.call("fetch", id="a", wait="stopped")
+    assert json.loads(state["result"])["content"] == {"size": "s", "sure": True}
+
+
+def test_an_abort_closes_the_stream_or_tells_the_server(joined: tuple[Web, Wire]) -> None:
+    one, wire = joined
+    wire.call("spawn", tool="small_sleep", id="a")
+    until(lambda: "sleeping" in one.noted())
+    assert wire.call("abort", id="a")["ended_by"]["by"] == "abort"
+    until(lambda: "cancelled" in one.noted())
+
+
+def test_a_server_that_is_gone_is_the_calls_error_and_one_that_is_back_is_used(
+    joined: tuple[Web, Wire],
+) -> None:
+    one, wire = joined
+    assert call(wire, "small_pid")["result"] == str(one.process.pid)
+    one.stop()
+    error = call(wire, "small_pid")["error"]
+    assert "The MCP server `small` could not be reached (" in error["message"]
+    assert error["transient"]
+    one.process = one.start()
+    # A legacy session is unknown to the new one: the call gets a new session, and the caller sees nothing of that.
+    assert call(wire, "small_pid")["result"] == str(one.process.pid)
+
+
+def test_a_list_that_changes_at_an_address_changes_here(
+    web: Callable[..., Web], make_daemon: Make
+) -> None:
+    one = web("modern")
+    with make_daemon(one.table()).start().connect() as wire:
+        call(wire, "small_change")
+        until(lambda: "small_extra" in [tool["name"] for tool in wire.call("tools/list")["tools"]])
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_reply_may_be_plain_json(web: Callable[..., Web], make_daemon: Make, era: str) -> None:
+    one = web(era, "json")
+    with make_daemon(one.table()).start().connect() as wire:
+        assert json.loads(call(wire, "small_echo", text="x")["result"]) == {"text": "x"}
+
+
+def test_a_credential_comes_from_a_variable_and_is_shown_nowhere(
+    web: Callable[..., Web], make_daemon: Make
+) -> None:
+    one = web("token")
+    header = 'headers = { Authorization = "Bearer ${MINE_TOKEN}" }'
+    daemon = make_daemon(one.table(header), env={"MINE_TOKEN": "t0ken"}).start()
+    with daemon.connect() as wire:
+        assert call(wire, "small_pid")["result"]
+    assert "t0ken" not in daemon.log_text()
+    with make_daemon(one.table(header)).start().connect() as wire:
+        problems = wire.call("tools/list")["problems"]
+        assert "needs the variable MINE_TOKEN" in problems[0]["message"]
+    with make_daemon(one.table()).start().connect() as wire:
+        problems = wire.call("tools/list")["problems"]
+        assert "401" in problems[0]["message"] and "`headers`" in problems[0]["message"]
+
+
+def test_an_address_where_nothing_serves_is_a_problem(make_daemon: Make) -> None:
+    with make_daemon('[mcp.x]\nurl = "http://127.0.0.1:9/"\n').start().connect() as wire:
+        (problem,) = wire.call("tools/list")["problems"]
+        assert "The MCP server `x` could not be reached (" in problem["message"]
+        assert problem["key"] == "mcp.x"
