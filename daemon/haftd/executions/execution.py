@@ -304,9 +304,7 @@ class Execution:
 
     def left_behind(self) -> tuple[LeftBehind, ...]:
         """What of it lives on after its end, as of now."""
-        if self.grip is None:
-            return ()
-        return tuple(LeftBehind(one.pid, one.command) for one in self.grip.left_behind())
+        return () if self.grip is None else self.grip.left_behind()
 
     def finish(self) -> None:
         """Nothing of it is left. It lets go of its grip, which knows it: a circle would be freed by

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import trio
 
 from haft_protocol.inputs import InputKind, Mouse
-from haft_protocol.states import ToolError
+from haft_protocol.states import LeftBehind, ToolError
 from haftd.core.ending import Ending
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ __all__ = [
     "ExecutionControl",
     "Input",
     "InputRefused",
-    "LeftOver",
     "PendingAnswer",
     "Runtime",
     "RuntimeContext",
@@ -118,14 +117,6 @@ class Call:
 
     script: tuple[Any, ...] = ()
     """For the `fake` runtime only: the steps it plays."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOver:
-    """A process of the tool that outlived the one that was started."""
-
-    pid: int
-    command: str
 
 
 class ToolFailed(Exception):
@@ -226,7 +217,7 @@ class ExecutionControl(Protocol):
     def kill(self) -> None:
         """Kill everything of it that lives, without asking; nothing is waited for."""
 
-    def left_behind(self) -> tuple[LeftOver, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
         """What lives on after the process that was started has ended, as of now."""
 
     def members(self) -> tuple[int, ...]:

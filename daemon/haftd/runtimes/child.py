@@ -24,14 +24,14 @@ import structlog
 import trio
 from msgspec.structs import replace
 
-from haft_protocol.states import EndedBy
+from haft_protocol.states import EndedBy, LeftBehind
 from haftd.core.ending import EXIT, LIMIT, LOST, Ending
 from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
 from haftd.host.tree.process_tree import ProcessTree
 
-from .base import Call, LeftOver, RuntimeContext, StartFailed, is_cancellation
+from .base import Call, RuntimeContext, StartFailed, is_cancellation
 from .interpreter import Interpreter, Said, exit_state
 from .resource_limits import ResourceLimits
 
@@ -171,11 +171,11 @@ class Child:
         """Whether the process that was started has ended."""
         return self._gone or self.launched.exit is not None
 
-    def left_behind(self) -> tuple[LeftOver, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
         """What lives on after it, as of now."""
         if self._gone or not self.ended:
             return ()
-        return tuple(LeftOver(one.pid, one.command) for one in self.kin.left_behind())
+        return tuple(LeftBehind(one.pid, one.command) for one in self.kin.left_behind())
 
     def kill(self) -> None:
         """Kill all of it; whoever sees it through finds it gone."""

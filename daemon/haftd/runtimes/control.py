@@ -9,10 +9,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from haft_protocol.states import LeftBehind
 from haftd.core.text import STRIPPED, Rendering
 from haftd.host.process.ancestry import is_suspended
 
-from .base import Call, InputRefused, LeftOver
+from .base import Call, InputRefused
 from .child import Child
 
 _MAX_COMMAND_LENGTH = 200
@@ -44,7 +45,7 @@ class ChildGrip:
         """See `base.ExecutionControl`."""
         self.child.kill()
 
-    def left_behind(self) -> tuple[LeftOver, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
         """See `base.ExecutionControl`."""
         return self.child.left_behind()
 

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from haft_protocol.questions import Question
 from haft_protocol.states import Exit as ExitState
+from haft_protocol.states import LeftBehind
 from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED
 
@@ -29,7 +30,6 @@ from .base import (
     Call,
     Input,
     InputRefused,
-    LeftOver,
     RuntimeContext,
     ScreenShot,
     StartFailed,
@@ -198,10 +198,10 @@ class FakeGrip:
     def kill(self) -> None:
         self._kill("KILL")
 
-    def left_behind(self) -> tuple[LeftOver, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
         if self._leader in self.alive:
             return ()
-        return tuple(LeftOver(pid, command) for pid, command in self.alive.items())
+        return tuple(LeftBehind(pid, command) for pid, command in self.alive.items())
 
     def members(self) -> tuple[int, ...]:
         return tuple(self.alive)

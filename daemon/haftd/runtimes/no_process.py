@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from abc import ABC, abstractmethod
 
-from haft_protocol.states import Exit
+from haft_protocol.states import Exit, LeftBehind
 from haftd.core.ending import LOST, Ending
 from haftd.core.text import STRIPPED, Rendering
 
@@ -17,7 +17,6 @@ from .base import (
     Call,
     Input,
     InputRefused,
-    LeftOver,
     RuntimeContext,
     ScreenShot,
     ToolFailed,
@@ -71,7 +70,7 @@ class NoProcessControl:
     def kill(self) -> None:
         """See `base.ExecutionControl`. The task that aborts it ends it at once."""
 
-    def left_behind(self) -> tuple[LeftOver, ...]:
+    def left_behind(self) -> tuple[LeftBehind, ...]:
         """See `base.ExecutionControl`."""
         return ()
 
