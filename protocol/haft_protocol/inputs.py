@@ -12,7 +12,7 @@ import msgspec
 
 from .errors import RpcError, invalid_params, shown
 
-__all__ = ["SIGNALS", "InputForm", "InputKind", "Mouse", "MouseAction", "read_input"]
+__all__ = ["SIGNALS", "Input", "InputKind", "Mouse", "MouseAction", "read_input"]
 
 InputKind = Literal["text", "line", "keys", "paste", "mouse", "eof", "signal", "resize"]
 MouseAction = Literal["click", "press", "release", "move", "scroll_up", "scroll_down"]
@@ -53,7 +53,7 @@ class Mouse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("a scroll has no button")
 
 
-class InputForm(msgspec.Struct, frozen=True, kw_only=True):
+class Input(msgspec.Struct, frozen=True):
     """One valid input; only the fields of its `kind` are set."""
 
     kind: InputKind
@@ -66,13 +66,13 @@ class InputForm(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
 
     def __repr__(self) -> str:
-        return f"InputForm(kind={self.kind!r}, secret={self.secret})"
+        return f"Input(kind={self.kind!r}, secret={self.secret})"
 
 
-def read_input(form: object) -> InputForm:
+def read_input(form: object) -> Input:
     """Read an input in any of its forms; raise `RpcError` (invalid_params) that lists the forms."""
     if isinstance(form, str):
-        return InputForm(kind="text", text=form)
+        return Input(kind="text", text=form)
     if not isinstance(form, dict):
         raise _invalid(f"it is {_FORMS}")
     kinds = [key for key in form if key != "secret"]
@@ -91,20 +91,20 @@ def _invalid(why: str) -> RpcError:
     return invalid_params(f"`input`: {why}", field="input")
 
 
-def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -> InputForm:
+def _text(kind: Literal["text", "line", "paste"], value: object, secret: bool) -> Input:
     if not isinstance(value, str):
         raise _invalid(f"`{kind}` is a text")
-    return InputForm(kind=kind, text=value, secret=secret)
+    return Input(kind=kind, text=value, secret=secret)
 
 
-def _line(value: object, secret: bool) -> InputForm:
+def _line(value: object, secret: bool) -> Input:
     """Read a line; a line end at its end is the one that is written anyway."""
     if isinstance(value, str) and value.endswith("\n"):
         value = value[:-1].removesuffix("\r")
     return _text("line", value, secret)
 
 
-def _keys(value: object, secret: bool) -> InputForm:
+def _keys(value: object, secret: bool) -> Input:
     if not isinstance(value, list) or not value:
         raise _invalid('`keys` is a list of key names, such as ["C-c", "Up", "Enter"]')
     if len(value) > _MAX_KEYS:
@@ -112,10 +112,10 @@ def _keys(value: object, secret: bool) -> InputForm:
     for key in value:
         if not isinstance(key, str) or not 0 < len(key) <= _MAX_KEY_CHARS:
             raise _invalid(f"each of `keys` is a key name of 1 to {_MAX_KEY_CHARS} characters")
-    return InputForm(kind="keys", keys=tuple(value), secret=secret)
+    return Input(kind="keys", keys=tuple(value), secret=secret)
 
 
-def _mouse(value: object, secret: bool) -> InputForm:
+def _mouse(value: object, secret: bool) -> Input:
     try:
         mouse = msgspec.convert(value, Mouse)
     except msgspec.ValidationError as wrong:
@@ -124,30 +124,30 @@ def _mouse(value: object, secret: bool) -> InputForm:
             '"scroll_up" | "scroll_down"}, with "button": "left" | "middle" | "right" and "mods": '
             f'["shift", "ctrl", "meta"] beside them; {str(wrong)[:200]}'
         ) from None
-    return InputForm(kind="mouse", mouse=mouse, secret=secret)
+    return Input(kind="mouse", mouse=mouse, secret=secret)
 
 
-def _eof(value: object, secret: bool) -> InputForm:
+def _eof(value: object, secret: bool) -> Input:
     if value is not True:
         raise _invalid("`eof` is true")
-    return InputForm(kind="eof", secret=secret)
+    return Input(kind="eof", secret=secret)
 
 
-def _signal(value: object, secret: bool) -> InputForm:
+def _signal(value: object, secret: bool) -> Input:
     name = value.upper().removeprefix("SIG") if isinstance(value, str) else ""
     if name not in SIGNALS:
         raise _invalid(f"`signal` is one of {', '.join(sorted(SIGNALS))}")
-    return InputForm(kind="signal", signal=name, secret=secret)
+    return Input(kind="signal", signal=name, secret=secret)
 
 
-def _resize(value: object, secret: bool) -> InputForm:
+def _resize(value: object, secret: bool) -> Input:
     if not isinstance(value, dict) or value.keys() != {"rows", "cols"}:
         raise _invalid('`resize` is {"rows": n, "cols": n}')
     for key, most in (("rows", _MAX_ROWS), ("cols", _MAX_COLS)):
         number = value[key]
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= most:
             raise _invalid(f"`resize.{key}` is an integer from 1 to {most}")
-    return InputForm(kind="resize", rows=value["rows"], cols=value["cols"], secret=secret)
+    return Input(kind="resize", rows=value["rows"], cols=value["cols"], secret=secret)
 
 
 _READERS = {

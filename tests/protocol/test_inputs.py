@@ -9,40 +9,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haft_protocol.inputs import SIGNALS, InputForm, Mouse, read_input
+from haft_protocol.inputs import SIGNALS, Input, Mouse, read_input
 
 
 @pytest.mark.parametrize(
     ("form", "read"),
     [
-        ("y\n", InputForm(kind="text", text="y\n")),
-        ("", InputForm(kind="text", text="")),
-        ({"text": "y"}, InputForm(kind="text", text="y")),
-        ({"line": "y"}, InputForm(kind="line", text="y")),
-        ({"line": ""}, InputForm(kind="line", text="")),
-        ({"paste": "a\nb"}, InputForm(kind="paste", text="a\nb")),
-        ({"keys": ["C-c", "Up"]}, InputForm(kind="keys", keys=("C-c", "Up"))),
-        ({"eof": True}, InputForm(kind="eof")),
-        ({"signal": "INT"}, InputForm(kind="signal", signal="INT")),
-        ({"signal": "SIGTERM"}, InputForm(kind="signal", signal="TERM")),
-        ({"signal": "usr1"}, InputForm(kind="signal", signal="USR1")),
-        ({"resize": {"rows": 40, "cols": 120}}, InputForm(kind="resize", rows=40, cols=120)),
+        ("y\n", Input(kind="text", text="y\n")),
+        ("", Input(kind="text", text="")),
+        ({"text": "y"}, Input(kind="text", text="y")),
+        ({"line": "y"}, Input(kind="line", text="y")),
+        ({"line": ""}, Input(kind="line", text="")),
+        ({"paste": "a\nb"}, Input(kind="paste", text="a\nb")),
+        ({"keys": ["C-c", "Up"]}, Input(kind="keys", keys=("C-c", "Up"))),
+        ({"eof": True}, Input(kind="eof")),
+        ({"signal": "INT"}, Input(kind="signal", signal="INT")),
+        ({"signal": "SIGTERM"}, Input(kind="signal", signal="TERM")),
+        ({"signal": "usr1"}, Input(kind="signal", signal="USR1")),
+        ({"resize": {"rows": 40, "cols": 120}}, Input(kind="resize", rows=40, cols=120)),
         (
             {"mouse": {"row": 2, "col": 4, "action": "click"}},
-            InputForm(kind="mouse", mouse=Mouse(row=2, col=4, action="click")),
+            Input(kind="mouse", mouse=Mouse(row=2, col=4, action="click")),
         ),
         (
             {"mouse": {"row": 0, "col": 0, "action": "move", "button": "left", "mods": ["ctrl"]}},
-            InputForm(
+            Input(
                 kind="mouse",
                 mouse=Mouse(row=0, col=0, action="move", button="left", mods=("ctrl",)),
             ),
         ),
-        ({"line": "pw", "secret": True}, InputForm(kind="line", text="pw", secret=True)),
-        ({"line": "pw", "secret": False}, InputForm(kind="line", text="pw")),
+        ({"line": "pw", "secret": True}, Input(kind="line", text="pw", secret=True)),
+        ({"line": "pw", "secret": False}, Input(kind="line", text="pw")),
     ],
 )  # fmt: skip
-def test_each_form_is_read(form: object, read: InputForm) -> None:
+def test_each_form_is_read(form: object, read: Input) -> None:
     assert read_input(form) == read
 
 

@@ -12,7 +12,7 @@ import trio
 from msgspec import UnsetType
 
 from haft_protocol.errors import handle_stopped, invalid_answer, question_gone
-from haft_protocol.inputs import InputForm, read_input
+from haft_protocol.inputs import Input, read_input
 from haft_protocol.methods import ApplyParams
 from haft_protocol.questions import InvalidAnswer, check_answer
 from haftd.audit import input_fields
@@ -22,7 +22,6 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import Answered
-from haftd.runtimes.base import Input
 
 from .approved import approved
 from .base import DeferredReply, result_of
@@ -168,11 +167,11 @@ def _answer_question(call: _Giving) -> object:
     return call.read(since)
 
 
-def _give(call: _Giving, form: InputForm) -> object:
+def _give(call: _Giving, form: Input) -> object:
     use, handle = call.use, call.handle
     since = handle.spool.end
     hidden = use.hides_input()
-    number = use.write(_input(form))
+    number = use.write(form)
     # Asked before and after: a program turns the echo off while we type.
     hidden = form.kind in _TYPED and (hidden or use.hides_input())
     call.record(form.kind, withheld=hidden or form.secret)
@@ -192,7 +191,7 @@ def _give(call: _Giving, form: InputForm) -> object:
     return DeferredReply(when_written)
 
 
-def _give_when_it_runs(call: _Giving, form: InputForm) -> DeferredReply:
+def _give_when_it_runs(call: _Giving, form: Input) -> DeferredReply:
     """Keep the order of arrival although the tool does not run yet."""
     given: list[object] = []
     ready = trio.Event()
@@ -221,16 +220,3 @@ def _give_when_it_runs(call: _Giving, form: InputForm) -> DeferredReply:
         return await result_of(reply)
 
     return DeferredReply(when_it_runs)
-
-
-def _input(form: InputForm) -> Input:
-    return Input(
-        kind=form.kind,
-        text=form.text,
-        keys=form.keys,
-        signal=form.signal,
-        rows=form.rows,
-        cols=form.cols,
-        mouse=form.mouse,
-        secret=form.secret,
-    )

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import trio
 
-from haft_protocol.inputs import InputKind, Mouse
+from haft_protocol.inputs import Input
 from haft_protocol.states import LeftBehind, ToolError
 from haftd.core.ending import Ending
 
@@ -170,20 +170,6 @@ def is_cancellation(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_cancellation, error.exceptions))
     return isinstance(error, trio.Cancelled)
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One input of `apply`, checked in form. `secret`: in no log, no repr."""
-
-    kind: InputKind
-    text: str = field(default="", repr=False)
-    keys: tuple[str, ...] = field(default=(), repr=False)
-    signal: str = ""
-    rows: int = 0
-    cols: int = 0
-    mouse: Mouse | None = None
-    secret: bool = False
 
 
 class ExecutionControl(Protocol):
