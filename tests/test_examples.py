@@ -28,10 +28,11 @@ MODULES = [*PROTOCOL, haft.client, haft.aio, *TOOLS]
 
 def classes_with_behaviour(module: ModuleType) -> list[type]:
     """Return the module's own public classes that define a public method or property."""
+    public = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
     return [
         kind
         for name, kind in vars(module).items()
-        if name in module.__all__
+        if name in public
         and inspect.isclass(kind)
         and kind.__module__ == module.__name__
         and any(
