@@ -1041,7 +1041,7 @@ export interface ShutdownParams {
   policy?: "abort" | "refuse";
 }
 
-/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. */
+/** Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes the output of a handle into the tool's standard input. */
 export interface SpawnParams {
   /** whose handles are meant; without it the session that `initialize` named, else `default` */
   session?: string;
@@ -1069,6 +1069,8 @@ export interface SpawnParams {
   call_id?: string;
   /** the environment of the tool instead of the daemon's; `null` leaves a name out */
   env?: { [name: string]: string | null };
+  /** the handle whose output is the input: see Pipes */
+  stdin_from?: StdinFrom;
 }
 
 /** The daemon's own figures: `memory` in bytes (resident), `cpu_s` in seconds, by psutil. */
@@ -1119,6 +1121,14 @@ export interface StatusResult {
   recovered?: { [name: string]: number };
   /** connections that were turned away, by reason */
   refused?: { [name: string]: number };
+}
+
+/** A handle of the same session whose output is the input of another, from its beginning or from `cursor` on. */
+export interface StdinFrom {
+  /** a handle of the session, running or stopped */
+  id: string;
+  /** where in its output to begin; without it, at the first byte */
+  cursor?: number;
 }
 
 /** The final state. `result` or `error`, never both; `content` beside an error of a raw process. */

@@ -44,10 +44,13 @@ class AsyncCalls:
         *,
         call_id: str | None = None,
         env: Mapping[str, str | None] | None = None,
+        stdin_from: str | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it. `stdin_from` names the handle
+        whose output is its input."""
+        source = None if stdin_from is None else {"id": stdin_from}
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
         state: HandleState = await self.call("spawn", **fields, **reading)
         return state
 

@@ -43,11 +43,14 @@ class Calls:
         *,
         call_id: str | None = None,
         env: Mapping[str, str | None] | None = None,
+        stdin_from: str | None = None,
         timeout: float | None = None,
         **reading: Unpack[Reading],
     ) -> HandleState:
-        """Start `tool` under `id`. `env` replaces the daemon's environment for it."""
-        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env)
+        """Start `tool` under `id`. `env` replaces the daemon's environment for it. `stdin_from` names the handle
+        whose output is its input."""
+        source = None if stdin_from is None else {"id": stdin_from}
+        fields = given(tool=tool, id=id, args=args, call_id=call_id, env=env, stdin_from=source)
         state: HandleState = self.call("spawn", timeout=timeout, **fields, **reading)
         return state
 

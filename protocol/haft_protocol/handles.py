@@ -27,6 +27,7 @@ __all__ = [
     "SearchParams",
     "SearchResult",
     "SpawnParams",
+    "StdinFrom",
     "TimelineParams",
     "TimelineResult",
     "View",
@@ -52,14 +53,23 @@ class ReadingParams(Params, frozen=True, kw_only=True):
     max_bytes: MaxBytes = 65_536
 
 
+class StdinFrom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A handle of the same session whose output is the input of another, from its beginning or from `cursor` on."""
+
+    id: Id
+    cursor: Offset | UnsetType = UNSET
+
+
 class SpawnParams(ReadingParams, frozen=True, kw_only=True):
-    """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name."""
+    """Start a tool under an id. `env` replaces the daemon's environment; `null` omits a name. `stdin_from` pipes the
+    output of a handle into the tool's standard input."""
 
     tool: str
     id: Id
     args: Arguments = msgspec.field(default_factory=dict)
     call_id: Annotated[str, Meta(min_length=1, max_length=256)] | UnsetType = UNSET
     env: dict[str, str | None] | UnsetType = UNSET
+    stdin_from: StdinFrom | UnsetType = UNSET
 
     def __post_init__(self) -> None:
         args: object = self.args

@@ -72,6 +72,11 @@ def test_a_day_with_the_command_line(
         "",
         "haft stop: 1 handle still runs; `haft ps -a` shows it\n",
     )
+    assert haft(f"{spawn} piped --stdin-from b -- tr a-z A-Z")[:2] == (0, "NO\n")
+    with Haft.connect() as client:
+        state = client.spawn("run", "again", {"command": "cat"}, stdin_from="piped", wait="stopped")
+        assert isinstance(state, Stopped)
+        assert state.result == "NO\n"
     assert haft("apply c --eof --wait stopped")[0] == 0
     assert haft("await a c")[0] == 0
     assert haft("logs c")[1] == "to you\n"

@@ -51,6 +51,7 @@ TYPES: tuple[type[msgspec.Struct], ...] = (
     methods.ClientCapabilities,
     methods.ServerInfo,
     methods.LimitsResult,
+    methods.StdinFrom,
     methods.HandleInfo,
     methods.FoundLine,
     methods.Inquired,
@@ -77,7 +78,7 @@ OWN_SESSION = (
 )
 """Params whose session may be all of them."""
 
-SENT = (methods.Client, methods.ClientCapabilities, approvals.Decided)
+SENT = (methods.Client, methods.ClientCapabilities, methods.StdinFrom, approvals.Decided)
 """Types that clients send."""
 
 

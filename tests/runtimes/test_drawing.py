@@ -7,7 +7,7 @@ import threading
 import pytest
 import trio
 
-from haftd.runtimes import screen
+from haftd.runtimes import library, screen
 from haftd.runtimes.library import load
 from haftd.runtimes.screen import Screen
 from haftd.runtimes.terminal import TerminalControl, TerminalRuntime
@@ -117,8 +117,9 @@ async def test_little_piles_up_while_the_library_is_being_loaded(
         go.wait(30)
         return real()
 
-    monkeypatch.setattr(screen, "load", late)
-    monkeypatch.setattr(screen, "is_loaded", go.is_set)
+    for module in (screen, library):
+        monkeypatch.setattr(module, "load", late)
+        monkeypatch.setattr(module, "is_loaded", go.is_set)
     script = FLOOD.format(times=1000, data=b"\x1b[32m" + b"x" * 1000)
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))

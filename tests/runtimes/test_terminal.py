@@ -219,9 +219,10 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_s
 async def test_a_terminal_where_nothing_was_printed_loads_nothing_to_have_a_last_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(screen, "is_loaded", lambda: False)
-    monkeypatch.setattr(screen, "is_loading", lambda: True)
-    monkeypatch.setattr(screen, "load", lambda: pytest.fail("loaded for nothing"))
+    for module in (screen, library):
+        monkeypatch.setattr(module, "is_loaded", lambda: False)
+        monkeypatch.setattr(module, "load", lambda: pytest.fail("loaded for nothing"))
+    monkeypatch.setattr(library, "is_loading", lambda: True)
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, pty, shell("exit 3"))
         await performance.finish()

@@ -33,6 +33,7 @@ examples:
   haft spawn run --id build --wait stopped --timeout-ms 600000 -- make -j4
   haft spawn run --id py --arg terminal:=true -- python3
   haft spawn run --id n --arg 'command=ls | wc -l'
+  haft spawn run --id errors --stdin-from build -- grep -i error
   haft spawn shell --id sh
   haft spawn git_stage --id stage --args '{"paths": ["README.md"]}'
 """
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--call-id", metavar="ID", help="a repeated call with it starts nothing twice"
     )
+    parser.add_argument("--stdin-from", metavar="ID", help="the handle whose output is its input")
     parser.add_argument(
         "--clean-env", action="store_true", help="the daemon's environment, not this shell's"
     )
@@ -92,12 +94,14 @@ def _as_arguments(words: Sequence[str]) -> str | None:
 def run(options: argparse.Namespace) -> int:
     """Start it and show its state."""
     named = getattr(options, "id", None)
+    source = getattr(options, "stdin_from", None)
     fields = given(
         tool=options.tool,
         args=read_arguments(
             getattr(options, "arg", []), getattr(options, "args", None), options.words
         ),
         call_id=getattr(options, "call_id", None),
+        stdin_from=None if source is None else {"id": source},
         env=None if getattr(options, "clean_env", False) else environment(),
     )
     with connect(options, start=True) as haft:

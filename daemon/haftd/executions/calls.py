@@ -98,6 +98,8 @@ class Prepared:
     context: CallContext
     invocation: Invocation
     client: Mapping[str, str | None] | None
+    is_fed: bool = False
+    """Whether its standard input is the output of another handle."""
 
     @property
     def key(self) -> SpawnKey:
@@ -244,7 +246,7 @@ class Calls:
             mark=str(mark),
             runtime=invocation.runtime,
             terminal=invocation.terminal,
-            stdin=invocation.stdin,
+            stdin="pipe" if ready.is_fed else invocation.stdin,
             output=invocation.output,
             rows=invocation.rows,
             cols=invocation.cols,
@@ -257,7 +259,8 @@ class Calls:
             served=server_of(tool),
             save=partial(keep_file, handle.spool),
             arguments=args,
-            again=again,
+            # Run again, it would find its input read.
+            again=None if ready.is_fed else again,
         )
         return first
 

@@ -42,6 +42,9 @@ from haftd.runtimes.base import (
 from .review import PendingReview
 from .silence import Silence
 
+MAX_BACKLOG = 262_144
+"""Bytes of output that a pipe may be behind before the program is held up: less than what memory keeps of it."""
+
 _SHOWN_KEPT = 4
 """Screens that changes can be told against."""
 
@@ -66,6 +69,8 @@ class Execution:
     """One use of a tool, from its start until nothing of it is left; also the runtime's port."""
 
     __slots__ = (
+        "_backlog_changed",
+        "_backlogs",
         "_early",
         "_shown",
         "_suspended",
@@ -115,6 +120,9 @@ class Execution:
         self.callers: int | None = None
         """The calls that it is for, so many of which still wait; None where it is held."""
         self._early: list[Callable[[], None]] = []
+        self._backlogs: list[Callable[[], int]] = []
+        """For each pipe that reads its output, how many bytes are not passed on yet."""
+        self._backlog_changed = trio.Event()
         self._shown: dict[int, ScreenShot] = {}
 
     def join(self, *, is_new: bool) -> None:
@@ -181,6 +189,18 @@ class Execution:
         else:
             self.handle.append_output(data, trio.current_time())
 
+    def keep_up(self) -> Awaitable[None] | None:
+        """See `runtimes.base.RuntimeContext`."""
+        return self._catch_up() if self._backlog() > MAX_BACKLOG else None
+
+    async def _catch_up(self) -> None:
+        while self._backlog() > MAX_BACKLOG // 2:
+            self._backlog_changed = trio.Event()
+            await self._backlog_changed.wait()
+
+    def _backlog(self) -> int:
+        return max((backlog() for backlog in self._backlogs), default=0)
+
     def written(self, number: int) -> None:
         """See `runtimes.base.RuntimeContext`."""
         self.written_to = max(self.written_to, number)
@@ -214,7 +234,28 @@ class Execution:
             kind = replace(kind, for_a_person=True)
         return _PendingAnswer(queue, queue.put(kind))
 
+    # -- the pipes that read its output
+
+    def add_backlog(self, backlog: Callable[[], int]) -> None:
+        """Hold the program up while `backlog` returns more than `MAX_BACKLOG` bytes."""
+        self._backlogs.append(backlog)
+
+    def remove_backlog(self, backlog: Callable[[], int]) -> None:
+        """Undo one `add_backlog`."""
+        self._backlogs.remove(backlog)
+        self.backlog_changed()
+
+    def backlog_changed(self) -> None:
+        """Have the backlogs looked at again."""
+        self._backlog_changed.set()
+
     # -- what the verbs do to it
+
+    def feed(self, data: bytes) -> int:
+        """Queue bytes of another handle as input; raises `InputRefused` where the program takes none."""
+        if self.grip is None:
+            raise InputRefused("The program has not started.")
+        return self.grip.feed(data)
 
     def write(self, item: Input) -> int:
         """Queue input for the running tool; raises `RpcError` where it takes none."""

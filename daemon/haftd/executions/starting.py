@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import trio
@@ -87,7 +87,8 @@ class Starter:
     def change(self, ready: Prepared, given: Mapping[str, Any]) -> Prepared:
         """The same spawn with other arguments: of the very definition that was to run, whatever
         stands in its place meanwhile."""
-        return self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
+        changed = self._prepared(ready.tool, given, ready.context, ready.call_id, ready.client)
+        return replace(changed, is_fed=ready.is_fed)
 
     def _prepared(
         self,

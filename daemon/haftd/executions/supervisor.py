@@ -43,6 +43,7 @@ from haftd.runtimes.base import (
 )
 
 from .execution import Entry, Execution, Skipped
+from .piping import Pipe
 from .review import PendingReview
 
 _KILL_S = 5.0
@@ -115,6 +116,11 @@ class Supervisor:
         if review is not None:
             self._nursery.start_soon(review.run)
         return use
+
+    def pipe(self, source: Handle, reader: Execution, offset: int) -> None:
+        """Copy the output of a handle, from `offset` on, into the input of an execution that has not begun."""
+        pipe = Pipe(source, self.use_of(source), reader, offset, self.end)
+        self._nursery.start_soon(pipe.run, name=f"{source.id} | {reader.handle.id}")
 
     def use_of(self, handle: Handle) -> Execution | None:
         """The use that is still held: running, or with processes left behind."""

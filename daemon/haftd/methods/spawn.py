@@ -8,12 +8,21 @@ or the last retry of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any
 
 import trio
+from msgspec import UnsetType
 
-from haft_protocol.errors import RpcError, invalid_params, shown, shutting_down
+from haft_protocol.errors import (
+    RpcError,
+    action_not_supported,
+    invalid_params,
+    not_approved,
+    shown,
+    shutting_down,
+)
 from haft_protocol.methods import SpawnParams
 from haft_protocol.states import EndedBy
 from haftd.caller import Caller
@@ -53,8 +62,11 @@ def spawn(
     )
     if not caller.may_reach(ready.tool.may):
         raise caller.refusal(f"start {shown(ready.tool.name)}, which may do more")
+    source = _source_of(services, caller, params, ready)
+    if source is not None:
+        ready = replace(ready, is_fed=True)
     reading = plan(params, terminal=ready.invocation.terminal)
-    handle, use = start(services, caller, ready, context)
+    handle, use = start(services, caller, ready, context, source=source)
     if use is None:
         return answer(services.supervisor, params, handle, reading, since=0)
 
@@ -75,6 +87,31 @@ def spawn(
         return await result_of(answer(services.supervisor, params, handle, reading, since=0))
 
     return DeferredReply(started)
+
+
+def _source_of(
+    services: StartServices, caller: Caller, params: SpawnParams, ready: Prepared
+) -> tuple[Handle, int] | None:
+    """Return the handle whose output is the tool's input, and the offset from which on. Raises `handle_not_found`,
+    `action_not_supported`, `not_approved` where a person approves each read of that handle, and `invalid_params`."""
+    wanted = params.stdin_from
+    if isinstance(wanted, UnsetType):
+        return None
+    invocation = ready.invocation
+    if ready.tool.is_builtin or invocation.runtime != "stdio" or invocation.output == "events":
+        why = "the input of another handle goes into a pipe that speaks no protocol (`runtime` is stdio, `output` is not events)"
+        raise action_not_supported(ready.tool.name, "stdin_from", why)
+    source = services.access.find(caller, params, wanted.id)
+    if "fetch" in source.settings.policy:
+        why = "each read of its output is approved, so it cannot be piped"
+        raise not_approved(source.tool, "fetch", why)
+    offset = 0 if isinstance(wanted.cursor, UnsetType) else wanted.cursor
+    first, end = source.spool.start, source.spool.end
+    if not first <= offset <= end:
+        kept = f"of its output the bytes from {first} to {end} are kept"
+        why = f"`stdin_from` begins at {offset} of handle {shown(source.id)}, but {kept}"
+        raise invalid_params(why, field="stdin_from")
+    return source, offset
 
 
 def reserve(
@@ -115,9 +152,10 @@ def start(
     context: Any = None,
     *,
     one_shot: bool = False,
+    source: tuple[Handle, int] | None = None,
 ) -> tuple[Handle, Execution | None]:
     """Start what was prepared, as `Starter.start` does, once it may run, and record that it runs.
-    `context` is handed to whoever answers its questions."""
+    `context` is handed to whoever answers its questions; the output of `source`, from an offset on, is its input."""
     inquiry_context = InquiryContext(
         caller=caller,
         call_id=ready.call_id,
@@ -130,10 +168,12 @@ def start(
     reviewer = reviewer_of(services.inquiries, caller, ready.tool)
     handle, use, is_new = services.starter.start(ready, inquiry_context, approver, reviewer)
 
+    fed = {} if source is None else {"stdin_from": source[0].id}
+
     def record() -> None:
         if use is not None and use.grip is not None:
             services.audit.record_action(
-                "spawn", caller, handle, tool=handle.tool, command=handle.command
+                "spawn", caller, handle, tool=handle.tool, command=handle.command, **fed
             )
 
     if use is not None:
@@ -142,6 +182,8 @@ def start(
         if not one_shot:
             use.when_begun(use.hold)
         use.when_begun(record)
+        if source is not None:
+            services.supervisor.pipe(source[0], use, source[1])
         services.watching.follow(handle)
         services.subscriptions.add_handle(handle)
     return handle, use

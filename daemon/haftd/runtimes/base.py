@@ -18,7 +18,7 @@ A runtime is one coroutine, `async def run(call, port)`. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -200,6 +200,9 @@ class ExecutionControl(Protocol):
         may be before this returns.
         """
 
+    def feed(self, data: bytes) -> int:
+        """Queue bytes as they are, on a pipe that speaks no protocol; as `write` otherwise."""
+
     def kill(self) -> None:
         """Kill everything of it that lives, without asking; nothing is waited for."""
 
@@ -293,6 +296,9 @@ class RuntimeContext(Protocol):
 
     def emit(self, data: bytes) -> None:
         """It printed `data`."""
+
+    def keep_up(self) -> Awaitable[None] | None:
+        """What is to be awaited before more output is read, as whoever reads it is behind; None: nothing."""
 
     def written(self, number: int) -> None:
         """All input up to `number` is with the program, or was dropped as nobody will read it."""

@@ -75,6 +75,10 @@ class _LiveGrip(PipeControl):
         """See `base.ExecutionControl`. One that has asked reads for the answer, and not for any input."""
         return Wanted("busy") if self._questions else super().wanted()
 
+    def feed(self, data: bytes) -> int:
+        """See `base.ExecutionControl`."""
+        raise InputRefused("Its standard input speaks the protocol of live tools.")
+
     def encode(self, item: Input) -> bytes:
         return _notification("apply", {"input": item.text})
 
@@ -102,7 +106,11 @@ class Live:
         child = self._child
         self._port.started(self._grip)
         self._tell("init", _context(self._call))
-        outputs = [Output(child.stdout, self._feed), Output(child.stderr, self._take_stderr)]
+        keep_up = self._port.keep_up
+        outputs = [
+            Output(child.stdout, self._feed, keep_up),
+            Output(child.stderr, self._take_stderr, keep_up),
+        ]
         await child.run(outputs, self, (*self._grip.tasks, self._attend), self._grip.close)
         if self._said is None:
             return None

@@ -170,6 +170,9 @@ class FakeGrip:
     def terminal(self) -> bool:
         return self._call.terminal
 
+    def feed(self, data: bytes) -> int:
+        return self.write(Input("text", data.decode()))
+
     def write(self, item: Input) -> int:
         if self._leader not in self.alive:
             raise InputRefused("The tool has ended; it takes no input.")

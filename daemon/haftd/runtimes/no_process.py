@@ -67,6 +67,10 @@ class NoProcessControl:
         """See `base.ExecutionControl`."""
         raise InputRefused("It is no program and takes no input; it ends when it is answered.")
 
+    def feed(self, data: bytes) -> int:
+        """See `base.ExecutionControl`."""
+        raise InputRefused("It is no program and takes no input.")
+
     def kill(self) -> None:
         """See `base.ExecutionControl`. The task that aborts it ends it at once."""
 

@@ -82,7 +82,11 @@ class OneShot:
             else:
                 self._grip.attach(child)
             grip, said = self._grip, _Outcome(child, may_ask=may_ask)
-            outputs = [Output(child.stdout, said.feed), Output(child.stderr, child.emit)]
+            keep_up = self._port.keep_up
+            outputs = [
+                Output(child.stdout, said.feed, keep_up),
+                Output(child.stderr, child.emit, keep_up),
+            ]
             await child.run(outputs, said, grip.tasks, grip.close)
         return said
 
@@ -101,7 +105,7 @@ class OneShot:
     def _resolve(self, answers: Mapping[str, Any]) -> Call:
         again = self._call.again
         if again is None:
-            raise AssertionError("a call whose tool may ask says how it is resolved again")
+            raise self._cannot("its input came from another handle, and is read")
         try:
             return again(answers)
         except (RpcError, OSError, ValueError, msgspec.MsgspecError) as error:

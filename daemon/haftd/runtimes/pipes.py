@@ -110,6 +110,12 @@ class PipeControl(ChildGrip):
                 self.put(self.encode(item))
         return self._number
 
+    def feed(self, data: bytes) -> int:
+        """See `base.ExecutionControl`."""
+        self.refuse_if_ended()
+        self.put(data)
+        return self._number
+
     def encode(self, item: Input) -> bytes:
         """How a text reaches the program."""
         return item.text.encode() + b"\n" * (item.kind == "line")

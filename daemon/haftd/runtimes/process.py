@@ -31,5 +31,7 @@ class ProcessRuntime:
                 return await Live(call, port, child).run()
             grip = PipeControl(call, port, child)
             port.started(grip)
-            await child.run([Output(child.stdout, child.emit)], Plain(), grip.tasks, grip.close)
+            await child.run(
+                [Output(child.stdout, child.emit, port.keep_up)], Plain(), grip.tasks, grip.close
+            )
         return None

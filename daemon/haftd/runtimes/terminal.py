@@ -94,6 +94,10 @@ class TerminalControl(ChildGrip):
         """See `base.ExecutionControl`."""
         return self._transcript
 
+    def feed(self, data: bytes) -> int:
+        """See `base.ExecutionControl`."""
+        raise InputRefused("It sits on a terminal, where input is typed.")
+
     def write(self, item: Input) -> int:
         """See `base.ExecutionControl`."""
         self.refuse_if_ended()
@@ -223,8 +227,14 @@ class TerminalControl(ChildGrip):
             self._port.redrawn()
 
     def keep_up(self) -> Awaitable[None] | None:
-        """What has to be waited for before more is read, so that the screen is never far behind."""
-        return self._draw() if self._screen.is_behind else None
+        """What has to be waited for before more is read, so that neither the screen nor a reader is far behind."""
+        return self._draw_and_keep_up() if self._screen.is_behind else self._port.keep_up()
+
+    async def _draw_and_keep_up(self) -> None:
+        await self._draw()
+        behind = self._port.keep_up()
+        if behind is not None:
+            await behind
 
     async def _draw(self) -> None:
         """Draw what waits, in turns with all others."""

@@ -68,6 +68,9 @@ class _Port:
     def emit(self, data: bytes) -> None:
         """See `base.RuntimeContext`."""
 
+    def keep_up(self) -> None:
+        """See `base.RuntimeContext`."""
+
     def written(self, number: int) -> None:
         """See `base.RuntimeContext`."""
 
