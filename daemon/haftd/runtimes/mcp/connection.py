@@ -1,7 +1,7 @@
 """An open connection to an MCP server: the era that was agreed on, the tools, and the server's own requests.
 
 Rules: a server is asked `server/discover` first; one that answers otherwise, or not within `PROBE_S`, is greeted by
-`initialize`. Roots and sampling are not offered: a shared server has no one root, and a server does not use a model
+`initialize`, and a late answer still counts where it refuses that. Roots and sampling are not offered: a shared server has no one root, and a server does not use a model
 at a client's cost. A legacy server does not say which call its question belongs to, unless it comes with that call's
 own stream: then the question waits until only one open call can have asked it.
 """
@@ -30,7 +30,7 @@ from haft_protocol.methods import Annotations as Hints
 from haftd import __version__
 from haftd.tools.served import ServedTool
 
-from .peer import Peer, ServerError
+from .peer import Peer, Pending, ServerError
 from .shapes import (
     Annotations,
     Discovery,
@@ -250,37 +250,49 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
     """Greet the server. Raises `Unusable`, `ServerError`, `Disconnected`; the caller bounds the time.
 
     A server that ends at the first word of the modern era raises `Disconnected`: it may be opened again as legacy."""
-    connection = None if era == "legacy" else await _discover(peer, era)
-    if connection is None:
-        connection = await _initialize(peer)
+    connection = await (_initialize(peer) if era == "legacy" else _negotiate(peer, era))
     if connection.info.name == SERVER_NAME:
         raise Unusable("is haft itself; its tools are here already, so take it out of `[mcp]`")
     return connection
 
 
-async def _discover(peer: Peer, era: Era) -> Connection | None:
-    """Open a modern connection; None where the server is to be greeted as legacy. Raises `Unusable`."""
-    answer: Raw | None = None
-    why = f"did not answer `server/discover` within {PROBE_S:g} s"
-    with trio.move_on_after(PROBE_S):
+async def _negotiate(peer: Peer, era: Era) -> Connection:
+    """Ask for the modern era, and greet the server as legacy where it does not answer so. Raises `Unusable`."""
+    probe = peer.begin("server/discover", {"_meta": dict(_MODERN_META)})
+    try:
+        with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
+            await probe.settled.wait()
+        if probe.settled.is_set():
+            found = _discovered(peer, probe)
+            if isinstance(found, Connection):
+                return found
+            if era == "modern":
+                raise Unusable(found)
         try:
-            answer = await peer.request("server/discover", {"_meta": dict(_MODERN_META)})
-        except ServerError as error:
-            why = f"answered `server/discover` with: {error.message}"
-            if error.code == UNSUPPORTED_VERSION and era == "modern":
-                why = f"does not speak the revision {MODERN}: {error.message}"
-    if answer is not None:
-        try:
-            found: Discovery = convert(answer, Discovery)
-        except msgspec.MsgspecError:
-            why = "answered `server/discover` in another form"
-        else:
-            if MODERN in found.supported_versions:
-                return Connection(peer, MODERN, found.capabilities, found.meta.info)
-            why = f"speaks {', '.join(found.supported_versions)}, not {MODERN}"
-    if era == "modern":
-        raise Unusable(why)
-    return None
+            return await _initialize(peer)
+        except ServerError:
+            # A modern server that is only slow to start has answered the probe meanwhile, and refuses this.
+            found = _discovered(peer, probe) if probe.settled.is_set() else ""
+            if isinstance(found, Connection):
+                return found
+            raise
+    finally:
+        peer.end(probe)
+
+
+def _discovered(peer: Peer, probe: Pending) -> Connection | str:
+    """Return the modern connection, or a clause on why there is none. Raises `Disconnected`."""
+    try:
+        found: Discovery = convert(probe.result(), Discovery)
+    except ServerError as error:
+        if error.code == UNSUPPORTED_VERSION:
+            return f"does not speak the revision {MODERN}: {error.message}"
+        return f"answered `server/discover` with an error: {error.message}"
+    except msgspec.MsgspecError:
+        return "answered `server/discover` in another form"
+    if MODERN in found.supported_versions:
+        return Connection(peer, MODERN, found.capabilities, found.meta.info)
+    return f"speaks {', '.join(found.supported_versions)}, not {MODERN}"
 
 
 async def _initialize(peer: Peer) -> Connection:

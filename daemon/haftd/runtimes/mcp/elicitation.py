@@ -214,7 +214,7 @@ def _label(name: str, form: Mapping[str, Any]) -> str:
 def _hints(form: Mapping[str, Any]) -> Iterator[str]:
     """Return what a value has to be, as far as a text has to keep to it."""
     kind = form.get("type")
-    if _is_choice(form) or _is_list(form):
+    if _is_choice(form):
         return
     if kind in ("integer", "number"):
         yield "a whole number" if kind == "integer" else "a number"
@@ -223,6 +223,8 @@ def _hints(form: Mapping[str, Any]) -> Iterator[str]:
         ("maximum", "at most {}"),
         ("minLength", "at least {} characters"),
         ("maxLength", "at most {} characters"),
+        ("minItems", "at least {} of the choices"),
+        ("maxItems", "at most {} of the choices"),
     ):
         if key in form:
             yield words.format(form[key])
@@ -252,5 +254,5 @@ def _checked_list(
 ) -> Iterator[tuple[str, Any]]:
     low, high = form.get("minItems", 0), form.get("maxItems", len(chosen))
     if not low <= len(chosen) <= high:
-        raise WrongValue(f"`{name}` takes from {low} to {high} of the choices")
+        raise WrongValue(f"`{name}` takes {', '.join(_hints(form))}")
     yield name, chosen

@@ -144,22 +144,42 @@ class Peer:
         """Make a request and return its result. Raises `ServerError`, `Disconnected`; cancelled, the server is told.
 
         With `on_progress` the request asks for progress."""
+        pending = self.begin(method, params, owner=owner, on_progress=on_progress)
+        try:
+            await pending.settled.wait()
+        finally:
+            self.end(pending)
+        return pending.result()
+
+    def begin(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        owner: object = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Pending:
+        """Make a request, to be followed by `end` whatever comes. Raises `Disconnected`."""
         if self.lost is not None:
             raise self.lost
         self._count += 1
         pending = Pending(self._count, method, owner, on_progress)
         if on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": pending.id}}
+        message = {"jsonrpc": "2.0", "id": pending.id, "method": method, "params": params}
         self._pending[pending.id] = pending
         try:
-            message = {"jsonrpc": "2.0", "id": pending.id, "method": method, "params": params}
             self._transport.send(msgspec.json.encode(message), pending)
-            await pending.settled.wait()
-        finally:
+        except BaseException:
             del self._pending[pending.id]
-            if not pending.settled.is_set() and self.lost is None:
-                self._give_up(pending)
-        return pending.result()
+            raise
+        return pending
+
+    def end(self, pending: Pending) -> None:
+        """Wait for a request no more; the server is told where it has not answered."""
+        del self._pending[pending.id]
+        if not pending.settled.is_set() and self.lost is None:
+            self._give_up(pending)
 
     def _give_up(self, pending: Pending) -> None:
         try:
