@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,17 @@ FORMS = {
     "function": ("release.py",),
     "events": ("release.mjs", "javascript.toml"),
     "outcome": ("release.sh", "shell.toml"),
+    "server": ("server.toml",),
 }
+FILES["server.toml"] = """
+[tools.release]
+source = "mcp.acme.release"
+stateful = true
+"""
+SERVER = f"""
+[mcp.acme]
+command = ["{sys.executable}", "{Path(__file__).parent / "release_server.py"}"]
+"""
 
 
 @pytest.fixture(scope="module", params=FORMS)
@@ -35,7 +46,7 @@ def running(
     import tempfile
 
     folder = Path(tempfile.mkdtemp(prefix="haft-"))
-    daemon = RunningDaemon(folder)
+    daemon = RunningDaemon(folder, config=SERVER if request.param == "server" else "")
     (daemon.home / "bin").mkdir()
     for name in FORMS[request.param]:
         if name.endswith((".py", ".toml")):
@@ -62,7 +73,7 @@ def essence(state: dict[str, Any]) -> dict[str, Any]:
 
 
 QUESTION = {"id": "sure", "text": "Release haft?", "answer_type": {"type": "boolean"}}
-ERROR = {"message": "the release was not confirmed", "trace": [], "transient": True}
+ERROR = {"message": "the release was not confirmed", "trace": [], "transient": False}
 ASKED = {"state": "waiting", "content": "", "question": QUESTION, "waited": "input"}
 
 
