@@ -23,9 +23,9 @@ from tests.inquiries.asking import pending
 PERSON = Caller("unix", 1, "person", inquiry=True)
 
 
-def of_a_handle(name: str, *may: str) -> Caller:
+def of_a_handle(name: str, *may: str, of: str = "another") -> Caller:
     return Caller(
-        "unix", 2, name, inquiry=True, confinement=Confinement("handle", "h", "s", frozenset(may))
+        "unix", 2, name, inquiry=True, confinement=Confinement("handle", of, "s", frozenset(may))
     )
 
 
@@ -90,6 +90,15 @@ async def test_a_program_is_asked_only_what_it_may_answer(
         PERSON,
     )
     assert (await asked(question, *callers))[1] == names
+
+
+async def test_a_process_of_the_asking_handle_is_not_asked() -> None:
+    """A nested assistant is a client of its session; what it asks is for another."""
+    outcome, names = await asked(
+        put(), of_a_handle("asker", "questions", "handles", of="h"), of_a_handle("other")
+    )
+    assert isinstance(outcome, Answered)
+    assert names == ["other"]
 
 
 async def test_where_nobody_may_answer_it_is_declined() -> None:

@@ -1,7 +1,7 @@
 """ToolQuestion: a running tool asks, and goes on with the answer. InquiryQueue: the questions of one handle.
 
-Rules: one question of a handle is open at a time, the others wait behind it in order of arrival; the handle is
-`waiting` for as long. An answer is held only until it is handed to the tool. The definition may answer a
+Rules: a question never goes to a process of the handle that asks. One question of a handle is open at a time, the
+others wait behind it in order of arrival; the handle is `waiting` for as long. An answer is held only until it is handed to the tool. The definition may answer a
 question itself, and says who else may; a secret is for a person.
 """
 
@@ -87,6 +87,12 @@ class ToolQuestion(InquiryKind):
 
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
         return read_remembered_answer(self.message(), reply)
+
+    def admits(self, caller: Caller) -> bool:
+        # A nested assistant is a client of its own session: what it asks must not come back to it.
+        own = caller.confinement
+        is_asker = own is not None and (own.session, own.handle) == (self.session, self.handle.id)
+        return not is_asker and super().admits(caller)
 
     def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
         question = self.question.id
