@@ -27,8 +27,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-__all__ = ["ForkedProcess", "Process", "can_fork", "fork_haftd"]
-
 _ROOM = "x" * 32_000
 """What the server's arguments and environment are filled up with, so that a child's fit."""
 

@@ -21,8 +21,8 @@ from haftd.methods.waiting import until
 from haftd.rpc.replies import Waiting
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
-from haftd.runtimes.process import ProcessRuntime
-from haftd.runtimes.terminal import TerminalRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
+from haftd.runtimes.terminal.runtime import TerminalRuntime
 from tests.rpc.rig import Echo, Rig, request
 from tests.runtimes.kit import shell
 

@@ -72,8 +72,8 @@ from haftd.runtimes.builtin import BUILTINS, BuiltinRuntime
 from haftd.runtimes.mcp.environment import Environment
 from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
-from haftd.runtimes.process import ProcessRuntime
-from haftd.runtimes.terminal import TerminalRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
+from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 from tests.running import RunningDaemon
 from tests.wire import Wire
 

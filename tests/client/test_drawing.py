@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft import drawing as expressions
 from haft.drawing import Drawing, notice
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 
 QUERIES = [
     b"\x05",

@@ -27,8 +27,8 @@ from haftd.runtimes.fake import (
 from haftd.runtimes.mcp.environment import Environment
 from haftd.runtimes.mcp.runtime import McpRuntime
 from haftd.runtimes.mcp.servers import Servers
-from haftd.runtimes.process import ProcessRuntime
-from haftd.runtimes.terminal import TerminalRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
+from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.testing import PARTS, Part, check_runtime
 from tests.mcpserver import SERVER
 from tests.runtimes import kit

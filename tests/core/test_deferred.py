@@ -12,7 +12,7 @@ from haftd.core import escapes
 from haftd.core import text as texts
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED, Rendering, Unmade, bytes_from, cut
-from haftd.runtimes.transcript import Transcript
+from haftd.runtimes.terminal.transcript import Transcript
 
 PIECES = st.lists(
     st.sampled_from(
@@ -61,8 +61,8 @@ def test_a_deferred_cut_is_the_same_cut(
     spool = spool_of(b"".join(pieces))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(texts, "WHOLE", 0)
-        patch.setattr("haftd.runtimes.transcript.WHOLE", 0)
-        patch.setattr("haftd.runtimes.transcript._CONTEXT", 0)
+        patch.setattr("haftd.runtimes.terminal.transcript.WHOLE", 0)
+        patch.setattr("haftd.runtimes.terminal.transcript._CONTEXT", 0)
         patch.setattr(texts, "_AT_ONCE", 0)
         at_once = cut(spool, start, spool.end, room, final=True, tail=tail, rendering=rendering)
         later = cut(

@@ -14,7 +14,7 @@ from haftd.core.long_strings import LongStrings
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.search import Search
 from haftd.core.text import STRIPPED, Rendering, cut, last_line, left_out, shown_end
-from haftd.runtimes.transcript import Transcript
+from haftd.runtimes.terminal.transcript import Transcript
 from tests.core.disks import make
 
 SEQUENCES = [

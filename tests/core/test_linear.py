@@ -14,7 +14,7 @@ import pytest
 from haftd.core.escapes import decode, pending
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import STRIPPED, Rendering, cut
-from haftd.runtimes.transcript import Transcript
+from haftd.runtimes.terminal.transcript import Transcript
 
 UNITS = [
     b"\x9d", b"\xc2\x9d", b"\x1b]", b"\x1bP", b"\x1b[", b"\x1b[0", b"\x1b[1;", b"\x1b[?47;", b"47;",

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 from tests.running import RunningDaemon
 from tests.wire import Refused
 

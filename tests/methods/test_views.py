@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 from tests.methods.conftest import Room
 from tests.wire import Refused
 

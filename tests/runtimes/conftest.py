@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from haftd.host.launch.gate import best_gate
-from haftd.runtimes import screen
-from haftd.runtimes.library import load
+from haftd.runtimes.terminal import screen
+from haftd.runtimes.terminal.library import load
 from tests.subreaper import subreaper
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from haftd.runtimes.base import ScreenShot
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 
 # fmt: off
 MODES = (1, 4, 5, 6, 7, 8, 9, 12, 25, 45, 66, 67, 69, 1000, 1002, 1003, 1004, 1005, 1006,

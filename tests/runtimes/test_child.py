@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.runtimes import child as room
-from haftd.runtimes.child import Child, Output
-from haftd.runtimes.interpreter import Plain
-from haftd.runtimes.pipes import PipeControl
-from haftd.runtimes.resource_limits import ResourceLimits
+from haftd.runtimes.process import child as room
+from haftd.runtimes.process.child import Child, Output
+from haftd.runtimes.process.interpreter import Plain
+from haftd.runtimes.process.pipes import PipeControl
+from haftd.runtimes.process.resource_limits import ResourceLimits
 from haftd.testing import Recorder
 
 from . import kit

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 
 from . import record_corpus
 from .drawn import modes, whole

@@ -9,10 +9,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.runtimes import draw_scheduler, screen
 from haftd.runtimes.keys import KeyPress
-from haftd.runtimes.render_cost import PIECE, cut
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal import draw_scheduler, screen
+from haftd.runtimes.terminal.render_cost import PIECE, cut
+from haftd.runtimes.terminal.screen import Screen
 
 from .conftest import Clock
 from .drawn import new, session, whole

@@ -7,10 +7,10 @@ import threading
 import pytest
 import trio
 
-from haftd.runtimes import library, screen
-from haftd.runtimes.library import load
-from haftd.runtimes.screen import Screen
-from haftd.runtimes.terminal import TerminalControl, TerminalRuntime
+from haftd.runtimes.terminal import library
+from haftd.runtimes.terminal.library import load
+from haftd.runtimes.terminal.runtime import TerminalControl, TerminalRuntime
+from haftd.runtimes.terminal.screen import Screen
 from haftd.testing import perform
 from tests.patience import PATIENCE_S
 
@@ -117,9 +117,8 @@ async def test_little_piles_up_while_the_library_is_being_loaded(
         go.wait(30)
         return real()
 
-    for module in (screen, library):
-        monkeypatch.setattr(module, "load", late)
-        monkeypatch.setattr(module, "is_loaded", go.is_set)
+    monkeypatch.setattr(library, "load", late)
+    monkeypatch.setattr(library, "is_loaded", go.is_set)
     script = FLOOD.format(times=1000, data=b"\x1b[32m" + b"x" * 1000)
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, TerminalRuntime(), kit.python(script, terminal=True))

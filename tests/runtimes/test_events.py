@@ -9,8 +9,8 @@ import trio
 
 from haftd.core.ending import EXIT
 from haftd.runtimes.base import Call, Input, InputRefused, ToolFailed
-from haftd.runtimes.pipes import PipeControl
-from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.process.pipes import PipeControl
+from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Recorder, perform
 from tests.endings import ending
 from tests.patience import PATIENCE_S
@@ -227,7 +227,7 @@ async def test_one_that_does_not_listen_is_ended_within_the_grace() -> None:
 
 async def test_a_line_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that begins as a state does is kept back up to a bound only."""
-    monkeypatch.setattr("haftd.runtimes.events._MAX_LINE_LENGTH", 100_000)
+    monkeypatch.setattr("haftd.runtimes.process.events._MAX_LINE_LENGTH", 100_000)
     script = """
 sys.stdout.write('{' + 'x' * 300_000 + '\\n'); sys.stdout.flush()
 say({'type': 'stopped', 'result': 'after'})

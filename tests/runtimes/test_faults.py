@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call, ExecutionControl, Runtime
-from haftd.runtimes.process import ProcessRuntime
-from haftd.runtimes.terminal import TerminalRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
+from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.testing import Recorder
 from tests.patience import PATIENCE_S
 

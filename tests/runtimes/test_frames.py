@@ -7,10 +7,10 @@ import math
 import pytest
 import trio
 
-from haftd.runtimes import terminal
 from haftd.runtimes.base import Input
-from haftd.runtimes.library import load
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal import runtime as terminal
+from haftd.runtimes.terminal.library import load
+from haftd.runtimes.terminal.screen import Screen
 from haftd.testing import Performance
 
 from . import kit

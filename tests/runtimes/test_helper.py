@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Call
-from haftd.runtimes.helper import MAX_OUTPUT_BYTES, Failed, run_helper
+from haftd.runtimes.process.helper import MAX_OUTPUT_BYTES, Failed, run_helper
 from tests.patience import PATIENCE_S
 
 from . import kit

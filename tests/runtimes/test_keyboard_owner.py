@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from haftd.runtimes.keyboard_owner import KeyboardOwner
+from haftd.runtimes.terminal.keyboard_owner import KeyboardOwner
 
 OURS = os.getpgrp()
 

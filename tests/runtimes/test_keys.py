@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from haftd.runtimes.base import InputRefused
 from haftd.runtimes.keys import KeyPress, encode, on_pipe, read_key
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 
 from .drawn import new
 from .record_keys import MODES, TABLE

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.inputs import Mouse
 from haftd.runtimes.base import Input, InputRefused
-from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import perform
 
 from . import kit

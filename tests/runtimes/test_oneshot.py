@@ -11,7 +11,7 @@ import trio
 
 from haft_protocol.errors import invalid_arguments
 from haftd.runtimes.base import Call, StartFailed, ToolFailed
-from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Recorder, perform
 from tests.endings import ending
 from tests.patience import PATIENCE_S
@@ -180,7 +180,7 @@ async def test_a_refused_question_fails_the_tool() -> None:
 
 
 async def test_a_tool_that_never_stops_asking_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("haftd.runtimes.oneshot._MAX_RUNS", 3)
+    monkeypatch.setattr("haftd.runtimes.process.oneshot._MAX_RUNS", 3)
     counting = """
 import json, os
 answers = json.loads(os.environ["HAFT_CALL"])["tool"].get("answers", {})

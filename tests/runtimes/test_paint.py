@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.runtimes import paint
-from haftd.runtimes.library import load
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal import paint
+from haftd.runtimes.terminal.library import load
+from haftd.runtimes.terminal.screen import Screen
 
 from .drawn import modes, new, session
 

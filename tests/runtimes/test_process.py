@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from haftd.host.tree.process_tree import ProcessTree
-from haftd.runtimes import child
 from haftd.runtimes.base import Call, Input, InputRefused, StartFailed
-from haftd.runtimes.process import ProcessRuntime
+from haftd.runtimes.process import child
+from haftd.runtimes.process.runtime import ProcessRuntime
 from haftd.testing import Performance, Recorder, perform
 from tests.endings import ending
 from tests.patience import PATIENCE_S

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from haftd.runtimes.read_watch import Reads, unread_bytes
+from haftd.runtimes.terminal.read_watch import Reads, unread_bytes
 from tests.patience import PATIENCE_S
 
 

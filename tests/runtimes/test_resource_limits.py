@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haftd.host.launch.spawn import Exit
-from haftd.runtimes.resource_limits import ResourceLimits
+from haftd.runtimes.process.resource_limits import ResourceLimits
 
 
 @given(st.lists(st.binary(max_size=20), max_size=20), st.integers(0, 60))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haftd.runtimes.library import load
-from haftd.runtimes.render_cost import PIECE
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.library import load
+from haftd.runtimes.terminal.render_cost import PIECE
+from haftd.runtimes.terminal.screen import Screen
 
 from .drawn import new, session, whole
 
@@ -190,7 +190,7 @@ def test_of_a_screen_that_is_not_drawn_or_too_large_there_is_no_digest(
         screen.hold(b"two")
         assert screen.digest() is None
     with monkeypatch.context() as patched:
-        patched.setattr("haftd.runtimes.screen.is_loaded", lambda: False)
+        patched.setattr("haftd.runtimes.terminal.library.is_loaded", lambda: False)
         assert screen.digest() is None
     assert screen.digest() is not None
 
@@ -255,7 +255,8 @@ def test_a_closed_screen_keeps_its_last_picture() -> None:
 def test_the_library_is_loaded_with_the_first_need() -> None:
     program = (
         "import sys\n"
-        "from haftd.runtimes.screen import Screen, is_loaded, load\n"
+        "from haftd.runtimes.terminal.library import is_loaded, load\n"
+        "from haftd.runtimes.terminal.screen import Screen\n"
         "screen = Screen(24, 80, print)\n"
         "screen.feed(b'plain text\\r\\n' * 10)\n"
         "assert not screen.must_load and not screen.bracketed_paste and not is_loaded()\n"
@@ -275,7 +276,8 @@ def test_the_library_is_loaded_with_the_first_need() -> None:
 
 def test_a_picture_of_the_end_alone_loads_nothing() -> None:
     program = (
-        "from haftd.runtimes.screen import Screen, is_loaded\n"
+        "from haftd.runtimes.terminal.library import is_loaded\n"
+        "from haftd.runtimes.terminal.screen import Screen\n"
         "screen = Screen(24, 80, print)\n"
         "screen.feed(b'plain text')\n"
         "assert screen.close() is None\n"
@@ -288,7 +290,8 @@ def test_what_is_loaded_is_warm() -> None:
     program = (
         "import time\n"
         "from haftd.runtimes.keys import KeyPress\n"
-        "from haftd.runtimes.screen import Screen, load\n"
+        "from haftd.runtimes.terminal.library import load\n"
+        "from haftd.runtimes.terminal.screen import Screen\n"
         "before = time.process_time()\n"
         "load()\n"
         "loaded = time.process_time() - before\n"

@@ -10,9 +10,9 @@ import pytest
 import trio
 
 from haft_protocol.states import Exit
-from haftd.runtimes import library, screen
 from haftd.runtimes.base import Call, Input, InputRefused
-from haftd.runtimes.terminal import TerminalRuntime
+from haftd.runtimes.terminal import library
+from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.testing import Performance, Recorder, perform
 from tests.endings import ending
 from tests.patience import PATIENCE_S
@@ -219,10 +219,9 @@ async def test_the_first_terminal_loads_the_library_in_a_thread_and_has_a_last_s
 async def test_a_terminal_where_nothing_was_printed_loads_nothing_to_have_a_last_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (screen, library):
-        monkeypatch.setattr(module, "is_loaded", lambda: False)
-        monkeypatch.setattr(module, "load", lambda: pytest.fail("loaded for nothing"))
+    monkeypatch.setattr(library, "is_loaded", lambda: False)
     monkeypatch.setattr(library, "is_loading", lambda: True)
+    monkeypatch.setattr(library, "load", lambda: pytest.fail("loaded for nothing"))
     async with trio.open_nursery() as nursery:
         performance = await perform(nursery, pty, shell("exit 3"))
         await performance.finish()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from haftd.host.input_state.read_state import ReadState
-from haftd.runtimes.terminal import TerminalControl
+from haftd.runtimes.terminal.runtime import TerminalControl
 
 
 class Stage:
@@ -43,7 +43,7 @@ class Stage:
 def signalled(name: str, monkeypatch: pytest.MonkeyPatch, **of: Any) -> list[tuple[Any, ...]]:
     stage: Any = Stage(**of)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.pseudo_terminal.foreground", lambda master: stage.group
+        "haftd.runtimes.terminal.runtime.pseudo_terminal.foreground", lambda master: stage.group
     )
     TerminalControl._signal(stage, name)
     done: list[tuple[Any, ...]] = stage.done
@@ -71,7 +71,9 @@ def test_the_screen_and_the_text_have_the_size_that_the_terminal_got(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stage: Any = Stage()
-    monkeypatch.setattr("haftd.runtimes.terminal.pseudo_terminal.set_size", lambda *size: None)
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.runtime.pseudo_terminal.set_size", lambda *size: None
+    )
     TerminalControl._resize(stage, 30, 90)
     assert stage.done == [("screen", 30, 90), ("transcript", 30, 90)]
 
@@ -85,9 +87,11 @@ def test_who_has_printed_what_is_not_taken_yet_is_busy(
 ) -> None:
     """Before it was seen to read, or while it was looked at: it belongs before the answer."""
     answers = iter(printed)
-    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: next(answers))
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: next(answers)
+    )
+    monkeypatch.setattr(
+        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
         lambda *of: ReadState("reads", "line", True),
     )
     stage: Any = Stage()
@@ -96,9 +100,9 @@ def test_who_has_printed_what_is_not_taken_yet_is_busy(
 
 def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be a query, and the program waits for the answer to that."""
-    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
+    monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
         lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()
@@ -107,9 +111,9 @@ def test_who_has_printed_what_is_not_drawn_yet_is_busy(monkeypatch: pytest.Monke
 
 
 def test_program_within_a_frame_of_its_screen_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("haftd.runtimes.terminal.pump.is_readable", lambda master: False)
+    monkeypatch.setattr("haftd.runtimes.terminal.runtime.pump.is_readable", lambda master: False)
     monkeypatch.setattr(
-        "haftd.runtimes.terminal.read_state.of_terminal",
+        "haftd.runtimes.terminal.runtime.read_state.of_terminal",
         lambda *of: ReadState("reads", "key", True),
     )
     stage: Any = Stage()

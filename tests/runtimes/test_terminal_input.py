@@ -13,9 +13,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from haftd.runtimes import terminal_input
 from haftd.runtimes.base import Input, InputRefused
-from haftd.runtimes.terminal_input import TerminalInput
+from haftd.runtimes.terminal import input as terminal_input
+from haftd.runtimes.terminal.input import TerminalInput
 
 from .drawn import new
 
@@ -178,7 +178,7 @@ async def test_the_end_of_the_program_while_the_library_is_loaded_drops_what_wai
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.typist._wants_library = lambda item: True  # type: ignore[method-assign]
-    monkeypatch.setattr("haftd.runtimes.terminal_input.library.load", desk.typist.close)
+    monkeypatch.setattr("haftd.runtimes.terminal.input.library.load", desk.typist.close)
     desk.typist._queue.append(terminal_input._Typed(1, Input("paste", "x"), 1))
     await desk.typist._next()
     assert desk.read() == b""
@@ -220,5 +220,5 @@ async def test_whatever_is_printed_begins_quick_looks_at_the_echo_anew(
 async def test_the_terminal_library_is_loaded_only_for_input_that_it_encodes(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, item: Input, wanted: bool
 ) -> None:
-    monkeypatch.setattr("haftd.runtimes.terminal_input.library.is_loaded", lambda: False)
+    monkeypatch.setattr("haftd.runtimes.terminal.input.library.is_loaded", lambda: False)
     assert desk.typist._wants_library(item) is wanted

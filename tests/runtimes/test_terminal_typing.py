@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from haftd.runtimes.base import Input, InputRefused
-from haftd.runtimes.library import load
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.library import load
+from haftd.runtimes.terminal.screen import Screen
 from tests.endings import ending
 from tests.patience import PATIENCE_S
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from haftd.core.spool import Budget, Spool
 from haftd.core.text import cut
-from haftd.runtimes import transcript
-from haftd.runtimes.scratch import Scratch
-from haftd.runtimes.transcript import Transcript
+from haftd.runtimes.terminal import transcript
+from haftd.runtimes.terminal.scratch import Scratch
+from haftd.runtimes.terminal.transcript import Transcript
 
 ROWS, COLS = 24, 80
 SGR, TITLE, PASTE = b"\x1b[1;32m", b"\x1b]0;t\x07", b"\x1b[?2004h"

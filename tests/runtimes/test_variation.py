@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from haftd.runtimes.screen import Screen
+from haftd.runtimes.terminal.screen import Screen
 
 from .drawn import new
 from .test_transcript import deltas, read

@@ -20,8 +20,8 @@ import structlog
 import trio
 
 from haft_protocol.errors import RpcError
-from haftd.runtimes.helper import Failed
 from haftd.runtimes.mcp.servers import Servers
+from haftd.runtimes.process.helper import Failed
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import trio
 
 from haft_protocol.errors import RpcError
-from haftd.runtimes.helper import Failed, run_helper
+from haftd.runtimes.process.helper import Failed, run_helper
 from haftd.tools.definition import Command, Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext
@@ -54,7 +54,7 @@ class HelperRunner:
         With `command` that one is run in place of the tool's own, filled in and treated the same.
         The program is on pipes whatever the tool's runtime is, with an empty standard input and its
         standard error apart; it gets the environment and HAFT_CALL of a call, and all limits of the
-        definition, besides `timeout_s` (from its start) and `runtimes.helper.MAX_OUTPUT_BYTES` bytes.
+        definition, besides `timeout_s` (from its start) and `runtimes.process.helper.MAX_OUTPUT_BYTES` bytes.
 
         Never raises for what the program or the definition does. `Failed.why` is a clause to follow
         "the program" or the tool's name ("ended with exit code 3", "did not end within 10 s"); of

@@ -2,7 +2,7 @@
 
 Rules: the question is JSON on its standard input, never an argument; the answer is the object
 `{"answer": …}` on its standard output, and neither is logged, nor its standard error. Any exit but 0 declines. It
-runs as a helper command (`runtimes.helper`): when another candidate has answered it is ended.
+runs as a helper command (`runtimes.process.helper`): when another candidate has answered it is ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 
 from haft_protocol.questions import InvalidAnswer
 from haftd.runtimes.base import Call
-from haftd.runtimes.helper import run_helper
+from haftd.runtimes.process.helper import run_helper
 
 from .backend import Backend, Candidate, Declined
 from .kind import Message

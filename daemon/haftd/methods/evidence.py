@@ -17,7 +17,7 @@ SHORTEST_PERIOD_MS = 500
 _STILL_S = 0.3
 """For so long at least a program that wakes up again and again has to be still."""
 _MAX_STILL_S = 1.5
-"""And for so long at most: a longer wait is one for input by itself (runtimes/wanting.py)."""
+"""And for so long at most: a longer wait is one for input by itself (runtimes/process/input_wanted.py)."""
 _KNOWN_STILL_S = 0.03
 """And for so long where it is known from earlier prompts that nothing comes of such waits."""
 _KNOWN_MS = 50

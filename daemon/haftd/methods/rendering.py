@@ -14,7 +14,7 @@ import trio
 from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_outcome
 from haftd.executions.calls import Prepared
 from haftd.executions.helpers import HelperRunner
-from haftd.runtimes.helper import Failed
+from haftd.runtimes.process.helper import Failed
 from haftd.tools.approving import render, seen
 from haftd.tools.definition import Command
 

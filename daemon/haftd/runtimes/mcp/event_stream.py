@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Event", "EventParser", "TooLong"]
-
 
 class TooLong(Exception):
     """An event has more bytes than are taken."""

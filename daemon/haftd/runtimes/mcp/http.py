@@ -31,8 +31,6 @@ from .event_stream import EventParser, TooLong
 from .peer import Disconnected, Peer, Pending, ServerError
 from .shapes import ErrorObject
 
-__all__ = ["Endpoint"]
-
 log = structlog.get_logger("haftd.mcp")
 
 MAX_BODY = 64 << 20

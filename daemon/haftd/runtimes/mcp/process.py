@@ -17,11 +17,11 @@ from msgspec import UNSET
 from haftd.core.ending import Ending
 from haftd.host import pump
 from haftd.host.launch.spawn import Exit
+from haftd.runtimes.process.child import Child, Output
+from haftd.runtimes.process.interpreter import Said
+from haftd.runtimes.process.resource_limits import ResourceLimits
 
 from ..base import Call, ExecutionControl, PendingAnswer
-from ..child import Child, Output
-from ..interpreter import Said
-from ..resource_limits import ResourceLimits
 from .peer import Disconnected, Peer, Pending
 
 MAX_MESSAGE = 64 << 20

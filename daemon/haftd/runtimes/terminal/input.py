@@ -35,9 +35,10 @@ import trio
 
 from haftd.host import pump
 from haftd.host.tty import pseudo_terminal
+from haftd.runtimes import keys
+from haftd.runtimes.base import Input, InputRefused
 
-from . import keys, library, screen
-from .base import Input, InputRefused
+from . import library, screen
 from .keyboard_owner import KeyboardOwner
 from .read_watch import Reads, unread_bytes
 

@@ -12,8 +12,7 @@ from typing import Protocol
 from haft_protocol.outcome import Malformed
 from haft_protocol.states import Exit as ExitState
 from haftd.host.launch.spawn import Exit
-
-from .base import ToolFailed
+from haftd.runtimes.base import ToolFailed
 
 
 @dataclass(frozen=True, slots=True)

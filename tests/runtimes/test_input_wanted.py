@@ -8,7 +8,7 @@ import pytest
 
 from haftd.host.input_state.read_state import ReadState
 from haftd.runtimes.base import Wanted
-from haftd.runtimes.wanting import wanted
+from haftd.runtimes.process.input_wanted import wanted
 
 KEYS = ReadState("reads", "key", True)
 LINE = ReadState("reads", "line", True)

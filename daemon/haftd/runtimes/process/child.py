@@ -30,12 +30,12 @@ from haftd.host import pump
 from haftd.host.launch.program import LaunchFailed
 from haftd.host.launch.spawn import Exit, LaunchedProcess, LaunchSpec, launch
 from haftd.host.tree.process_tree import ProcessTree
+from haftd.runtimes.base import Call, RuntimeContext, StartFailed, is_cancellation
 
-from .base import Call, RuntimeContext, StartFailed, is_cancellation
 from .interpreter import Interpreter, Said, exit_state
 from .resource_limits import ResourceLimits
 
-log = structlog.get_logger("haftd.runtimes.child")
+log = structlog.get_logger("haftd.runtimes.process.child")
 
 _LOOSE_S = 0.5
 _LOOKS_S = (0.02, 0.5)

@@ -1,4 +1,4 @@
-"""What the kernel's word on who reads means for who wants to give input.
+"""Translate the kernel's wait state into an input state.
 
 Rules:
 
@@ -15,14 +15,13 @@ Rules:
 from __future__ import annotations
 
 from haftd.host.input_state.read_state import ReadState
-
-from .base import Wanted
+from haftd.runtimes.base import Wanted
 
 _PATIENT_MS = 1500
 
 
 def wanted(told: ReadState) -> Wanted:
-    """Translate it."""
+    """Return the input state that a wait state means."""
     unknown = Wanted("unknown", told.kind, processes=told.processes, is_settled=told.is_settled)
     if told.state != "reads":
         return Wanted("busy", told.kind) if told.state == "busy" and told.certain else unknown

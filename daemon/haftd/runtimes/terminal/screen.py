@@ -32,13 +32,13 @@ from typing import Any
 
 from haft_protocol.inputs import Mouse
 from haftd.core.escapes import end_broken_string
+from haftd.runtimes.base import InputRefused, ScreenShot
+from haftd.runtimes.keys import KeyPress
 
-from . import draw_scheduler
-from .base import InputRefused, ScreenShot
+from . import draw_scheduler, library
 from .encoders import CELL, KeyEncoder, MouseEncoder, encode_paste
 from .frames import Frames
-from .keys import KeyPress
-from .library import hooks, is_loaded, load, used_first
+from .library import hooks, used_first
 from .paint import KEPT_UNFINISHED, begun, digest, paint
 from .render_cost import PIECE, cut
 from .variation import SelectorFilter, restore, restore_bytes
@@ -136,17 +136,17 @@ class Screen:
 
         Then the owner runs `load` (in a thread, if it likes) and goes on to draw.
         """
-        return self._wants_feeding and not is_loaded()
+        return self._wants_feeding and not library.is_loaded()
 
     @property
     def waits(self) -> bool:
         """Whether something printed is not drawn, and would need the library to be loaded."""
-        return bool(self._waiting) and not is_loaded()
+        return bool(self._waiting) and not library.is_loaded()
 
     @property
     def is_behind(self) -> bool:
         """Whether more waits to be drawn than should when the next comes; see `draw`."""
-        if is_loaded():
+        if library.is_loaded():
             return self._wants_feeding
         return self._waiting_size >= _MAX_UNLOADED
 
@@ -182,7 +182,7 @@ class Screen:
         if self._terminal is None or self._waiting or self._prompt_at != self._bytes:
             return False
         self._prompt_at = -1
-        string = begun(load(), self._terminal._t[0])
+        string = begun(library.load(), self._terminal._t[0])
         ended = end_broken_string(string)
         if self._filter is None or ended == string:
             return False
@@ -200,7 +200,7 @@ class Screen:
     def feed(self, data: bytes) -> None:
         """Show what the program printed, or the first of it. Loads nothing; see `must_load`."""
         self.hold(data)
-        if self._wants_feeding and is_loaded():
+        if self._wants_feeding and library.is_loaded():
             now = draw_scheduler.current()
             left = _TURN_S - (now.spent if now is not None else 0.0)
             if left > 0:
@@ -273,7 +273,7 @@ class Screen:
 
     def _open(self) -> Any:
         if self._terminal is None:
-            core = load()
+            core = library.load()
             rows, cols = self._drawn_size
             self._terminal = core.Terminal(
                 cols, rows, scrollback=_SCROLLBACK_LINES, fg=_FOREGROUND, bg=_BACKGROUND
@@ -293,7 +293,7 @@ class Screen:
         return self._terminal
 
     def _set(self, option: str, kind: str, value: object) -> None:
-        core = load()
+        core = library.load()
         key = getattr(core.lib, f"GHOSTTY_TERMINAL_OPT_{option}")
         told = core.lib.ghostty_terminal_set(
             self._terminal._t[0], key, core.ffi.new(f"{kind}*", value)
@@ -308,7 +308,7 @@ class Screen:
             if isinstance(self._waiting[-1], tuple):
                 self._waiting.pop()
             self._waiting.append((rows, cols))
-            if is_loaded():
+            if library.is_loaded():
                 self.catch_up()
         else:
             self._change_size(rows, cols)
@@ -346,10 +346,10 @@ class Screen:
         no cell has changed.
         None where that is not known: the library is not loaded, something is not drawn yet, the screen
         is too large."""
-        if not is_loaded():
+        if not library.is_loaded():
             return None
         self.catch_up()
-        cells = None if self._may_draw else digest(load(), self._terminal._t[0])
+        cells = None if self._may_draw else digest(library.load(), self._terminal._t[0])
         if cells is None:
             return None
         scrolled = self._terminal.get("scrollback_rows", "size_t")
@@ -360,7 +360,7 @@ class Screen:
         if self._painted is not None:
             return self._painted
         self.catch_up()
-        painted = paint(load(), self._terminal._t[0], self._title(), unfinished=True)
+        painted = paint(library.load(), self._terminal._t[0], self._title(), unfinished=True)
         return restore_bytes(painted) + self._not_drawn()
 
     def _not_drawn(self) -> bytes:
@@ -369,7 +369,7 @@ class Screen:
         return printed[self._at :]
 
     def _title(self) -> str:
-        core = load()
+        core = library.load()
         title = self._terminal.get("title", "GhosttyString")
         if not title.len:
             return ""
@@ -425,13 +425,13 @@ class Screen:
     def encode_paste(self, text: str, *, plain: bool = False) -> bytes:
         """Encode a paste: between codes if the program asked for that, unless it is to be `plain`;
         control characters blanked. Raises `InputRefused`."""
-        return encode_paste(load(), text, not plain and self.bracketed_paste)
+        return encode_paste(library.load(), text, not plain and self.bracketed_paste)
 
     def encode_plain_key(self, press: KeyPress) -> bytes:
         """Encode one key as a terminal does that no program has changed; empty when it sends
         nothing. Raises `InputRefused`."""
         if self._plain_keys is None:
-            self._plain_keys = KeyEncoder(load())
+            self._plain_keys = KeyEncoder(library.load())
         return self._plain_keys.encode(None, press)
 
     def encode_key(self, press: KeyPress) -> bytes:
@@ -439,7 +439,7 @@ class Screen:
         Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
-            self._keys = KeyEncoder(load())
+            self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press)
 
     def encode_common_key(self, press: KeyPress) -> bytes:
@@ -447,7 +447,7 @@ class Screen:
         sends nothing. Raises `InputRefused`."""
         self.catch_up()
         if self._keys is None:
-            self._keys = KeyEncoder(load())
+            self._keys = KeyEncoder(library.load())
         return self._keys.encode(self._terminal._t[0], press, protocol=False)
 
     def encode_mouse(self, mouse: Mouse) -> tuple[bytes, ...]:
@@ -463,7 +463,7 @@ class Screen:
                 f"and {self._cols} columns, counted from 0."
             )
         if self._mouse is None:
-            self._mouse = MouseEncoder(load())
+            self._mouse = MouseEncoder(library.load())
         parts = self._mouse.encode(self._terminal._t[0], self._rows, self._cols, mouse)
         if not parts:
             raise InputRefused(
@@ -476,10 +476,10 @@ class Screen:
         """Nothing will be printed any more: give memory back. Returns the last picture, which
         stays readable; None where the library would have to be loaded just for that."""
         self._frames.end()
-        if is_loaded() or self._terminal is not None:
+        if library.is_loaded() or self._terminal is not None:
             self.snapshot()
         if self._terminal is not None:
-            painted = paint(load(), self._terminal._t[0], self._title(), unfinished=False)
+            painted = paint(library.load(), self._terminal._t[0], self._title(), unfinished=False)
             self._painted = restore_bytes(painted)
             self._terminal.on_reply(None)
             self._terminal.close()

@@ -17,8 +17,8 @@ from msgspec import UNSET
 
 from haft_protocol.states import Exit
 from haftd.core.ending import Ending
+from haftd.runtimes.base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 
-from .base import Call, ExecutionControl, InputRefused, PendingAnswer, StartFailed
 from .child import Child, Output
 from .interpreter import Plain
 from .pipes import PipeControl

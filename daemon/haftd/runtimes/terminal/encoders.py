@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from haft_protocol.inputs import Mouse
-
-from .base import InputRefused
-from .keys import KeyPress
+from haftd.runtimes.base import InputRefused
+from haftd.runtimes.keys import KeyPress
 
 CELL = (8, 16)
 """The size of a cell in pixels, as it is reported to the program: width and height."""

@@ -18,12 +18,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from haftd.host import pump
 from haftd.host.input_state import read_state
+from haftd.runtimes import keys
+from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 
-from . import keys
-from .base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
 from .child import Child
 from .control import ChildGrip
-from .wanting import wanted
+from .input_wanted import wanted
 
 
 class PipeControl(ChildGrip):

@@ -26,16 +26,16 @@ from haftd.host import pump
 from haftd.host.input_state import read_state
 from haftd.host.process.ancestry import is_suspended
 from haftd.host.tty import pseudo_terminal
+from haftd.runtimes.base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
+from haftd.runtimes.process.child import Child, Output
+from haftd.runtimes.process.control import ChildGrip
+from haftd.runtimes.process.input_wanted import wanted
+from haftd.runtimes.process.interpreter import Plain
+from haftd.runtimes.process.resource_limits import ResourceLimits
 
 from . import draw_scheduler, library, screen
-from .base import Call, Input, InputRefused, RuntimeContext, ScreenShot, Wanted
-from .child import Child, Output
-from .control import ChildGrip
-from .interpreter import Plain
-from .resource_limits import ResourceLimits
-from .terminal_input import TerminalInput
+from .input import TerminalInput
 from .transcript import Transcript
-from .wanting import wanted
 
 MAX_FRAME_S = 1.0
 """How long a frame of synchronized output may take until it is shown as it is; as in other terminals."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from haft_protocol.states import LeftBehind
 from haftd.core.text import STRIPPED, Rendering
 from haftd.host.process.ancestry import is_suspended
+from haftd.runtimes.base import Call, InputRefused
 
-from .base import Call, InputRefused
 from .child import Child
 
 _MAX_COMMAND_LENGTH = 200

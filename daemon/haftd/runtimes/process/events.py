@@ -41,8 +41,16 @@ from haftd.core.escapes import strip
 from haftd.core.last_lines import printable
 from haftd.core.outcomes import exit_clause
 from haftd.host.launch.spawn import Exit
+from haftd.runtimes.base import (
+    Call,
+    Input,
+    InputRefused,
+    PendingAnswer,
+    RuntimeContext,
+    ToolFailed,
+    Wanted,
+)
 
-from .base import Call, Input, InputRefused, PendingAnswer, RuntimeContext, ToolFailed, Wanted
 from .child import Child, Output
 from .interpreter import Said, exit_state, malformed
 from .pipes import PipeControl

@@ -9,7 +9,8 @@ Rules:
 
 from __future__ import annotations
 
-from .base import Call, RuntimeContext
+from haftd.runtimes.base import Call, RuntimeContext
+
 from .child import Child, Output
 from .events import Live
 from .interpreter import Plain

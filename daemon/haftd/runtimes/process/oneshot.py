@@ -32,8 +32,8 @@ from haft_protocol.outcome import (
 from haft_protocol.questions import Question
 from haftd.core.ending import LOST, Ending
 from haftd.host.launch.spawn import Exit
+from haftd.runtimes.base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 
-from .base import Call, RuntimeContext, StartFailed, ToolFailed, is_cancellation
 from .child import Child, Output
 from .interpreter import Said, malformed
 from .pipes import PipeControl
