@@ -5,17 +5,18 @@ from __future__ import annotations
 from haft_protocol.questions import Question, Text
 from haft_protocol.states import EndedBy, Exit
 from haftd.core.ending import Ending
-from haftd.core.handle_settings import DEFAULT_NOTIFY, HandleSettings, NotifyPattern, NotifySettings
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.matches import MatchedLine, PatternMatches
 from haftd.core.notices import NoticeQueues
 from haftd.core.views import handle_state, read_handle
+from haftd.notice_settings import DEFAULT_NOTICES, NoticePattern, NoticeSettings
 from tests.core.disks import make
 
 QUEUES: dict[Handle, NoticeQueues] = {}
 
 
-def handle(id: str, session: str = "s", *, notify: NotifySettings = DEFAULT_NOTIFY) -> Handle:
+def handle(id: str, session: str = "s", *, notify: NoticeSettings = DEFAULT_NOTICES) -> Handle:
     def add(changed: Handle) -> None:
         if changed in QUEUES:
             QUEUES[changed].add_state_change(changed, 7.0)
@@ -153,15 +154,15 @@ def test_a_read_by_cursor_consumes_no_notice() -> None:
 # ── of output ────────────────────────────────────────────────────────────────────────────────────
 
 OFF = {
-    "success": NotifySettings(on_success=False),
-    "failure": NotifySettings(on_failure=False),
-    "waiting": NotifySettings(on_waiting=False),
+    "success": NoticeSettings(on_success=False),
+    "failure": NoticeSettings(on_failure=False),
+    "waiting": NoticeSettings(on_waiting=False),
 }
-ERROR = NotifyPattern("error", "ERROR", "error")
-FATAL = NotifyPattern("fatal", "FATAL", "critical")
+ERROR = NoticePattern("error", "ERROR", "error")
+FATAL = NoticePattern("fatal", "FATAL", "critical")
 
 
-def lines(one: Handle, watched: NotifyPattern, *texts: str) -> PatternMatches:
+def lines(one: Handle, watched: NoticePattern, *texts: str) -> PatternMatches:
     """Print these, as what a pattern has found."""
     found = []
     for text in texts:
@@ -238,7 +239,7 @@ def test_a_session_that_saw_the_end_has_read_all() -> None:
 
 
 def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> None:
-    one, notices = handle("h", notify=NotifySettings(on_content=True)), NoticeQueues()
+    one, notices = handle("h", notify=NoticeSettings(on_content=True)), NoticeQueues()
     assert notices.add_output(one, 1.0) is None
     one.append_output(b"a\n", 1.0)
     told = notices.add_output(one, 1.0)
@@ -257,8 +258,8 @@ def test_new_output_is_one_notice_that_describes_the_output_at_delivery() -> Non
 
 
 def test_a_stopped_handle_has_a_notice_of_its_end_or_else_of_its_output() -> None:
-    told = handle("told", notify=NotifySettings(on_content=True))
-    quiet = handle("quiet", notify=NotifySettings(on_content=True, on_success=False))
+    told = handle("told", notify=NoticeSettings(on_content=True))
+    quiet = handle("quiet", notify=NoticeSettings(on_content=True, on_success=False))
     notices = noted(told, quiet)
     for one in (told, quiet):
         one.append_output(b"x", 1.0)

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from haft_protocol.states import EndedBy
 from haftd.core.ending import Ending
-from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.pattern_scanner import PatternScanner
+from haftd.notice_settings import NoticePattern, NoticeSettings
 from tests.core.disks import make
 
 
 def handle(*patterns: str, memory: int = 1 << 22) -> Handle:
-    notify = NotifySettings(patterns=tuple(NotifyPattern(text, text) for text in patterns))
+    notify = NoticeSettings(patterns=tuple(NoticePattern(text, text) for text in patterns))
     one = Handle(
         id="h",
         tool="t",

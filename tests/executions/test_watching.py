@@ -10,17 +10,18 @@ from trio.testing import MockClock
 
 from haft_protocol.states import EndedBy
 from haftd.core.ending import Ending
-from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.matches import PatternMatches
 from haftd.executions.watching import BETWEEN_S, Watching
+from haftd.notice_settings import NoticePattern, NoticeSettings
 from tests.core.disks import make
 from tests.patience import PATIENCE_S
 
 Told = list[tuple[float, dict[str, int]]]
 
 
-def handle(switches: NotifySettings) -> Handle:
+def handle(switches: NoticeSettings) -> Handle:
     one = Handle(
         id="h",
         tool="t",
@@ -42,12 +43,12 @@ def told_by(told: Told, began: float) -> object:
     return tell
 
 
-PATTERNS = NotifySettings(patterns=(NotifyPattern("e", "error"), NotifyPattern("w", "warning")))
+PATTERNS = NoticeSettings(patterns=(NoticePattern("e", "error"), NoticePattern("w", "warning")))
 
 
 async def test_what_nothing_is_wanted_of_is_not_listened_to(nursery: trio.Nursery) -> None:
     watching = Watching(nursery, lambda handle, matches: None)
-    one = handle(NotifySettings(on_success=False))
+    one = handle(NoticeSettings(on_success=False))
     watching.follow(one)
     assert len(watching) == 0 and one._listeners == ()
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
-from haftd.core import handle_settings as core
-from haftd.tools import noticing
-from haftd.tools.noticing import Notify, NotifyPattern, read_notify
+from haftd.notice_settings import NoticePattern, NoticeSettings
+from haftd.tools.noticing import read_notify
 from haftd.tools.parameters import Wrong
 
 
 def test_without_a_word_ends_and_questions_are_told() -> None:
-    assert read_notify({}) == Notify(True, True, True, False, ())
+    assert read_notify({}) == NoticeSettings(True, True, True, False, ())
 
 
 def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
@@ -24,12 +21,12 @@ def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
             "patterns": {"error": "^ERROR", "oom": {"match": "out of memory", "level": "critical"}},
         }
     )
-    assert read == Notify(
+    assert read == NoticeSettings(
         on_success=False,
         on_content=True,
         patterns=(
-            NotifyPattern("error", "^ERROR"),
-            NotifyPattern("oom", "out of memory", "critical"),
+            NoticePattern("error", "^ERROR"),
+            NoticePattern("oom", "out of memory", "critical"),
         ),
     )
 
@@ -57,12 +54,3 @@ def test_what_is_wrong_is_named_where_it_is(value: object, path: tuple[str, ...]
     with pytest.raises(Wrong) as wrong:
         read_notify(value)
     assert wrong.value.path == path and why in wrong.value.message
-
-
-def test_definitions_and_handles_speak_of_the_same() -> None:
-    """The two rooms do not know each other."""
-    assert get_args(noticing.Level) == noticing.LEVELS == get_args(core.Level)
-    names = set(Notify.__dataclass_fields__)
-    assert names == set(core.NotifySettings.__struct_fields__)
-    ours, theirs = Notify(), core.DEFAULT_NOTIFY
-    assert all(getattr(ours, name) == getattr(theirs, name) for name in names)

@@ -12,33 +12,7 @@ from typing import Literal
 
 import msgspec
 
-Level = Literal["info", "warning", "error", "critical"]
-
-
-class NotifyPattern(msgspec.Struct, frozen=True):
-    """A named expression whose matching output lines raise a notice of this level."""
-
-    name: str
-    match: str
-    level: Level = "info"
-
-
-class NotifySettings(msgspec.Struct, frozen=True):
-    """Events of a handle that raise notices."""
-
-    on_success: bool = True
-    on_failure: bool = True
-    on_waiting: bool = True
-    on_content: bool = False
-    patterns: tuple[NotifyPattern, ...] = ()
-
-    @property
-    def needs_output(self) -> bool:
-        """True if notices depend on the output."""
-        return self.on_content or bool(self.patterns)
-
-
-DEFAULT_NOTIFY = NotifySettings()
+from haftd.notice_settings import DEFAULT_NOTICES, NoticeSettings
 
 
 class HandleSettings(msgspec.Struct, frozen=True):
@@ -51,7 +25,7 @@ class HandleSettings(msgspec.Struct, frozen=True):
     on_turn_end: Literal["abort", "await", "keep", "inquire"] = "abort"
     on_disconnect: Literal["keep", "abort"] = "keep"
     """Action when the session's last connection closes."""
-    notify: NotifySettings = DEFAULT_NOTIFY
+    notify: NoticeSettings = DEFAULT_NOTICES
     """Notices that the session gets of the handle."""
     is_reviewed: bool = False
     """True if a reviewer decides whether the result is handed out."""

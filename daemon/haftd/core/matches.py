@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from haft_protocol.states import Notice
+from haftd.notice_settings import NoticePattern
 
-from .handle_settings import NotifyPattern
 from .handles import Handle
 
 _MAX_LINES = 8
@@ -25,7 +25,7 @@ class MatchedLine(msgspec.Struct, frozen=True):
     that were not counted.
     """
 
-    pattern: NotifyPattern
+    pattern: NoticePattern
     line: str
     end: int
     has_more: bool = False
@@ -36,7 +36,7 @@ class PatternMatches:
 
     __slots__ = ("_lines", "count", "end", "has_more", "pattern")
 
-    def __init__(self, pattern: NotifyPattern, matches: Iterable[MatchedLine] = ()) -> None:
+    def __init__(self, pattern: NoticePattern, matches: Iterable[MatchedLine] = ()) -> None:
         self.pattern = pattern
         self.count = 0
         self.end = 0

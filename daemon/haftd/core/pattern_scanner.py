@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from haftd.notice_settings import NoticePattern
 from haftd.regex import Pattern, compile_expression
 
-from .handle_settings import NotifyPattern
 from .handles import Handle
 from .last_lines import printable
 from .matches import MatchedLine
@@ -39,7 +39,7 @@ class PatternScanner:
     def __init__(self, handle: Handle) -> None:
         """Compile the patterns. Raises `BadExpression`; a loaded definition's patterns never raise."""
         self._handle = handle
-        self._patterns: list[tuple[NotifyPattern, Pattern]] = [
+        self._patterns: list[tuple[NoticePattern, Pattern]] = [
             (pattern, compile_expression(pattern.match, within_lines=True))
             for pattern in handle.settings.notify.patterns
         ]
@@ -97,7 +97,7 @@ class PatternScanner:
         return matches
 
     def _find_matches(
-        self, watched: NotifyPattern, pattern: Pattern, text: bytes
+        self, watched: NoticePattern, pattern: Pattern, text: bytes
     ) -> list[MatchedLine]:
         matches: list[MatchedLine] = []
         base = self.offset - len(text)

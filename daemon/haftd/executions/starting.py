@@ -17,7 +17,7 @@ from msgspec import UnsetType
 
 from haft_protocol.errors import unsupported_runtime
 from haft_protocol.methods import SpawnParams
-from haftd.core.handle_settings import HandleSettings, NotifyPattern, NotifySettings
+from haftd.core.handle_settings import HandleSettings
 from haftd.core.handles import Handle
 from haftd.core.registry import Registry
 from haftd.core.spool import Spool
@@ -171,21 +171,11 @@ def _runs_in(tool: Tool, root: str) -> str:
 
 def _settings(tool: Tool, *, is_reviewed: bool) -> HandleSettings:
     """Return the settings of a handle of the tool."""
-    notify = tool.notify
     return HandleSettings(
         policy=policy_of(tool),
         may=tool.may,
         on_turn_end=tool.on_turn_end or "abort",
         on_disconnect=tool.on_disconnect,
-        notify=NotifySettings(
-            on_success=notify.on_success,
-            on_failure=notify.on_failure,
-            on_waiting=notify.on_waiting,
-            on_content=notify.on_content,
-            patterns=tuple(
-                NotifyPattern(pattern.name, pattern.match, pattern.level)
-                for pattern in notify.patterns
-            ),
-        ),
+        notify=tool.notify,
         is_reviewed=is_reviewed,
     )

@@ -15,8 +15,8 @@ import jsonschema_rs
 import msgspec
 
 from haft_protocol.methods import Annotations
+from haftd.notice_settings import NoticeSettings
 
-from .noticing import Notify
 from .runtime_names import served_names, unserved_runtime
 
 BUILTIN = frozenset({"ask_user", "describe_tools"})
@@ -148,7 +148,7 @@ class Tool:
     verbs: VerbForm | None = None
     annotations: Annotations | None = None
     """What it may do, as hosts that ask for permission are told; None where the definition says nothing."""
-    notify: Notify = field(default_factory=Notify)
+    notify: NoticeSettings = field(default_factory=NoticeSettings)
     size_threshold: int | None = None
     questions: Mapping[str, QuestionPolicy] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)

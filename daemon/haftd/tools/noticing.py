@@ -7,16 +7,13 @@ never comes is missed too late. Nothing here looks at output.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from haft_protocol.errors import shown
+from haftd.notice_settings import LEVELS, Level, NoticePattern, NoticeSettings
 from haftd.regex import InvalidExpression, compile_expression
 
 from .parameters import Wrong
-
-Level = Literal["info", "warning", "error", "critical"]
-LEVELS: tuple[Level, ...] = ("info", "warning", "error", "critical")
 
 _SWITCHES = ("on_success", "on_failure", "on_waiting", "on_content")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -24,27 +21,7 @@ _MAX_PATTERNS = 16
 _MAX_PATTERN_LENGTH = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyPattern:
-    """A line of the output that matches makes a notice of this level."""
-
-    name: str
-    match: str
-    level: Level = "info"
-
-
-@dataclass(frozen=True, slots=True)
-class Notify:
-    """Which news become notices."""
-
-    on_success: bool = True
-    on_failure: bool = True
-    on_waiting: bool = True
-    on_content: bool = False
-    patterns: tuple[NotifyPattern, ...] = field(default=())
-
-
-def read_notify(value: object) -> Notify:
+def read_notify(value: object) -> NoticeSettings:
     """Read the table; raises `Wrong` with the path inside it."""
     if not isinstance(value, dict):
         raise Wrong((), f"it must be a table of {', '.join(_SWITCHES)} and patterns")
@@ -59,10 +36,10 @@ def read_notify(value: object) -> Notify:
             raise Wrong((key,), "it must be true or false")
         else:
             found[key] = one
-    return Notify(**found)
+    return NoticeSettings(**found)
 
 
-def _read_patterns(value: object) -> tuple[NotifyPattern, ...]:
+def _read_patterns(value: object) -> tuple[NoticePattern, ...]:
     if not isinstance(value, dict):
         raise Wrong(("patterns",), 'it must be a table of expressions by name: name = "expression"')
     if len(value) > _MAX_PATTERNS:
@@ -70,7 +47,7 @@ def _read_patterns(value: object) -> tuple[NotifyPattern, ...]:
     return tuple(_read_pattern(name, one) for name, one in value.items())
 
 
-def _read_pattern(name: str, value: object) -> NotifyPattern:
+def _read_pattern(name: str, value: object) -> NoticePattern:
     path: tuple[str, ...] = ("patterns", name)
     if not _NAME.fullmatch(name):
         raise Wrong(path, "a name has 1 to 64 letters, digits or `_.-`")
@@ -93,4 +70,4 @@ def _read_pattern(name: str, value: object) -> NotifyPattern:
         compile_expression(value, within_lines=True)
     except InvalidExpression as bad:
         raise Wrong(path, f"the expression {shown(value)} cannot be used: {bad}") from None
-    return NotifyPattern(name, value, cast(Level, level))
+    return NoticePattern(name, value, cast(Level, level))

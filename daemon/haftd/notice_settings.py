@@ -1,0 +1,39 @@
+"""Settings of the notices that a session gets of a handle: what a definition says, and what `core` queues.
+
+Rules: frozen values. By default a session is notified of ends and questions. Section 7.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+Level = Literal["info", "warning", "error", "critical"]
+LEVELS: Final[tuple[Level, ...]] = ("info", "warning", "error", "critical")
+
+
+class NoticePattern(msgspec.Struct, frozen=True):
+    """A named expression whose matching output lines raise a notice of this level."""
+
+    name: str
+    match: str
+    level: Level = "info"
+
+
+class NoticeSettings(msgspec.Struct, frozen=True):
+    """Events of a handle that raise notices."""
+
+    on_success: bool = True
+    on_failure: bool = True
+    on_waiting: bool = True
+    on_content: bool = False
+    patterns: tuple[NoticePattern, ...] = ()
+
+    @property
+    def needs_output(self) -> bool:
+        """True if notices depend on the output."""
+        return self.on_content or bool(self.patterns)
+
+
+DEFAULT_NOTICES: Final = NoticeSettings()
