@@ -12,7 +12,7 @@ from haftd import ownership
 from haftd.host.files.runtime_folder import FolderRefused, prepare, prepare_state
 from haftd.ownership import steps, why_replaceable
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.document import Unreadable, read
+from haftd.tools.document import UnreadableFile, read
 
 ANOTHER = 4711
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -53,7 +53,7 @@ def test_P17_a_way_that_another_user_could_change_is_not_gone(
     prepare_state(state, ("spool",))
     prepare(top / "home" / "runtime" / "haft")
     change(top)
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(UnreadableFile, match=said):
         read(place)
     with pytest.raises(FolderRefused, match=said):
         prepare_state(state, ("spool",))

@@ -79,7 +79,7 @@ from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
 from haftd.tools.definition import BUILTIN
 from haftd.tools.runtime_names import added_runtimes, runtime_problems
-from haftd.tools.served import ServedTool, ServerState
+from haftd.tools.server_tools import ServedTool, ServerState
 from haftd.tools.trust import Trust
 
 Level = Literal["info", "warning", "error", "critical"]

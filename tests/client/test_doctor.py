@@ -35,7 +35,12 @@ STATUS: dict[str, Any] = {
     "spooled": 0,
     "problems": [],
 }
-PROBLEM = {"file": "/c/tools/a.toml", "line": 3, "key": "tools.x.command", "message": "Wrong."}
+PROBLEM = {
+    "file": "/c/tools/a.toml",
+    "line": 3,
+    "key": "tools.x.command",
+    "message": "Wrong.",
+}
 
 
 def findings(capsys: Capture) -> dict[str, tuple[str, str, str]]:

@@ -13,7 +13,7 @@ import pytest
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
 from haftd.tools.document import LARGEST_FILE
-from haftd.tools.listing import AWAIT, info
+from haftd.tools.tool_list import AWAIT, info
 
 from .making import packed, tool
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.tools.document import Unreadable, parse, read
+from haftd.tools.document import UnreadableFile, parse, read
 
 TEXT = '''# a comment
 top = 1
@@ -58,7 +58,7 @@ def test_a_key_is_found_where_it_stands(path: tuple[str, ...], line: int | None)
 
 
 def test_what_is_no_toml_says_where() -> None:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableFile) as caught:
         parse("a = 1\nb =\n", "f")
     assert caught.value.line == 2
     assert "line" not in caught.value.message
@@ -68,7 +68,7 @@ def test_what_is_no_toml_says_where() -> None:
 def test_whatever_the_text_there_is_a_document_or_one_kind_of_error(text: str) -> None:
     try:
         found = parse(text, "f")
-    except Unreadable:
+    except UnreadableFile:
         return
     last = len(text.splitlines())
     assert all(1 <= line <= last for line in found.lines.values())
@@ -79,7 +79,7 @@ def test_whatever_the_text_there_is_a_document_or_one_kind_of_error(text: str) -
 )
 def test_what_is_nested_too_deeply_is_refused(text: str) -> None:
     """Whoever goes through it goes as deep, and so does what it is told in."""
-    with pytest.raises(Unreadable, match="nested too deeply"):
+    with pytest.raises(UnreadableFile, match="nested too deeply"):
         parse(text, "f")
 
 
@@ -116,7 +116,7 @@ def test_P17_a_file_that_another_user_could_have_written_is_not_read(
 ) -> None:
     assert read(written).data == {"a": 1}
     what(written)
-    with pytest.raises(Unreadable, match=said):
+    with pytest.raises(UnreadableFile, match=said):
         read(written)
 
 
@@ -127,7 +127,7 @@ def test_P17_a_link_that_another_user_made_is_not_followed(written: Path) -> Non
     link.symlink_to(written)
     assert read(link).data == {"a": 1}
     os.chown(link, ANOTHER, -1, follow_symlinks=False)
-    with pytest.raises(Unreadable, match="it belongs to"):
+    with pytest.raises(UnreadableFile, match="it belongs to"):
         read(link)
 
 
@@ -139,9 +139,9 @@ def test_a_file_of_ones_own_in_a_sticky_folder_is_read(written: Path) -> None:
 def test_what_is_no_file_is_not_waited_for(written: Path) -> None:
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
-    with pytest.raises(Unreadable, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="no regular file"):
         read(pipe)
-    with pytest.raises(Unreadable, match="no such file"):
+    with pytest.raises(UnreadableFile, match="no such file"):
         read(written.with_name("nothing.toml"))
 
 
@@ -151,7 +151,7 @@ def test_what_is_put_in_place_of_a_file_that_was_looked_at_is_not_waited_for(
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
     monkeypatch.setattr(Path, "is_file", lambda path: True)
-    with pytest.raises(Unreadable, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="no regular file"):
         read(pipe)
 
 
@@ -164,13 +164,13 @@ def test_what_is_no_file_is_not_even_opened(written: Path, monkeypatch: pytest.M
     pipe = written.with_name("pipe.toml")
     os.mkfifo(pipe)
     monkeypatch.setattr(os, "open", open_it)
-    with pytest.raises(Unreadable, match="no regular file"):
+    with pytest.raises(UnreadableFile, match="no regular file"):
         read(pipe)
 
 
 def test_a_sticky_bit_closes_a_folder_and_no_file(written: Path) -> None:
     written.chmod(0o1666)
-    with pytest.raises(Unreadable, match="written by everybody"):
+    with pytest.raises(UnreadableFile, match="written by everybody"):
         read(written)
 
 
@@ -185,5 +185,5 @@ def test_what_is_root_s_is_read_by_everybody(
 
 def test_as_deep_as_may_be_is_read() -> None:
     assert parse("a = " + "[" * 63 + "1" + "]" * 63, "f").data
-    with pytest.raises(Unreadable, match="nested too deeply"):
+    with pytest.raises(UnreadableFile, match="nested too deeply"):
         parse("a = " + "[" * 64 + "1" + "]" * 64, "f")

@@ -9,7 +9,7 @@ import pytest
 
 from haft_protocol.methods import Problem
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.document import Unreadable
+from haftd.tools.document import UnreadableFile
 from haftd.tools.entry_points import entry_points
 from haftd.tools.functions import packaged_functions, read_functions
 
@@ -53,7 +53,7 @@ FAULTS = [
 def test_a_fault_is_named_with_its_line(
     tmp_path: Path, text: str, why: str, line: int | None
 ) -> None:
-    with pytest.raises(Unreadable) as unreadable:
+    with pytest.raises(UnreadableFile) as unreadable:
         read_functions(write(tmp_path, text))
     assert why in unreadable.value.message
     assert line is None or unreadable.value.line == line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from haftd.tools.describing import describe
+from haftd.tools.full_description import describe
 from haftd.tools.pages import page
 
 from .making import tool

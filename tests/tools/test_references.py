@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.references import endless
+from haftd.tools.references import find_endless
 
 A = {"$ref": "#/properties/a"}
 
@@ -33,7 +33,7 @@ def having(a: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_comes_back_to_the_same_value_is_named(schema: dict[str, Any]) -> None:
-    found = endless(schema)
+    found = find_endless(schema)
     assert found is not None and found.startswith("#/properties/")
 
 
@@ -51,15 +51,15 @@ def test_what_comes_back_to_the_same_value_is_named(schema: dict[str, Any]) -> N
     ],
 )
 def test_what_goes_into_the_value_or_is_said_twice_is_right(schema: dict[str, Any]) -> None:
-    assert endless(schema) is None
+    assert find_endless(schema) is None
 
 
 def test_a_long_way_of_references_is_followed_without_recursion() -> None:
     forms: dict[str, Any] = {
         f"f{at}": {"allOf": [{"$ref": f"#/$defs/f{at + 1}"}] * 3} for at in range(5_000)
     }
-    assert endless({"$defs": {**forms, "f5000": {}}}) is None
-    assert endless({"$defs": {**forms, "f5000": {"$ref": "#/$defs/f0"}}}) is not None
+    assert find_endless({"$defs": {**forms, "f5000": {}}}) is None
+    assert find_endless({"$defs": {**forms, "f5000": {"$ref": "#/$defs/f0"}}}) is not None
 
 
 def test_a_definition_with_one_is_a_problem_and_the_others_stand(tmp_path: Path) -> None:

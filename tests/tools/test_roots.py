@@ -15,8 +15,8 @@ from haftd.tools.roots import (
     LARGEST,
     MAX_FILES,
     Folder,
-    Found,
-    Refused,
+    HashedFile,
+    RefusedFile,
     canonical,
     digest_of,
     project_of,
@@ -36,8 +36,8 @@ def settled(root: Path) -> Folder:
     return Folder(canonical(str(root)), lambda: LATER)
 
 
-def names(look: tuple[Found | Refused, ...]) -> dict[str, str]:
-    return {one.name: one.why if isinstance(one, Refused) else "" for one in look}
+def names(look: tuple[HashedFile | RefusedFile, ...]) -> dict[str, str]:
+    return {one.name: one.why if isinstance(one, RefusedFile) else "" for one in look}
 
 
 def test_files_are_found_by_name_with_what_was_hashed(tmp_path: Path) -> None:
@@ -46,11 +46,11 @@ def test_files_are_found_by_name_with_what_was_hashed(tmp_path: Path) -> None:
     (folder / "a.toml").write_bytes(b"a")
     (folder / "c.txt").write_bytes(b"c")
     look = settled(tmp_path).look()
-    assert [(one.name, one.data) for one in look if isinstance(one, Found)] == [
+    assert [(one.name, one.data) for one in look if isinstance(one, HashedFile)] == [
         ("a.toml", b"a"),
         ("b.toml", b"b"),
     ]
-    assert all(isinstance(one, Found) and one.digest == digest_of(one.data) for one in look)
+    assert all(isinstance(one, HashedFile) and one.digest == digest_of(one.data) for one in look)
 
 
 def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> None:
@@ -63,13 +63,13 @@ def test_files_in_subfolders_are_found_and_bounded_together(tmp_path: Path) -> N
     assert list(names(found)) == ["cargo/c.toml", "git/a.toml", "git/deep/b.toml", "z.toml"]
     assert [one.path for one in found] == [str(folder / one.name) for one in found]
     (folder / "git" / "deep" / "b.toml").write_text("x = 2")
-    assert {one.name: one.data for one in look.look() if isinstance(one, Found)}[
+    assert {one.name: one.data for one in look.look() if isinstance(one, HashedFile)}[
         "git/deep/b.toml"
     ] == b"x = 2"
     for number in range(MAX_FILES):
         (folder / "cargo" / f"{number}.toml").write_text("")
     (one,) = look.look()
-    assert isinstance(one, Refused) and str(MAX_FILES) in one.why
+    assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
 
 def test_the_project_of_a_folder_is_the_nearest_at_or_above_it_with_definitions(
@@ -162,7 +162,7 @@ def test_a_folder_that_is_a_link_out_of_the_root_gives_nothing(tmp_path: Path, l
     place.parent.mkdir(parents=True)
     place.symlink_to(tmp_path / "other" / link)
     (one,) = settled(root).look()
-    assert isinstance(one, Refused) and "leads out" in one.why
+    assert isinstance(one, RefusedFile) and "leads out" in one.why
 
 
 def test_a_root_with_a_name_that_begins_like_it_is_outside(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_root_with_a_name_that_begins_like_it_is_outside(tmp_path: Path) -> No
     folder = folder_of(tmp_path / "root")
     (folder / "a.toml").symlink_to(other / "a.toml")
     (one,) = settled(tmp_path / "root").look()
-    assert isinstance(one, Refused)
+    assert isinstance(one, RefusedFile)
 
 
 @pytest.mark.parametrize("ending", ["toml", "txt"])
@@ -183,7 +183,7 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
     began = time.process_time()
     (one,) = settled(tmp_path).look()
     assert time.process_time() - began < 0.5
-    assert isinstance(one, Refused) and str(MAX_FILES) in one.why
+    assert isinstance(one, RefusedFile) and str(MAX_FILES) in one.why
 
 
 def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
     for number in range(20):
         (folder / f"{number}.toml").write_bytes(b"#" * LARGEST)
     (one,) = settled(tmp_path).look()
-    assert isinstance(one, Refused) and "larger" in one.why
+    assert isinstance(one, RefusedFile) and "larger" in one.why
 
 
 def test_nothing_is_read_again_that_has_not_changed(
@@ -220,7 +220,7 @@ def test_what_was_changed_a_moment_ago_is_read_again_though_its_times_show_no_ch
     folder.look()
     file.write_bytes(b"a = 2")
     (one,) = folder.look()
-    assert isinstance(one, Found) and one.data == (b"a = 2" if is_read else b"a = 1")
+    assert isinstance(one, HashedFile) and one.data == (b"a = 2" if is_read else b"a = 1")
 
 
 @pytest.mark.parametrize("clock", [lambda: LATER, time.time_ns])
@@ -240,7 +240,7 @@ def test_every_change_is_seen(tmp_path: Path, clock: object) -> None:
     file.write_bytes(b"a = 2")
     os.utime(file, ns=(1, 1))
     (one,) = folder.look()
-    assert isinstance(one, Found) and one.data == b"a = 2"
+    assert isinstance(one, HashedFile) and one.data == b"a = 2"
     file.unlink()
     assert folder.look() == ()
 

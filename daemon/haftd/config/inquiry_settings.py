@@ -16,7 +16,7 @@ import msgspec
 
 from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
-from haftd.tools.parameters import Wrong
+from haftd.tools.parameters import InvalidField
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown
@@ -89,44 +89,44 @@ COMMAND: dict[str, Reader] = {
 
 def _inquiry_command(value: object) -> InquiryCommand:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of `argv` and `timeout_s`")
+        raise InvalidField((), "it must be a table of `argv` and `timeout_s`")
     if strange := sorted(set(value) - set(COMMAND)):
-        raise Wrong((), unknown(strange[0], tuple(COMMAND), "key"))
+        raise InvalidField((), unknown(strange[0], tuple(COMMAND), "key"))
     if "argv" not in value:
-        raise Wrong((), "`argv` is missing")
+        raise InvalidField((), "`argv` is missing")
     fields = _read(value, COMMAND)
     if not fields["argv"]:
-        raise Wrong(("argv",), "it names no program")
+        raise InvalidField(("argv",), "it names no program")
     return InquiryCommand(**fields)
 
 
 def _answers(value: object) -> dict[str, dict[str, Answer]]:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of tools")
+        raise InvalidField((), "it must be a table of tools")
     for tool, answers in value.items():
         if not isinstance(answers, dict):
-            raise Wrong((tool,), "it must be a table of questions and answers")
+            raise InvalidField((tool,), "it must be a table of questions and answers")
         for question, answer in answers.items():
             if not isinstance(answer, bool | int | float | str):
-                raise Wrong((tool, question), "an answer is a text, a number, true or false")
+                raise InvalidField((tool, question), "an answer is a text, a number, true or false")
     return value
 
 
 def _provider(value: object) -> str:
     if value not in get_args(ProviderName):
-        raise Wrong((), f"it must be one of {', '.join(get_args(ProviderName))}")
+        raise InvalidField((), f"it must be one of {', '.join(get_args(ProviderName))}")
     return str(value)
 
 
 def _model(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(r"[^\s\x00-\x1f\x7f]{1,200}", value):
         return value
-    raise Wrong((), "it must be the name of a model")
+    raise InvalidField((), "it must be the name of a model")
 
 
 def _url(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[\x21-\x7e]{1,1000}", value):
-        raise Wrong((), "it must be a URL")
+        raise InvalidField((), "it must be a URL")
     try:
         parts = urlsplit(value)
         host = parts.hostname
@@ -134,28 +134,30 @@ def _url(value: object) -> str:
     except ValueError:
         host = None
     if not host or parts.scheme not in ("http", "https"):
-        raise Wrong((), "it must begin with https:// or http:// and name a host")
+        raise InvalidField((), "it must begin with https:// or http:// and name a host")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise Wrong((), "it must be without user, password, `?` and `#`: name the key by `key_env`")
+        raise InvalidField(
+            (), "it must be without user, password, `?` and `#`: name the key by `key_env`"
+        )
     return value.rstrip("/")
 
 
 def _key_env(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", value):
         return value
-    raise Wrong((), "it must be the name of an environment variable, not the key itself")
+    raise InvalidField((), "it must be the name of an environment variable, not the key itself")
 
 
 def _key_file(value: object) -> str:
     if isinstance(value, str) and value.startswith("/") and "\0" not in value:
         return value
-    raise Wrong((), "it must be the absolute path of a file, not the key itself")
+    raise InvalidField((), "it must be the absolute path of a file, not the key itself")
 
 
 def _system(value: object) -> str:
     if isinstance(value, str):
         return value
-    raise Wrong((), "it must be a text")
+    raise InvalidField((), "it must be a text")
 
 
 _MODEL_KEYS: dict[str, Reader] = {
@@ -176,10 +178,10 @@ LLM: dict[str, Reader] = {
 
 
 def read_model_settings(value: Mapping[str, object], settings: LlmSettings) -> LlmSettings:
-    """Return `settings` with the model keys of a definition's table; other keys are ignored. Raises `Wrong`."""
+    """Return `settings` with the model keys of a definition's table; other keys are ignored. Raises `InvalidField`."""
     for key in ("url", "key_env", "key_file"):
         if key in value:
-            raise Wrong((key,), "only the configuration says where a question and a key go")
+            raise InvalidField((key,), "only the configuration says where a question and a key go")
     fields = _read({key: value[key] for key in _MODEL_KEYS if key in value}, LLM)
     return msgspec.structs.replace(settings, **fields)
 
@@ -189,31 +191,35 @@ def _read(value: Mapping[str, object], readers: Mapping[str, Reader]) -> dict[st
     for key, field in value.items():
         try:
             fields[key] = readers[key](field)
-        except Wrong as wrong:
-            raise Wrong((key, *wrong.path), wrong.message) from None
+        except InvalidField as wrong:
+            raise InvalidField((key, *wrong.path), wrong.message) from None
     return fields
 
 
 def _llm(value: object) -> LlmSettings:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table with `provider` and `model`")
+        raise InvalidField((), "it must be a table with `provider` and `model`")
     if "key" in value or "api_key" in value:
-        raise Wrong((), "a key does not belong into the configuration: use `key_env` or `key_file`")
+        raise InvalidField(
+            (), "a key does not belong into the configuration: use `key_env` or `key_file`"
+        )
     if strange := sorted(set(value) - set(LLM)):
-        raise Wrong((strange[0],), unknown(strange[0], tuple(LLM), "key"))
+        raise InvalidField((strange[0],), unknown(strange[0], tuple(LLM), "key"))
     for key in ("provider", "model"):
         if key not in value:
-            raise Wrong((), f"`{key}` is missing")
+            raise InvalidField((), f"`{key}` is missing")
     fields = _read(value, LLM)
     endpoint = _ENDPOINTS[fields["provider"]]
     is_own = fields.setdefault("url", endpoint.url) == endpoint.url
     if "key_env" in fields and "key_file" in fields:
-        raise Wrong((), "give either `key_env` or `key_file`")
+        raise InvalidField((), "give either `key_env` or `key_file`")
     if is_own and "key_file" not in fields:
         fields.setdefault("key_env", endpoint.key_env)
     settings = LlmSettings(**fields, is_default_url=is_own)
     if (settings.key_env or settings.key_file) and not _is_confidential(settings.url):
-        raise Wrong(("url",), "a key goes over https, or to this machine: it must be https://")
+        raise InvalidField(
+            ("url",), "a key goes over https, or to this machine: it must be https://"
+        )
     return settings
 
 

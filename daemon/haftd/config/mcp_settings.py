@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haft_protocol.errors import shown
-from haftd.tools.parameters import Wrong
+from haftd.tools.parameters import InvalidField
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown
@@ -64,57 +64,59 @@ def _command(value: object) -> tuple[str, ...]:
         try:
             value = shlex.split(value)
         except ValueError as error:
-            raise Wrong((), f"it cannot be split into words: {error}") from None
+            raise InvalidField((), f"it cannot be split into words: {error}") from None
     words: tuple[str, ...] = texts()(value)
     if not words:
-        raise Wrong((), "it names no program")
+        raise InvalidField((), "it names no program")
     return words
 
 
 def _args(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    raise Wrong((), "it must be a list of texts")
+    raise InvalidField((), "it must be a list of texts")
 
 
 def _env(value: object) -> Mapping[str, str | bool]:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of texts")
+        raise InvalidField((), "it must be a table of texts")
     for name, item in value.items():
         if not _VARIABLE.fullmatch(name) or name in _OURS:
-            raise Wrong((name,), "this name cannot be set")
+            raise InvalidField((name,), "this name cannot be set")
         if item is not True and not isinstance(item, str):
-            raise Wrong((name,), "it must be a text, or true to hand on the daemon's variable")
+            raise InvalidField(
+                (name,), "it must be a text, or true to hand on the daemon's variable"
+            )
     return value
 
 
 def _cwd(value: object) -> str:
     if isinstance(value, str) and (value.startswith(("/", "~/")) or value == "~"):
         return str(PurePosixPath(value))
-    raise Wrong((), "it must be an absolute path, or one that begins with `~/`")
+    raise InvalidField((), "it must be an absolute path, or one that begins with `~/`")
 
 
 def _url(value: object) -> str:
     parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-        raise Wrong(
+        raise InvalidField(
             (), "it must be an address that begins with `https://` or `http://`, without a user"
         )
     if parts.scheme == "http" and not (
         parts.hostname == "localhost" or is_loopback(parts.hostname)
     ):
-        raise Wrong((), "`http://` is for this machine only; use `https://`")
+        raise InvalidField((), "`http://` is for this machine only; use `https://`")
     return str(value)
 
 
 def _headers(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of texts")
+        raise InvalidField((), "it must be a table of texts")
     for name, item in value.items():
         if not _HEADER.fullmatch(name):
-            raise Wrong((name,), "it is no name of a header")
+            raise InvalidField((name,), "it is no name of a header")
         if not isinstance(item, str) or not _HEADER_VALUE.fullmatch(item):
-            raise Wrong((name,), "it must be a text of one line")
+            raise InvalidField((name,), "it must be a text of one line")
     return value
 
 
@@ -126,7 +128,7 @@ def _one_of(*allowed: str) -> Reader:
     def read(value: object) -> Any:
         if value in allowed:
             return value
-        raise Wrong((), f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
+        raise InvalidField((), f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
 
     read.form = " or ".join(f"`{one}`" for one in allowed)  # type: ignore[attr-defined]
     return read
@@ -149,30 +151,30 @@ _OF_PROGRAMS = ("args", "env", "cwd")
 
 
 def read_server(name: str, value: object) -> McpServer:
-    """Read one server; raises `Wrong` with the key and a sentence."""
+    """Read one server; raises `InvalidField` with the key and a sentence."""
     if not NAME.fullmatch(name):
-        raise Wrong(
+        raise InvalidField(
             (), f"{shown(name)} is no name for a server: up to 48 characters, no dot and no quote"
         )
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table")
+        raise InvalidField((), "it must be a table")
     if strange := sorted(set(value) - set(MCP)):
-        raise Wrong((strange[0],), unknown(strange[0], tuple(MCP), "key"))
+        raise InvalidField((strange[0],), unknown(strange[0], tuple(MCP), "key"))
     fields: dict[str, Any] = {}
     for key, item in value.items():
         try:
             fields[key] = MCP[key](item)
-        except Wrong as wrong:
-            raise Wrong((key, *wrong.path), wrong.message) from None
+        except InvalidField as wrong:
+            raise InvalidField((key, *wrong.path), wrong.message) from None
     server = McpServer(**fields)
     if bool(server.command) == bool(server.url):
-        raise Wrong((), "give either `command` or `url`")
+        raise InvalidField((), "give either `command` or `url`")
     if server.url and (stray := [key for key in _OF_PROGRAMS if key in value]):
-        raise Wrong((stray[0],), "it goes with `command`, not with `url`")
+        raise InvalidField((stray[0],), "it goes with `command`, not with `url`")
     if server.command and "headers" in value:
-        raise Wrong(("headers",), "it goes with `url`, not with `command`")
+        raise InvalidField(("headers",), "it goes with `url`, not with `command`")
     if _is_haft(server.argv):
-        raise Wrong(
+        raise InvalidField(
             ("command",), "it is haft itself, whose tools are here already; take the server out"
         )
     return server

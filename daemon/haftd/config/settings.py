@@ -17,8 +17,8 @@ import msgspec
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 from haftd.tools.catalogue import TOOLPACK
-from haftd.tools.document import Document, Unreadable, definition_files, read
-from haftd.tools.parameters import Wrong
+from haftd.tools.document import Document, UnreadableFile, definition_files, read
+from haftd.tools.parameters import InvalidField
 
 from .inquiry_settings import (
     INQUIRY,
@@ -107,7 +107,7 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
     for path in _files(paths):
         try:
             document = read(path)
-        except Unreadable as error:
+        except UnreadableFile as error:
             if str(path) == paths.config and paths.config_given and not path.exists():
                 raise ConfigError(
                     f"the configuration file {path} cannot be read: {error}"
@@ -121,20 +121,22 @@ def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
 def _files(paths: Paths) -> list[Path]:
     try:
         return [Path(paths.config), *definition_files(Path(paths.tools))]
-    except (OSError, Unreadable):
+    except (OSError, UnreadableFile):
         return [Path(paths.config)]
 
 
 def _cgroup(value: object) -> str:
     if isinstance(value, str) and (value in ("auto", "off") or value.startswith("/")):
         return value
-    raise Wrong((), f'it is {shown(value)}; it must be "auto", "off" or an absolute path')
+    raise InvalidField((), f'it is {shown(value)}; it must be "auto", "off" or an absolute path')
 
 
 def _host(value: object) -> str:
     if isinstance(value, str) and (value == "localhost" or is_loopback(value)):
         return value
-    raise Wrong((), f"it is {shown(value)}; the WebSocket listens on a loopback address only")
+    raise InvalidField(
+        (), f"it is {shown(value)}; the WebSocket listens on a loopback address only"
+    )
 
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]+\]|[0-9A-Fa-f:]+")
@@ -144,7 +146,7 @@ def _hosts(value: object) -> tuple[str, ...]:
     names = texts()(value)
     for name in names:
         if not _HOST_NAME.fullmatch(name):
-            raise Wrong((), f"{shown(name)} is not the name of a host")
+            raise InvalidField((), f"{shown(name)} is not the name of a host")
     return names
 
 
@@ -215,7 +217,7 @@ def _values(
             continue
         try:
             settings[key] = readers[key](value)
-        except Wrong as wrong:
+        except InvalidField as wrong:
             path = (section, key, *wrong.path)
             message = f"{wrong.message}; {_fallback(section, key)}"
             problems.append(document.problem(path, message))
@@ -241,7 +243,7 @@ def _mcp(document: Document, values: object, problems: list[Problem]) -> dict[st
     for name, form in values.items():
         try:
             servers[name] = read_server(name, form)
-        except Wrong as wrong:
+        except InvalidField as wrong:
             message = f"{wrong.message}; the server is not used"
             problems.append(document.problem(("mcp", name, *wrong.path), message))
     return servers

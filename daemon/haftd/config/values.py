@@ -1,6 +1,6 @@
 """Readers of single configuration values: numbers, sizes, lists of texts.
 
-Rules: a reader takes a TOML value and returns the setting, or raises `Wrong` with the values allowed. Readers
+Rules: a reader takes a TOML value and returns the setting, or raises `InvalidField` with the values allowed. Readers
 know no section and no key.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from haft_protocol.errors import shown
 from haftd.tools.fields import read_size
-from haftd.tools.parameters import Wrong
+from haftd.tools.parameters import InvalidField
 
 Reader = Callable[[object], Any]
 
@@ -32,7 +32,7 @@ def number(low: float, high: float, *, whole: bool = True) -> Callable[[object],
         right = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
         if right and low <= value <= high:  # type: ignore[operator]
             return value
-        raise Wrong((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
+        raise InvalidField((), f"it is {shown(value)}; it must be {kind} from {low} to {high}")
 
     return _with_description(read_number, f"{kind} from {low:,} to {high:,}")
 
@@ -44,7 +44,7 @@ def size(low: int, high: int) -> Callable[[object], int]:
         size = read_size(value)
         if low <= size <= high:
             return size
-        raise Wrong((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
+        raise InvalidField((), f"it is {shown(value)}; it must be from {low} to {high} bytes")
 
     return _with_description(read_bytes, f"bytes from {low:,} to {high:,}")
 
@@ -54,10 +54,10 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
 
     def read_texts(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise Wrong((), "it must be a list of texts")
+            raise InvalidField((), "it must be a list of texts")
         for item in value:
             if allowed and item not in allowed:
-                raise Wrong((), f"{shown(item)} is not one of {', '.join(allowed)}")
+                raise InvalidField((), f"{shown(item)} is not one of {', '.join(allowed)}")
         return tuple(value)
 
     choice = " of " + ", ".join(f"`{name}`" for name in allowed) if allowed else ""

@@ -32,7 +32,7 @@ from haftd.runtimes.base import Call
 from haftd.tools.definition import Tool
 from haftd.tools.environment import build, call_value
 from haftd.tools.resolve import CallContext, Invocation, resolve
-from haftd.tools.served import server_of
+from haftd.tools.server_tools import server_of
 
 log = structlog.get_logger("haftd.executions.calls")
 

@@ -25,7 +25,7 @@ from haftd.runtimes.process.helper import Failed
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of
 from haftd.tools.resolve import CallContext, resolve
-from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
+from haftd.tools.self_description import Descriptions, Undescribed, read_description
 
 from .helpers import HelperRunner
 

@@ -26,7 +26,7 @@ from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import Call, Runtime
 from haftd.tools import arguments
-from haftd.tools.approving import mode_of, policy_of
+from haftd.tools.approval_policy import mode_of, policy_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 from haftd.tools.environment import path_of

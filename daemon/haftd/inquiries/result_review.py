@@ -15,7 +15,7 @@ from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import invalid_arguments
 from haftd.core.handles import Handle
 from haftd.core.withheld import ReviewDecision, Shown
-from haftd.tools.approving import seen
+from haftd.tools.approval_policy import escape_invisible
 
 from .approval import Approval, seek
 from .kind import InquiryContext
@@ -60,7 +60,7 @@ async def review(
             action="result",
             arguments={"text": shown.text},
             # Its length is bounded already, and an escape makes a character longer.
-            rendered=seen(f"{failure}{shown.text}", most=_MAX_RENDERED),
+            rendered=escape_invisible(f"{failure}{shown.text}", most=_MAX_RENDERED),
             mode=mode,
             check=lambda arguments: _replacing(tool, arguments),
             shown=shown,

@@ -34,7 +34,7 @@ from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review
 from haftd.inquiries.router import InquiryRouter
-from haftd.tools.approving import mode_of, render
+from haftd.tools.approval_policy import mode_of, render
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
 

@@ -15,7 +15,7 @@ from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_
 from haftd.executions.calls import Prepared
 from haftd.executions.helpers import HelperRunner
 from haftd.runtimes.process.helper import Failed
-from haftd.tools.approving import render, seen
+from haftd.tools.approval_policy import escape_invisible, render
 from haftd.tools.definition import Command
 
 MAX_RENDER_S = 3.0
@@ -46,9 +46,9 @@ def renderer(helpers: HelperRunner, ready: Prepared) -> Callable[[], Awaitable[s
             )
         text = _read(said)
         if isinstance(text, str):
-            return seen(text)
+            return escape_invisible(text)
         plain = render(tool.style, tool.name, ready.args)
-        return f"{seen(f'{text.why}; they are shown as JSON.')}\n{plain}"
+        return f"{escape_invisible(f'{text.why}; they are shown as JSON.')}\n{plain}"
 
     return rendered
 

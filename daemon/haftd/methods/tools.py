@@ -27,15 +27,15 @@ def tools_list(
     into these once, in a thread."""
     style = None if isinstance(params.style, UnsetType) else params.style
     root = None if isinstance(params.root, UnsetType) else params.root
-    mute = catalogue.mute(root)
+    undescribed = catalogue.undescribed(root)
     lister = catalogue.lister(params.provider, style, root, params.surface)
     if lister is None:
         tools, problems = catalogue.listing(params.provider, style, root, params.surface)
-        return ToolsListResult(tools, (*problems, *mute))
+        return ToolsListResult(tools, (*problems, *undescribed))
 
     async def listed() -> ToolsListResult:
         tools, problems = await run_in_thread(lister)
-        return ToolsListResult(tools, (*problems, *mute))
+        return ToolsListResult(tools, (*problems, *undescribed))
 
     return DeferredReply(listed)
 

@@ -32,7 +32,7 @@ from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 from haftd.schemas import validation
 from haftd.tools.definition import Tool
-from haftd.tools.verbtools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
+from haftd.tools.verb_tools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
 
 from .abort import abort
 from .access import Access

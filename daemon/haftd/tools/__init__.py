@@ -1,13 +1,13 @@
-"""From a definition to a tool that can run.
+"""From a definition to an executable call.
 
-Read: `document` `load` `fields` `commands` `parameters` make a `definition`, with its `references`, whose
-templates name only what is `declared`; by
-`merging` over what an MCP server lists (`served`), or over what a program says of itself (`selfdescribed`) the `catalogue` comes about.
-Python `functions` become definitions by their source, or by the `entry_points` of packages, which add `runtime_names`.
-A root's own: `roots` `trust` `rooted` `showing`.
-Told: the `offer` to a caller, `listing` `verbtools` `describing` `pages`.
-What it wants of the daemon: `approving` `noticing`.
-Called: `calling` `arguments`, `template` `words` `shelltext`,
-`resolve`, `environment` with `loginpath`.
-Brought along: `builtin`, and the `toolpack`.
+- Parsing: `document`, `load`, `fields`, `commands`, `parameters`, `references` and
+  `template_names` build a `definition`. `functions` and `entry_points` add Python functions and
+  `runtime_names`.
+- Sources: the `catalogue` joins definitions with `server_tools` and `self_description` by
+  `table_merge`; a root's tools come by `roots`, `trust`, `project_tools` and `trust_preview`.
+- Lists: the `toolset` to a caller, `tool_list`, `verb_tools`, `full_description`, `pages`.
+- Policies: `approval_policy`, `notice_rules`.
+- Calls: `tool_calls`, `arguments`, `template`, `words`, `shelltext`, `resolve`, `environment`,
+  `loginpath`.
+- Data: `builtin/` and `toolpack/`.
 """

@@ -1,4 +1,4 @@
-"""Check the arguments of a call against a tool's own parameters."""
+"""Validation of a call's arguments against the tool's parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .definition import NO_PARAMETERS, Tool
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as the tool gets them; raise `RpcError` (-32003) where they do not match."""
+    """Return the coerced arguments; raises `RpcError` (-32003)."""
     if args and tool.parameters == NO_PARAMETERS and not tool.parameters_given:
         at = tool.file if tool.line is None else f"{tool.file}:{tool.line}"
         why = f"the tool takes no arguments; to give it some, add `parameters` to its definition at {at}"

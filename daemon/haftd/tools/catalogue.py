@@ -1,9 +1,10 @@
-"""All tools there are, by name.
+"""Catalogue of all tools by name.
 
-Rules: what is wrong in one file never takes another tool away. The user's own are read in `read` and
-nowhere else; between two reads they do not change but for what MCP servers list, and what was read replaces them whole. Those of a root are
-looked at again at each call that names the root and none of the user's tools: such a call is as it was
-before, whatever lies in the root.
+- A fault in one file never removes another tool.
+- The user's definitions change only by `read` and `take`, as a whole; the lists of MCP servers by
+  `serve`.
+- A root's definitions are checked at each call that names the root. A call of a user's tool does
+  not depend on the root's content.
 """
 
 from __future__ import annotations
@@ -19,26 +20,26 @@ from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
 
 from .definition import Tool
-from .describing import describe, describe_await
-from .document import Document, Unreadable, definition_files, parse, problem, read
+from .document import Document, UnreadableFile, definition_files, parse, problem, read
+from .full_description import describe, describe_await
 from .functions import packaged_functions, read_functions
-from .listing import AWAIT, OURS
 from .load import FORMS, Layer, layers_of, shared_fields, tools_of
-from .offer import Offer
-from .rooted import Own, Rooted
-from .roots import FOLDER, Folder, Found, Refused, canonical, project_of, text_of, whole
-from .selfdescribed import Descriptions
-from .served import ServerState, absence, place_tools, server_of
+from .project_tools import ProjectTools, UserTools
+from .roots import FOLDER, Folder, HashedFile, RefusedFile, canonical, project_of, text_of, whole
+from .self_description import Descriptions
+from .server_tools import ServerState, absence, place_tools, server_of
+from .tool_list import AWAIT, OURS
+from .toolset import Toolset
 from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
-"""The tools that come with the daemon; each is a file in `toolpack/`, of the form users write."""
+"""Tools shipped with the daemon, in the users' file format under `toolpack/`."""
 
 USER_SHELL = "user_shell"
-"""The shell that a person opens with `haft shell`; whatever the toolpack is, it is there."""
+"""The shell of `haft shell`, available with any toolpack."""
 
 
-# `Catalogue.list` hides the type of that name inside the class.
+# `Catalogue.list` shadows the builtin type inside the class.
 _Problems = list[Problem]
 _Documents = list[Document]
 _Layers = list[Layer]
@@ -47,49 +48,47 @@ _Names = list[str]
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
-def _nobody() -> None:
-    """Nobody wants to know."""
+def _ignore() -> None:
+    """Default of `on_changed`."""
 
 
 _FEW = 20
-"""Tools that are listed in a few milliseconds."""
+"""Lists of at most this many tools take a few milliseconds."""
 
 _MAX_ROOTS = 32
-"""Roots that are remembered; one that was not asked about for long is read again."""
+"""Cached roots, least recently used first out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A root by its one path, its files, and those that were trusted, at that time."""
+    """Snapshot of a root's files and of their trust. `root` is canonical."""
 
     root: str
-    found: tuple[Found | Refused, ...]
+    found: tuple[HashedFile | RefusedFile, ...]
     trusted: Mapping[str, TrustedFile]
     at: float | None
 
     @property
     def digest(self) -> str:
-        """What stands for all that can be trusted."""
         return whole(self.found)
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The user's own tools as they were read, and what was wrong."""
+    """The user's definitions of one read, with problems."""
 
-    own: Own
+    own: UserTools
     toolpack: tuple[str, ...]
     problems: tuple[Problem, ...]
 
 
 class Catalogue:
-    """The tools of the daemon's user, and of the roots that they trust.
+    """Tools of the daemon's user and of trusted roots.
 
-    `sources` are definition files, lowest first; a folder stands for the `*.toml` and `*.py` in it and in its
-    subfolders, in the order of their paths. A
-    file that is not there is passed over without a word: having none is usual. `builtin` names the
-    tools of the daemon's own that it serves, below all others. Without `trust` no root has tools. `packages` are
-    folders with installed packages, whose functions may be tools, too.
+    `sources` are definition files in ascending precedence; a folder stands for its `*.toml` and
+    `*.py`, recursively, sorted by path. Missing files are skipped. `builtin` names the daemon's own
+    tools to serve, below all others. Without `trust`, roots have no tools. `packages` are folders
+    of installed packages, for entry points.
     """
 
     def __init__(
@@ -104,37 +103,41 @@ class Catalogue:
         self._sources = tuple(sources)
         self._builtin = sorted(builtin)
         self._toolpack = tuple(toolpack)
-        self._read = Definitions(Own(Offer({})), (), ())
+        self._read = Definitions(UserTools(Toolset({})), (), ())
         self.own = self._read.own
-        self.on_changed: Callable[[], None] = _nobody
-        """Called when other tools may be there than before."""
+        self.on_changed: Callable[[], None] = _ignore
+        """Called when the set of tools may have changed."""
         self._trust = trust
-        self._roots: dict[str, Rooted] = {}
+        self._roots: dict[str, ProjectTools] = {}
         self.problems: tuple[Problem, ...] = ()
         self.descriptions = Descriptions()
         self.servers: dict[str, ServerState] = {}
         self.server_problems: tuple[Problem, ...] = ()
-        """What is wrong with MCP servers, or with definitions of their tools, now."""
+        """Current problems of MCP servers and of definitions of their tools."""
         self.reload()
 
     def __len__(self) -> int:
-        return len(self.own.offer)
+        return len(self.own.toolset)
 
     @property
     def store_problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the store of trust now."""
         return () if self._trust is None else self._trust.problems
 
     def find(self, name: str, root: str | None = None) -> Tool:
-        """The tool of that name, the user's or of that root; raises `RpcError`: tool_not_found, or
-        untrusted_root where a file speaks of it that nobody has trusted. The name may be the one
-        under which a provider was shown the tool. One that is to describe itself and has not is
-        given as it is; see `ready`."""
+        """Return the tool of that name from the user's or the root's definitions; see `ready` for
+        tools that describe themselves.
+
+        Accepts the name under which a provider lists the tool. Raises `RpcError`: tool_not_found,
+        or untrusted_root where an untrusted file mentions the name.
+        """
         return self.descriptions.of(self._defined(name, root))
 
     def ready(self, name: str, root: str | None, args: Iterable[str] = ()) -> Tool:
-        """As `find`, for a call with arguments of these names; raises `RpcError` (spawn_failed, or
-        invalid_arguments) where its program was to say what the tool takes, and has not."""
+        """Return the tool as `find` does, for a call with these argument names.
+
+        Raises `RpcError` (spawn_failed, invalid_arguments) where the program has not described its
+        parameters.
+        """
         tool = self.find(name, root)
         if (gone := absence(tool, self.servers)) is not None:
             raise gone
@@ -143,44 +146,46 @@ class Catalogue:
         return tool
 
     def describe(self, name: str, root: str | None) -> ToolDescription:
-        """All that is to be said about a tool that can be called; raises what `ready` raises."""
+        """Return the full description of a callable tool; raises as `ready`."""
         return describe_await() if name == AWAIT.name else describe(self.ready(name, root))
 
     def self_describing(self, name: str | None = None, root: str | None = None) -> _Tools:
-        """The definition of that name, or all that are listed, if it leaves the parameters to its
-        program, or may do so; also when that has been asked. Raises what `find` raises."""
+        """Return the self-describing tools, or the one of that name, also if already asked. Raises
+        as `find`."""
         if name is None:
-            return self._offer(root).self_describing
+            return self._toolset(root).self_describing
         if name == AWAIT.name:
             return []
         tool = self._defined(name, root)
         return [tool] if tool.is_asked else []
 
-    def mute(self, root: str | None = None) -> tuple[Problem, ...]:
-        """Those of the listed tools that were to describe themselves and have not, and what is wrong with servers."""
-        mute = self.descriptions.problems(self._offer(root).self_describing, root)
-        return (*mute, *self.server_problems)
+    def undescribed(self, root: str | None = None) -> tuple[Problem, ...]:
+        """Return the problems of servers, and of listed tools without their self-description."""
+        undescribed = self.descriptions.problems(self._toolset(root).self_describing, root)
+        return (*undescribed, *self.server_problems)
 
     def unlisted_servers(self, name: str | None = None, root: str | None = None) -> _Names:
-        """The servers that have to list their tools before the tool of that name can be spoken of, or before all
-        tools can."""
+        """Return the servers that must list their tools before this tool, or any list, is complete."""
         unlisted = [state.name for state in self.servers.values() if state.tools is None]
         if not unlisted or name in OURS:
             return []
-        defined = {where[0] for tool in self.own.offer.tools.values() if (where := server_of(tool))}
+        defined = {
+            where[0] for tool in self.own.toolset.tools.values() if (where := server_of(tool))
+        }
         if name is None:
-            return [one for one in unlisted if self.servers[one].offers or one in defined]
-        tool = self.own.offer.get(name)
+            return [
+                server for server in unlisted if self.servers[server].offers or server in defined
+            ]
+        tool = self.own.toolset.get(name)
         if tool is not None:
             where = server_of(tool)
             return [] if where is None or where[0] not in unlisted else [where[0]]
         rooted = self._rooted(root)
-        if rooted is not None and rooted.offer.get(name) is not None:
+        if rooted is not None and rooted.toolset.get(name) is not None:
             return []
-        return [one for one in unlisted if self.servers[one].offers]
+        return [server for server in unlisted if self.servers[server].offers]
 
     def serve(self, state: ServerState) -> None:
-        """Take what a server lists, or why it lists nothing."""
         if self.servers.get(state.name) == state:
             return
         self.servers[state.name] = state
@@ -188,35 +193,37 @@ class Catalogue:
         self.on_changed()
 
     def configure_servers(self, states: Iterable[ServerState]) -> None:
-        """Know these servers and no others; what is known of one that is configured as before stays known."""
+        """Replace the configured servers; an unchanged configuration keeps its listed tools."""
         before = self.servers
         self.servers = {}
         for state in states:
-            known = before.get(state.name)
-            same = known is not None and known.offers == state.offers
-            self.servers[state.name] = known if known is not None and same else state
+            previous = before.get(state.name)
+            same = previous is not None and previous.offers == state.offers
+            self.servers[state.name] = previous if previous is not None and same else state
         self._place()
 
     def _defined(self, name: str, root: str | None) -> Tool:
-        tool = self.own.offer.get(name)
-        offer, problems = self.own.offer, (*self.problems, *self.server_problems)
+        tool = self.own.toolset.get(name)
+        toolset, problems = self.own.toolset, (*self.problems, *self.server_problems)
         if tool is None and (rooted := self._rooted(root)) is not None:
-            offer, problems = rooted.offer, (*problems, *rooted.offer.problems)
-            tool = offer.get(name)
-            if tool is None and (waits := rooted.speaks_of(name)) is not None:
+            toolset, problems = rooted.toolset, (*problems, *rooted.toolset.problems)
+            tool = toolset.get(name)
+            if tool is None and (waits := rooted.find_mention(name)) is not None:
                 file, state = waits
                 raise untrusted_tool(name, rooted.root, file, changed=state == "changed")
         if tool is None:
-            raise tool_not_found(name, offer.callable(), _refused(name, problems))
+            raise tool_not_found(name, toolset.callable(), _refused(name, problems))
         if tool.enable == "off":
             raise tool_not_found(
-                name, offer.callable(), f"its definition in {_place(tool)} turns it off (`enable`)"
+                name,
+                toolset.callable(),
+                f"its definition in {_place(tool)} turns it off (`enable`)",
             )
         return tool
 
     def known(self, name: str, root: str | None = None) -> Tool:
-        """The same for a call that may be about a handle: a tool of a root that was there before is
-        known still, though its file has changed. Only `find` says what may start."""
+        """Return the tool for a call on an existing handle: a root's former tool counts though its
+        file has changed. Starts use `find`."""
         try:
             return self.find(name, root)
         except RpcError:
@@ -227,7 +234,7 @@ class Catalogue:
             return self.descriptions.of(tool)
 
     def list(self, root: str | None = None) -> tuple[ToolInfo, ...]:
-        """The tools that can be called, with the generic schema."""
+        """List the callable tools with the generic schema."""
         return self.listing("generic", root=root)[0]
 
     def listing(
@@ -237,9 +244,9 @@ class Catalogue:
         root: str | None = None,
         surface: Surface = "actions",
     ) -> _Listed:
-        """The tools that can be called in the words of a provider; what had to be left out, and what
-        of the root nobody has trusted."""
-        return self._offer(root).listing(provider, style, self.descriptions, surface)
+        """List the callable tools for a provider, with the omissions and the root's untrusted
+        files."""
+        return self._toolset(root).listing(provider, style, self.descriptions, surface)
 
     def lister(
         self,
@@ -248,56 +255,58 @@ class Catalogue:
         root: str | None,
         surface: Surface = "actions",
     ) -> Callable[[], _Listed] | None:
-        """What makes such a listing, also in a thread; None where `listing` is quick: it was made
-        before, or is short."""
-        offer = self._offer(root)
+        """Return a function that lists, for a worker thread; None where `tool_list` is fast (cached
+        or short)."""
+        toolset = self._toolset(root)
         descriptions = self.descriptions
-        if len(offer) <= _FEW or offer.listed(provider, style, descriptions, surface) is not None:
+        if (
+            len(toolset) <= _FEW
+            or toolset.listed(provider, style, descriptions, surface) is not None
+        ):
             return None
-        return offer.lister(provider, style, descriptions, surface)
+        return toolset.lister(provider, style, descriptions, surface)
 
-    def _offer(self, root: str | None) -> Offer:
+    def _toolset(self, root: str | None) -> Toolset:
         rooted = self._rooted(root)
-        return self.own.offer if rooted is None else rooted.offer
+        return self.own.toolset if rooted is None else rooted.toolset
 
     def inspect(self, root: str) -> Inspection:
-        """The files of a root as they are, and what of them is trusted; nothing of it is remembered."""
+        """Inspect a root's files and trust; nothing is cached."""
         path = project_of(root)
-        known = self.trusted_roots().get(path)
+        root_trust = self.trusted_roots().get(path)
         return Inspection(
             path,
             Folder(path).look(),
-            {} if known is None else known.files,
-            None if known is None else known.at,
+            {} if root_trust is None else root_trust.files,
+            None if root_trust is None else root_trust.at,
         )
 
     def grant(self, root: str, digest: str, at: float) -> dict[str, str]:
-        """Trust the files of the root, which are those that have this digest; returns that of each.
+        """Trust the root's files if their common digest is `digest`; return the digest of each.
         Raises `TrustFault`."""
         seen = self.inspect(root)
-        files = {one.name: one for one in seen.found if isinstance(one, Found)}
+        files = {file.name: file for file in seen.found if isinstance(file, HashedFile)}
         if seen.digest != digest:
             raise TrustFault("the files are not as they were shown; look at them again")
         if not files:
             raise TrustFault(f"there is no file in {seen.root}/{FOLDER} that could be")
-        kept = {name: TrustedFile(one.digest, text_of(one)) for name, one in files.items()}
+        kept = {name: TrustedFile(file.digest, text_of(file)) for name, file in files.items()}
         self._store().grant(seen.root, TrustedRoot(at, kept))
         self.on_changed()
-        return {name: one.digest for name, one in files.items()}
+        return {name: file.digest for name, file in files.items()}
 
     def revoke(self, root: str) -> tuple[str, bool]:
-        """Trust nothing of the root; returns its one path, and whether something was trusted. Raises
-        `TrustFault`."""
+        """Revoke all trust in the root; return its canonical path, and True if there was any.
+        Raises `TrustFault`."""
         trusted = self.trusted_roots()
-        # One that is gone, or has become a link, goes by the path under which it was trusted.
+        # A removed root, or one that became a link, is stored under the path of its grant.
         paths = (project_of(root), canonical(root), os.path.normpath(root))
-        path = next((one for one in paths if one in trusted), paths[0])
+        path = next((candidate for candidate in paths if candidate in trusted), paths[0])
         was = self._store().revoke(path)
         self.on_changed()
         return path, was
 
     def trusted_roots(self) -> Mapping[str, TrustedRoot]:
-        """All roots of which something is trusted."""
         return {} if self._trust is None else self._trust.roots()
 
     def _store(self) -> Trust:
@@ -305,13 +314,12 @@ class Catalogue:
             raise TrustFault("this daemon keeps no store of trust")
         return self._trust
 
-    def _rooted(self, root: str | None) -> Rooted | None:
-        """The root as it is now."""
+    def _rooted(self, root: str | None) -> ProjectTools | None:
         if root is None or self._trust is None:
             return None
         path = project_of(root)
-        # Taken out and put back: the one that was asked about longest ago is the first.
-        rooted = self._roots.pop(path, None) or Rooted(path)
+        # Moved to the end: the least recently used root is first.
+        rooted = self._roots.pop(path, None) or ProjectTools(path)
         self._roots[path] = rooted
         if len(self._roots) > _MAX_ROOTS:
             del self._roots[next(iter(self._roots))]
@@ -319,12 +327,13 @@ class Catalogue:
         return rooted
 
     def reload(self, toolpack: Sequence[str] | None = None) -> tuple[int, tuple[Problem, ...]]:
-        """Read everything again; returns how many tools there are, and what was left out."""
+        """Read and take all definitions; return the count of tools, and the problems."""
         self.take(self.read(toolpack))
         return len(self), self.problems
 
     def read(self, toolpack: Sequence[str] | None = None) -> Definitions:
-        """Read everything again, and change nothing: it can take seconds, and be done in a thread."""
+        """Read all definitions without a change of the catalogue. Takes up to seconds; safe in a
+        thread."""
         toolpack = self._toolpack if toolpack is None else tuple(toolpack)
         problems: _Problems = []
         layers: _Layers = []
@@ -333,33 +342,31 @@ class Catalogue:
         for document in (*packed, *packaged_functions(self._packages, taken, problems)):
             layers.extend(layers_of(document, problems, packed=True))
         for document in self._documents(problems):
-            # A `command` of a definition replaces a function as it replaces a tool that came with the daemon.
+            # A definition's `command` replaces a function, like a tool of the toolpack.
             packed_too = document.file.endswith(".py")
             layers.extend(layers_of(document, problems, packed=packed_too))
         shared = tuple(layer for layer in layers if layer.name == "*")
-        own = Own(Offer(tools_of(layers, problems)), shared)
+        own = UserTools(Toolset(tools_of(layers, problems)), shared)
         return Definitions(own, tuple(toolpack), tuple(problems))
 
     def take(self, read: Definitions) -> None:
-        """Offer what was read, and nothing else from now on."""
         self._read, self._toolpack, self.problems = read, read.toolpack, read.problems
         self._place()
         self.on_changed()
 
     def _place(self) -> None:
-        """Put the tools of servers among the definitions."""
         own = self._read.own
         file = str(self._sources[0]) if self._sources else ""
         shared = shared_fields(own.shared)
-        tools, self.server_problems = place_tools(own.offer.tools, self.servers, file, shared)
-        self.own = Own(Offer(tools), own.shared)
+        tools, self.server_problems = place_tools(own.toolset.tools, self.servers, file, shared)
+        self.own = UserTools(Toolset(tools), own.shared)
 
     def _packed(self, toolpack: Sequence[str]) -> _Documents:
         folder = Path(__file__).parent
         paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
         pack = [name for name in TOOLPACK if name in toolpack]
         paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
-        # As good as the program itself, whoever installed it.
+        # As trusted as the interpreter's own files, whoever installed the package.
         return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:
@@ -370,7 +377,7 @@ class Catalogue:
             except OSError as error:
                 problems.append(problem(str(source), "", error.strerror or "it cannot be read"))
                 continue
-            except Unreadable as error:
+            except UnreadableFile as error:
                 problems.append(problem(str(source), "", error.message))
                 continue
             for path in paths:
@@ -379,25 +386,26 @@ class Catalogue:
                 try:
                     is_python = path.suffix == ".py"
                     documents.append(read_functions(path) if is_python else read(path))
-                except Unreadable as error:
+                except UnreadableFile as error:
                     problems.append(problem(str(path), "", error.message, error.line))
         return documents
 
 
 def _refused(name: str, problems: Iterable[Problem]) -> str:
-    """Why a definition of that name is not used, as a clause; empty where no file is known to have one."""
+    """Return the reason why definitions of that name are unused, as a clause; empty if there is
+    none."""
     keys = [".".join((*form, name)) for form in FORMS]
-    for one in problems:
-        if any(one.key == key or one.key.startswith(f"{key}.") for key in keys):
-            at = one.file if isinstance(one.line, UnsetType) else f"{one.file}:{one.line}"
-            return f"its definition was refused ({at}, `{one.key}`: {one.message})"
-    for one in problems:
-        server = one.key.removeprefix("mcp.")
-        if server != one.key and name.startswith((f"{server}_", f"{server}.")):
-            return f"it may be a tool of the server `{server}`: {one.message.rstrip('.')}"
-    for one in problems:
-        if not one.key:
-            return f"no definition in {one.file} is used ({one.message})"
+    for entry in problems:
+        if any(entry.key == key or entry.key.startswith(f"{key}.") for key in keys):
+            at = entry.file if isinstance(entry.line, UnsetType) else f"{entry.file}:{entry.line}"
+            return f"its definition was refused ({at}, `{entry.key}`: {entry.message})"
+    for entry in problems:
+        server = entry.key.removeprefix("mcp.")
+        if server != entry.key and name.startswith((f"{server}_", f"{server}.")):
+            return f"it may be a tool of the server `{server}`: {entry.message.rstrip('.')}"
+    for entry in problems:
+        if not entry.key:
+            return f"no definition in {entry.file} is used ({entry.message})"
     return ""
 
 

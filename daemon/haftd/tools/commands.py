@@ -1,7 +1,7 @@
-"""A command and a template, as a definition writes them.
+"""Parser of `command` and of templates in definitions.
 
-Rules: those of `fields`. A template is checked as far as it can be before there are values; a script
-is refused where a value would have to stand at a place where none can.
+Templates are checked as far as possible without values; a script is refused where a value would
+stand in a place that cannot hold one.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from haft_protocol.errors import shown
 
 from . import shelltext, template, words
 from .definition import Command, Each
-from .parameters import Wrong
+from .parameters import InvalidField
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 
 
-def _wrong(message: str, *path: str) -> Wrong:
-    return Wrong(path, message)
+def _wrong(message: str, *path: str) -> InvalidField:
+    return InvalidField(path, message)
 
 
 def read_template(value: object, *path: str) -> str:
-    """A text that may have expressions in it; raises `Wrong`, with `path` before its own."""
+    """Parse a template string; raises `InvalidField`, with `path` as prefix."""
     if not isinstance(value, str):
         raise _wrong("it must be a text", *path)
     if "\0" in value:
@@ -61,19 +61,19 @@ def _split(value: str, *path: str) -> tuple[str, ...]:
 
 
 def read_command(value: object) -> Command:
-    """A command in any of its forms; raises `Wrong`."""
+    """Parse any form of a command; raises `InvalidField`."""
     match value:
         case str():
-            found: tuple[str | Each, ...] = _split(value)
+            words: tuple[str | Each, ...] = _split(value)
         case list():
-            found = tuple(_word(item, str(at)) for at, item in enumerate(value))
+            words = tuple(_word(item, str(at)) for at, item in enumerate(value))
         case dict():
             return _command_table(value)
         case _:
             raise _wrong("it must be a text, a list, or a table of `program`, `args` and `shell`")
-    if not found or found[0] == "":
+    if not words or words[0] == "":
         raise _wrong("it names no program")
-    return Command(found)
+    return Command(words)
 
 
 def _command_table(value: dict[str, Any]) -> Command:
@@ -97,7 +97,7 @@ def _command_table(value: dict[str, Any]) -> Command:
 
 
 def _check_script(command: Command) -> None:
-    """Find templates at places where no value can stand, as far as that shows before a call."""
+    """Check the placement of templates in a shell script."""
     try:
         pieces = [word if isinstance(word, str) else "{{ tool }}" for word in command.words]
         marked, spans = words.mark_spans(" ".join(pieces))

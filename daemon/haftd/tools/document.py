@@ -1,10 +1,9 @@
-"""A TOML file as data, with the lines its keys stand on.
+"""TOML file as data, with line numbers of its keys.
 
-Rules: reading never raises anything but `Unreadable`; a line is a help, not a promise (None where
-it is not known). Settings and definitions are both read here. What stands in such a file is run, so one that
-another user could have written, or could put another in the place of, is not read: it, and every folder and link
-on the way to it, belong to this user or to root, and are not open to everybody. It is looked at through the
-descriptor that it is read from.
+- For settings and definitions. The only exception is `UnreadableFile`; an unknown line is None.
+- Content is executed, so a file that another user could write or replace is refused: the file and
+  every folder and link of its path belong to this user or to root and are not world-writable. The
+  check is made on the descriptor that is read.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from haft_protocol.methods import Problem
 from haftd.ownership import foreign_owner, why_replaceable
 
 LARGEST_FILE = 4 * 1024 * 1024
-"""A configuration file above this is not read: it is surely not one."""
+"""Larger files are no configuration."""
 
 _MAX_DEPTH = 64
-"""Tables and lists in each other: what goes on with them goes as deep as they do."""
+"""Nesting depth of tables and lists; later stages recurse as deep."""
 
 _MAX_DOTS = 64
 _MAX_FOLDERS = 1_000
@@ -39,8 +38,8 @@ _AT = re.compile(r" \(at line (\d+), column \d+\)$")
 _TRIPLE = re.compile(r'"""|\'\'\'')
 
 
-class Unreadable(Exception):
-    """The file cannot be read or is no TOML; `line` is the place if it is known."""
+class UnreadableFile(Exception):
+    """The file cannot be read or parsed; `line` is the place, if known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -50,29 +49,31 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says. `lines` maps key paths to line numbers from 1."""
+    """Parsed file. `lines` maps key paths to line numbers from 1."""
 
     file: str
     data: dict[str, Any]
     lines: dict[tuple[str, ...], int] = field(repr=False)
 
     def line(self, path: Sequence[str]) -> int | None:
-        """The line of the key, or of the nearest table around it; None when neither is known."""
+        """Return the line of the key, or of the nearest enclosing table; None if unknown."""
         for length in range(len(path), 0, -1):
-            if (found := self.lines.get(tuple(path[:length]))) is not None:
-                return found
+            if (number := self.lines.get(tuple(path[:length]))) is not None:
+                return number
         return None
 
     def problem(self, path: Sequence[str], message: str) -> Problem:
-        """Say what is wrong with a key of this file."""
         return problem(self.file, ".".join(path), message, self.line(path))
 
 
 def definition_files(folder: Path) -> list[Path]:
-    """Return the `*.toml` and `*.py` in a folder and its subfolders, by their paths in it, part by part. Links to
-    folders are followed, each folder once; one whose name begins with a dot is passed over, and so is
-    one that cannot be listed. Raises `Unreadable` where there are too many folders."""
-    found: list[Path] = []
+    """Return the `*.toml` and `*.py` in a folder and its subfolders, sorted by the parts of their
+    paths.
+
+    Links to folders are followed, each folder once; hidden and unlistable folders are skipped.
+    Raises `UnreadableFile` for too many folders.
+    """
+    files: list[Path] = []
     seen: set[tuple[int, int]] = set()
     for path, folders, names in os.walk(folder, followlinks=True):
         facts = os.stat(path)  # noqa: PTH116
@@ -81,56 +82,55 @@ def definition_files(folder: Path) -> list[Path]:
             continue
         seen.add((facts.st_dev, facts.st_ino))
         if len(seen) > _MAX_FOLDERS:
-            raise Unreadable(f"it has more than {_MAX_FOLDERS} folders in it")
+            raise UnreadableFile(f"it has more than {_MAX_FOLDERS} folders in it")
         folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [Path(path, name) for name in names if name.endswith((".toml", ".py"))]
-    return sorted(found, key=lambda one: one.relative_to(folder).parts)
+        files += [Path(path, name) for name in names if name.endswith((".toml", ".py"))]
+    return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
 
 def problem(file: str, key: str, message: str, line: int | None = None) -> Problem:
-    """A problem with its line, if there is one."""
     return Problem(file=file, key=key, message=message, line=UNSET if line is None else line)
 
 
 def read(path: Path) -> Document:
-    """Read a TOML file; raises `Unreadable`."""
+    """Read a TOML file; raises `UnreadableFile`."""
     return parse(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read a file of definitions that only this user and root can write; raises `Unreadable`."""
+    """Read a file that only this user and root can write; raises `UnreadableFile`."""
     try:
         with os.fdopen(_open(path), "rb") as file:
             if why := _fault(path, os.fstat(file.fileno())):
-                raise Unreadable(why)
+                raise UnreadableFile(why)
             data = file.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
-            raise Unreadable(_TOO_LONG)
+            raise UnreadableFile(_TOO_LONG)
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Unreadable(f"it is not UTF-8 (byte {error.start})") from None
+        raise UnreadableFile(f"it is not UTF-8 (byte {error.start})") from None
     except FileNotFoundError:
-        raise Unreadable("there is no such file") from None
+        raise UnreadableFile("there is no such file") from None
     except OSError as error:
-        raise Unreadable(error.strerror or "it cannot be read") from None
+        raise UnreadableFile(error.strerror or "it cannot be read") from None
 
 
 def _open(path: Path) -> int:
-    """Open what is there; a pipe of that name must not make us wait, nor a device do anything."""
+    """Open without blocking on a pipe or an effect on a device."""
     if path.exists() and not path.is_file():
-        raise Unreadable(_NOT_REGULAR)
+        raise UnreadableFile(_NOT_REGULAR)
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
-def _fault(path: Path, found: os.stat_result) -> str:
-    """Why what was opened is not to be read; empty where it is."""
-    if not stat.S_ISREG(found.st_mode):
+def _fault(path: Path, status: os.stat_result) -> str:
+    """Return the reason to refuse the open file; empty if there is none."""
+    if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
-    if found.st_size > LARGEST_FILE:
+    if status.st_size > LARGEST_FILE:
         return _TOO_LONG
-    # Who owns a name chooses what it leads to, and who writes to the folder gives the names.
+    # The owner of a link chooses its target, and writers of the folder choose the names.
     return (
-        _others(found, "it")
+        _others(status, "it")
         or _others(path.lstat(), "it")
         or _others(path.parent.stat(), "its folder")
         or _on_the_way(path)
@@ -138,57 +138,57 @@ def _fault(path: Path, found: os.stat_result) -> str:
 
 
 def _on_the_way(path: Path) -> str:
-    """Why another user could lead the path elsewhere; empty where none could."""
+    """Return the reason if another user could redirect the path."""
     why = why_replaceable(str(path))
     return f"{why}, so it is not read" if why else ""
 
 
-def _others(found: os.stat_result, what: str) -> str:
-    """Why another user could have written what is there; empty where none could."""
-    if foreign_owner(found):
-        return f"{what} belongs to the user with the number {found.st_uid}, so it is not read"
-    sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    if found.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(found.st_mode):
-        return f"{what} can be written by everybody, so it is not read; `chmod o-w` {what}"
+def _others(status: os.stat_result, subject: str) -> str:
+    """Return the reason if another user could have written the file."""
+    if foreign_owner(status):
+        return f"{subject} belongs to the user with the number {status.st_uid}, so it is not read"
+    sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if status.st_mode & stat.S_IWOTH and not sticky and not stat.S_ISLNK(status.st_mode):
+        return f"{subject} can be written by everybody, so it is not read; `chmod o-w` {subject}"
     return ""
 
 
 def parse(text: str, file: str) -> Document:
-    """Read TOML text that came from `file`; raises `Unreadable`."""
+    """Parse TOML text of `file`; raises `UnreadableFile`."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        said = str(error)
-        found = _AT.search(said)
-        line = int(found[1]) if found else None
-        raise Unreadable(f"it is not TOML: {_AT.sub('', said)}", line) from None
+        message = str(error)
+        place = _AT.search(message)
+        line = int(place[1]) if place else None
+        raise UnreadableFile(f"it is not TOML: {_AT.sub('', message)}", line) from None
     except RecursionError:
-        raise Unreadable(_TOO_DEEP) from None
+        raise UnreadableFile(_TOO_DEEP) from None
     except ValueError:
-        raise Unreadable(_TOO_LARGE) from None
-    for one, depth in _values(data):
+        raise UnreadableFile(_TOO_LARGE) from None
+    for value, depth in _values(data):
         if depth > _MAX_DEPTH:
-            raise Unreadable(_TOO_DEEP)
-        if type(one) is int and one.bit_length() > 63:
-            raise Unreadable(_TOO_LARGE)
+            raise UnreadableFile(_TOO_DEEP)
+        if type(value) is int and value.bit_length() > 63:
+            raise UnreadableFile(_TOO_LARGE)
     return Document(file, data, dict(_places(text)))
 
 
 def _values(data: object) -> Iterator[tuple[object, int]]:
-    """All values in it, and in how many others each is."""
+    """Yield every value with its nesting depth."""
     waiting = [(data, 0)]
     while waiting:
-        one, depth = waiting.pop()
-        yield one, depth
-        if isinstance(one, dict | list):
-            inner = one.values() if isinstance(one, dict) else one
+        value, depth = waiting.pop()
+        yield value, depth
+        if isinstance(value, dict | list):
+            inner = value.values() if isinstance(value, dict) else value
             waiting.extend((each, depth + 1) for each in inner)
 
 
 def _path_of(text: str) -> tuple[str, ...] | None:
-    """The key path that a table header or the left side of an assignment names."""
+    """Return the key path of a table header or an assignment's left side."""
     if text.count(".") > _MAX_DOTS:
-        return None  # it may be no key at all, and reading one takes the square of its length
+        return None  # perhaps no key, and tomllib takes the square of its length
     try:
         tree: Any = tomllib.loads(text)
     except (ValueError, RecursionError):
@@ -205,7 +205,7 @@ def _path_of(text: str) -> tuple[str, ...] | None:
 
 def _places(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
     table: tuple[str, ...] = ()
-    inside = ""  # the delimiter of a text over several lines that we are in
+    inside = ""  # delimiter of the multi-line string that is open
     for number, line in enumerate(text.splitlines(), 1):
         quotes = _TRIPLE.findall(line)
         was_inside = bool(inside)

@@ -1,8 +1,7 @@
-"""The entry points of installed packages: names that lead to objects in packages.
+"""Entry points of installed packages ("Entry points specification", Python Packaging User Guide).
 
-Rules: nothing is imported; a name and a place are all that is known. The metadata of packages is read as files, since
-`importlib.metadata` takes longer to load than all of it to read. Follows "Entry points specification" of the Python
-Packaging User Guide.
+Nothing is imported. The metadata is read as files: loading `importlib.metadata` takes longer than
+reading all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """An object of a package under a name. `file` is the metadata that says so, `folder` where the package is."""
+    """Named object of a package. `file` is the metadata, `folder` the package's location."""
 
     name: str
     module: str
@@ -27,13 +26,13 @@ class EntryPoint:
 
 
 def entry_points(group: str, folders: Iterable[str]) -> list[EntryPoint]:
-    """Return the entry points of a group in these folders; of two with one name the first counts."""
-    found: dict[str, EntryPoint] = {}
+    """Return the entry points of a group; the first of a name wins."""
+    entries: dict[str, EntryPoint] = {}
     for folder in dict.fromkeys(folders):
         for file in _metadata(folder):
             for entry in _read(group, file, folder):
-                found.setdefault(entry.name, entry)
-    return list(found.values())
+                entries.setdefault(entry.name, entry)
+    return list(entries.values())
 
 
 def _metadata(folder: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""The environment of a tool's process.
+"""Environment of a tool's process.
 
-Rules: pure. Order, later wins: the client's (with a few names of the daemon's where it is silent) or
-the daemon's; less what is secret, what lets a process out of our hands and what speaks of another
-terminal; then our defaults; then the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE last. Section 10.
+Pure. Later wins: the client's environment (with a few of the daemon's names as fallback) or the
+daemon's; less secrets, access to the user manager, and facts of another terminal; haft's defaults;
+the definition; HAFT_CALL, HAFT_SOCKET and HAFT_HANDLE. Section 10.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from haft_protocol.errors import invalid_params, limit_exceeded, shown
 from .template import MAX_ARGUMENT
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
-"""Name and value together, in bytes: what the kernel takes less `=` and NUL."""
+"""Bytes of name and value: the kernel's limit less `=` and NUL."""
 
 MAX_CALL_BYTES = 64 * 1024
-"""A call's JSON above this is handed over in a file."""
+"""Longer JSON of a call is passed in a file."""
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 _FILLED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
-"""Taken from the daemon's environment when a client's does not mention them."""
+"""Taken from the daemon's environment if absent from the client's."""
 
 _MANAGER = "DBUS_SESSION_BUS_ADDRESS DBUS_STARTER_ADDRESS DBUS_STARTER_BUS_TYPE XDG_RUNTIME_DIR"
-"""The user manager: a process that reaches it can start others that are not ours."""
+"""The user manager could start processes outside of haft's control."""
 
 _SYSTEMD = (
     "NOTIFY_SOCKET LISTEN_FDS LISTEN_PID LISTEN_FDNAMES LISTEN_PIDFDID WATCHDOG_USEC WATCHDOG_PID"
     " INVOCATION_ID JOURNAL_STREAM MAINPID MANAGERPID SYSTEMD_EXEC_PID MEMORY_PRESSURE_WATCH"
     " MEMORY_PRESSURE_WRITE CREDENTIALS_DIRECTORY RUNTIME_DIRECTORY STATE_DIRECTORY"
 )
-"""What systemd told the daemon, and nobody else."""
+"""Set by systemd for the daemon alone."""
 
 _ELSEWHERE = (
     "COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION COLORTERM VTE_VERSION WINDOWID GPG_TTY"
     " SSH_TTY PWD OLDPWD SHLVL _"
 )
-"""Of another terminal, folder or shell."""
+"""Facts of another terminal, folder or shell."""
 
 _REMOVED = frozenset(f"{_MANAGER} {_SYSTEMD} {_ELSEWHERE}".split())
 _FOR_PIPES = {"NO_COLOR": "1", "TERM": "dumb"}
@@ -55,7 +55,7 @@ _UTF8 = re.compile(r"\.utf-?8(@|\Z)", re.IGNORECASE)
 
 @lru_cache(maxsize=16)
 def secret_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
-    """One expression for names that match any of the shell patterns, in either case."""
+    """Compile shell patterns into one expression; case is ignored."""
     return re.compile(
         "|".join(translate(pattern) for pattern in patterns) or r"(?!)", re.IGNORECASE
     )
@@ -81,18 +81,19 @@ def _source(base: Mapping[str, str], client: Mapping[str, str | None] | None) ->
 
 
 def _path(value: str | None) -> str:
-    """PATH without what depends on the working folder: empty entries, `.`, relative ones."""
+    """Remove entries that depend on the working folder: empty, `.`, relative."""
     kept = [folder for folder in (value or "").split(os.pathsep) if folder.startswith("/")]
     return os.pathsep.join(kept) or DEFAULT_PATH
 
 
 def path_of(base: Mapping[str, str], client: Mapping[str, str | None] | None = None) -> str:
-    """The PATH that a tool of this client gets, unless its definition says otherwise."""
+    """Return the PATH of this client's tools; a definition may replace it."""
     return _path(_source(base, client).get("PATH"))
 
 
 def call_value(call_json: str, write: Callable[[bytes], str] | None) -> str:
-    """HAFT_CALL's value: the JSON, or the path of the file that `write` put a long one into."""
+    """Return the value of HAFT_CALL: the JSON, or the path of the file where `write` stored a long
+    one."""
     data = call_json.encode()
     if len(data) <= MAX_CALL_BYTES or write is None:
         return call_json
@@ -112,12 +113,11 @@ def build(
     mark: str,
     call: str,
 ) -> dict[str, str]:
-    """Return the whole environment of a tool's process.
+    """Build the environment of a tool's process.
 
-    `call` is what `call_value` returned, `askpass` the helper through which programs ask for secrets.
-    `socket` leads every program to the daemon that runs it: without it, a command of ours would look
-    for the user's daemon in folders that a tool does not know. `outer` are the tags of the handles in
-    which the daemon itself runs.
+    `call` comes from `call_value`; `askpass` is the helper by which programs ask for secrets.
+    `socket` addresses this daemon: a tool's environment lacks the folders to search for it. `outer`
+    are the tags of the handles that contain the daemon.
     """
     source = _source(base, client)
     secret = secret_pattern(tuple(secret_env))
@@ -137,7 +137,7 @@ def build(
         _ask_through(env, askpass, terminal=terminal)
     if not _UTF8.search(env.get("LANG", "")):
         env["LANG"] = "C.UTF-8"
-    for name in ("LC_ALL", "LC_CTYPE"):  # they win over LANG
+    for name in ("LC_ALL", "LC_CTYPE"):  # they override LANG
         if env.get(name) and not _UTF8.search(env[name]):
             env[name] = "C.UTF-8"
     env["PATH"] = _path(env.get("PATH"))
@@ -159,15 +159,14 @@ def build(
 
 
 def _ask_through(env: dict[str, str], askpass: str, *, terminal: bool) -> None:
-    """Have secrets asked through the daemon. A client's own program would open a window, or wait at
-    a terminal, where nobody looks."""
+    """Route questions for secrets through the daemon: a client's own askpass would open a window,
+    or wait at an unattended terminal."""
     env.update(dict.fromkeys(_ASKERS, askpass))
-    # On a terminal ssh asks there, as it should: whoever drives it sees the question.
+    # On a terminal ssh asks there, where the question is visible.
     env.pop("SSH_ASKPASS_REQUIRE", None)
     if not terminal:
         env["SSH_ASKPASS_REQUIRE"] = "force"
 
 
 def _sound(name: str, value: str) -> bool:
-    """Whether the kernel and a shell can take it; what a client sends is not ours to trust."""
     return bool(name) and "=" not in name and "\0" not in name and "\0" not in value

@@ -1,8 +1,7 @@
-"""The fields of a definition: how each is read, and how they make a tool.
+"""Readers of a definition's fields, and the assembly of a `Tool`.
 
-Rules: a reader takes the TOML value and returns what the tool keeps, or raises `Wrong` with the path
-inside the field and a sentence that says what would be right. Nothing is guessed: where a text and
-a template are both possible, the template is checked as far as it can be before it is used.
+A reader takes a TOML value and returns the tool's value, or raises `InvalidField` with the path inside the
+field and the remedy.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from msgspec import UNSET
 from haft_protocol.errors import shown
 from haft_protocol.methods import Annotations
 
-from .approving import PARAMETERS
+from .approval_policy import PARAMETERS
 from .commands import read_command, read_template
 from .definition import (
     ACTIONS,
@@ -28,8 +27,8 @@ from .definition import (
     VerbForm,
     compile_schema,
 )
-from .noticing import read_notify
-from .parameters import Wrong, read_parameters
+from .notice_rules import read_notify
+from .parameters import InvalidField, read_parameters
 from .runtime_names import read_names
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -52,7 +51,7 @@ SHARED = frozenset(
 WHOLE = frozenset({"command"})
 """Fields that a later layer replaces as a whole."""
 FLAT = frozenset({"style"})
-"""Tables of which a later layer replaces each field as a whole."""
+"""Tables whose fields a later layer replaces one by one, each as a whole."""
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
@@ -72,20 +71,20 @@ MAX_TIMEOUT_S = 31_536_000
 _MODES = ("ask", "unattended", "edit", "skip")
 _SIZES = frozenset({"memory", "output"})
 MAY = ("handles", "approvals", "questions")
-"""What a definition of the user's own may let its processes do for a person."""
+"""Permissions of a user's definition for its processes."""
 _LIMITS = ("memory", "cpu_s", "wall_s", "processes", "output")
 
 
-def _wrong(message: str, *path: str) -> Wrong:
-    return Wrong(path, message)
+def _wrong(message: str, *path: str) -> InvalidField:
+    return InvalidField(path, message)
 
 
 def read_size(value: object) -> int:
-    """A number of bytes: an integer, or a text like "64 MiB"; raises `Wrong`."""
+    """Parse bytes: an integer, or a text like "64 MiB"; raises `InvalidField`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    if isinstance(value, str) and (found := _SIZE.fullmatch(value.strip())):
-        return int(found[1]) * _UNITS[found[2]]
+    if isinstance(value, str) and (match_ := _SIZE.fullmatch(value.strip())):
+        return int(match_[1]) * _UNITS[match_[2]]
     raise _wrong(f'it is {shown(value)}; a size is a number of bytes, or a text like "64 MiB"')
 
 
@@ -145,38 +144,38 @@ def _read_extent(value: object) -> int | str:
 
 
 def _read_env(value: object) -> dict[str, str | bool]:
-    found: dict[str, str | bool] = {}
+    env: dict[str, str | bool] = {}
     for name, item in _table(value).items():
         if not _ENV_NAME.fullmatch(name) or name in _OURS:
             raise _wrong("this name cannot be set", name)
         if isinstance(item, bool):
-            found[name] = item
+            env[name] = item
         elif isinstance(item, int | float):
-            found[name] = str(item)
+            env[name] = str(item)
         else:
-            found[name] = read_template(item, name)
-    return found
+            env[name] = read_template(item, name)
+    return env
 
 
 def _read_limits(value: object) -> dict[str, float | str]:
-    found: dict[str, float | str] = {}
+    limits: dict[str, float | str] = {}
     for name, item in _table(value).items():
         if name not in _LIMITS:
             raise _wrong(f"there is no such limit; the limits are {', '.join(_LIMITS)}", name)
         if isinstance(item, str) and "{" in item:
-            found[name] = read_template(item, name)
+            limits[name] = read_template(item, name)
             continue
-        found[name] = read_limit(name, item)
-    return found
+        limits[name] = read_limit(name, item)
+    return limits
 
 
 def read_limit(name: str, value: object) -> float:
-    """The value of a limit: bytes, seconds or a count, more than nothing; raises `Wrong`."""
+    """Parse a limit: positive bytes, seconds or a count; raises `InvalidField`."""
     if name in _SIZES:
         try:
             number: float = read_size(value)
-        except Wrong as wrong:
-            raise Wrong((name,), wrong.message) from None
+        except InvalidField as wrong:
+            raise InvalidField((name,), wrong.message) from None
     elif isinstance(value, int | float) and not isinstance(value, bool):
         number = value
     else:
@@ -189,15 +188,15 @@ def read_limit(name: str, value: object) -> float:
 
 
 def _read_annotations(value: object) -> Annotations:
-    found: dict[str, bool] = {}
+    annotations: dict[str, bool] = {}
     for name, item in _table(value).items():
         if name not in Annotations.__struct_fields__:
-            known = ", ".join(Annotations.__struct_fields__)
-            raise _wrong(f"there is no such annotation; they are {known}", name)
+            names = ", ".join(Annotations.__struct_fields__)
+            raise _wrong(f"there is no such annotation; they are {names}", name)
         if not isinstance(item, bool):
             raise _wrong("it must be true or false", name)
-        found[name] = item
-    return Annotations(**found)
+        annotations[name] = item
+    return Annotations(**annotations)
 
 
 def _read_verbs(value: object) -> VerbForm:
@@ -245,7 +244,7 @@ def _read_run(value: object) -> str | dict[str, str]:
 
 
 def _read_questions(value: object) -> dict[str, QuestionPolicy]:
-    found = {}
+    policies = {}
     for name, item in _table(value).items():
         if not isinstance(item, dict):
             raise _wrong("it must be a table of `target`, `answer` or `timeout_s`", name)
@@ -267,8 +266,8 @@ def _read_questions(value: object) -> dict[str, QuestionPolicy]:
             raise _wrong(
                 f"it must be a number of seconds from 0 to {MAX_TIMEOUT_S}", name, "timeout_s"
             )
-        found[name] = QuestionPolicy(target, item.get("answer", UNSET), timeout)
-    return found
+        policies[name] = QuestionPolicy(target, item.get("answer", UNSET), timeout)
+    return policies
 
 
 def _read_style(value: object) -> dict[str, Any]:
@@ -276,10 +275,10 @@ def _read_style(value: object) -> dict[str, Any]:
     if "parameters" in style and style["parameters"] not in PARAMETERS:
         try:
             style["parameters"] = read_command(style["parameters"])
-        except Wrong as wrong:
-            known = ", ".join(PARAMETERS)
+        except InvalidField as wrong:
+            names = ", ".join(PARAMETERS)
             message = (
-                wrong.message if wrong.path else f"it is {known}, or a command: {wrong.message}"
+                wrong.message if wrong.path else f"it is {names}, or a command: {wrong.message}"
             )
             raise _wrong(message, "parameters", *wrong.path) from None
     return style
@@ -330,7 +329,7 @@ _OF_PROGRAMS = ("command", "env", "cwd", "rows", "cols", "output")
 
 
 def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) -> Tool:
-    """Make a tool of the fields that were read; raises `Wrong` where they do not go together."""
+    """Build a tool; raises `InvalidField` for fields that conflict."""
     values = {key: value for key, value in read.items() if key not in _NOT_THE_TOOLS}
     source = values.get("source", "local")
     if source == "local" and "command" not in values:
@@ -369,7 +368,7 @@ def assemble(name: str, file: str, line: int | None, read: Mapping[str, Any]) ->
 
 
 def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What should be said about a tool that is kept all the same."""
+    """Yield the warnings about a usable tool."""
     if tool.source != "local" and "runtime" in read:
         yield ("runtime",), "it is ignored: only local tools have a runtime"
     if tool.source.startswith("mcp."):
@@ -388,7 +387,7 @@ def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
 
 
 def _unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """The parameters whose default they do not take; `null` stands for none."""
+    """Yield the parameters whose default violates their schema; `null` stands for none."""
     shared = {key: parameters[key] for key in ("$defs", "definitions") if key in parameters}
     for name, form in parameters.get("properties", {}).items():
         default = form.get("default") if isinstance(form, Mapping) else None
@@ -397,7 +396,7 @@ def _unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
         try:
             validator = compile_schema({"properties": {name: form}, **shared})
             fits = validator.is_valid({name: default})
-        except ValueError:  # it refers to another place of the whole
+        except ValueError:  # a reference into the rest of the schema
             continue
         if not fits:
             yield name

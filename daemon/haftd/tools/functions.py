@@ -1,9 +1,9 @@
-"""Python functions as tools: those of tool files, and those that packages name as entry points `haft.tools`.
+"""Python functions as tools: from tool files, and from entry points `haft.tools` of packages.
 
-Rules: nothing of them is imported here, or ever in this process. The names in a tool file are read from its source:
-functions at the top that are decorated with `tool`; literal arguments of the decorator are fields of the definition.
-Each becomes a definition whose program is a worker process (`haft.tools`), which is asked for the parameters. A tool
-file that is executable and begins with `#!` is its own program.
+Nothing is imported in this process. Tool files are parsed: each top-level function with the
+decorator `tool` becomes a definition, the decorator's literal arguments its fields. The program is
+a worker process (`haft.tools`), which is asked for the parameters, or the file itself if executable
+with `#!`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
-from .document import Document, Unreadable, problem, read_text
+from .document import Document, UnreadableFile, problem, read_text
 from .entry_points import EntryPoint, entry_points
 from .fields import NAME
 
@@ -26,43 +26,43 @@ if TYPE_CHECKING:
 
 
 GROUP = "haft.tools"
-"""The group of entry points; each names a function."""
+"""Group of entry points for functions."""
 
 _ACTION = "{{ context.action }}"
-"""The word of a command that shows that its program knows the question for its description."""
+"""Command word that marks a program able to answer the request for its description."""
 
 _MODULE = "haft.tools"
-"""The module of the decorator; a file that does not name it has no tools."""
+"""Module of the decorator; a file without this name has no tools."""
 
 _DECORATOR = "tool"
 _NOT_SET = frozenset({"command", "source", "runtime", "output", "parameters"})
 
 
 def read_functions(path: Path) -> Document:
-    """Read the definitions in a tool file; raises `Unreadable`."""
+    """Read the definitions of a tool file; raises `UnreadableFile`."""
     text = read_text(path)
     if "{" in str(path):
-        raise Unreadable("the path of a tool file has no braces: they would be a template")
+        raise UnreadableFile("the path of a tool file has no braces: they would be a template")
     tools: dict[str, Any] = {}
     lines: dict[tuple[str, ...], int] = {}
     module = _parse(text) if _MODULE in text else None
-    for name, line, given in () if module is None else _functions(module):
+    for name, line, options in () if module is None else _functions(module):
         if name in tools:
-            raise Unreadable(f"there are two tools with the name {shown(name)}", line)
-        tools[name] = given | _definition(_program(path, text))
+            raise UnreadableFile(f"there are two tools with the name {shown(name)}", line)
+        tools[name] = options | _definition(_program(path, text))
         lines[("tools", name)] = line
     return Document(str(path), {"tools": tools}, lines)
 
 
 def _parse(text: str) -> ast.Module:
-    import ast  # Loaded where there is a tool file.
+    import ast  # deferred: only tool files need ast
 
     try:
         return ast.parse(text)
     except SyntaxError as error:
-        raise Unreadable(f"it is not Python: {error.msg}", error.lineno) from None
+        raise UnreadableFile(f"it is not Python: {error.msg}", error.lineno) from None
     except (ValueError, RecursionError, MemoryError):
-        raise Unreadable("it is not Python that can be read") from None
+        raise UnreadableFile("it is not Python that can be read") from None
 
 
 def _program(path: Path, text: str) -> list[str]:
@@ -76,7 +76,7 @@ def _definition(program: Sequence[str]) -> dict[str, Any]:
 
 
 def _functions(module: ast.Module) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Yield the name, the line and the fields of each decorated function."""
+    """Yield the name, line and fields of each decorated function."""
     import ast
 
     for node in module.body:
@@ -105,17 +105,17 @@ def _fields(keywords: Iterable[ast.keyword], line: int) -> dict[str, Any]:
         try:
             fields[key] = ast.literal_eval(keyword.value)
         except ValueError:
-            raise Unreadable(f"`{key}` of a tool is no literal", line) from None
+            raise UnreadableFile(f"`{key}` of a tool is no literal", line) from None
         if key in _NOT_SET:
-            raise Unreadable(f"`{key}` of a tool that is a function cannot be set", line)
+            raise UnreadableFile(f"`{key}` of a tool that is a function cannot be set", line)
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def packaged_functions(
     folders: Iterable[str], taken: Collection[str], problems: list[Problem]
 ) -> list[Document]:
-    """Return the definitions of the functions that installed packages name, but for names that are `taken`; what is
-    wrong goes to `problems`."""
+    """Return the definitions of packages' functions, except for names in `taken`; faults go to
+    `problems`."""
     documents = []
     for entry in entry_points(GROUP, folders):
         if why := _fault(entry, taken):

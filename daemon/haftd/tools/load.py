@@ -1,13 +1,13 @@
-"""From TOML files to tools: layers merged field by field, wrong ones left out and named.
+"""Loader of definitions: TOML layers merged field by field.
 
-Rules: a later file's field wins over an earlier one's; tables are merged key by key, a `command` is
-replaced whole. A definition with a wrong field is left out of the merge, and the layers below it
-go on working. `[conversation.tools.<name>]` belongs to another program's files: a field we do not
-know is named there and passed over, while in `[tools.<name>]` it makes the definition wrong (a
-misspelt limit must not be no limit). For the same reason `access`, which is not enforced, makes
-`[tools.<name>]` wrong unless it says `unsafe = true`; an older definition is used, with a problem.
-A definition that has a `command` replaces one that came with the daemon whole.
-`'*'` as a name holds defaults for the tools of its form.
+- A later file's field wins; tables merge by key, a `command` is replaced whole, and so is a shipped
+  tool by a definition with a `command`.
+- A definition with a wrong field leaves the merge; the layers below stay in force.
+- `[tools.<name>]` is strict: an unknown field invalidates the definition, as a misspelt limit must
+  not be no limit, and so does `access`, which is not enforced, without `unsafe = true`.
+  `[conversation.tools.<name>]` belongs to another program's format, so both are only reported
+  there.
+- The name `'*'` holds defaults for the tools of its form.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from haft_protocol.errors import shown
 from haft_protocol.methods import Problem
 
 from . import fields, parameters
-from .declared import check_names
 from .definition import Tool
 from .document import Document
-from .merging import merge
 from .parameters import read_details
-from .selfdescribed import is_described_later, marked
-from .served import NOT_ASKED, server_of
+from .self_description import is_described_later, marked
+from .server_tools import NOT_ASKED, server_of
+from .table_merge import merge
+from .template_names import check_names
 
 FORMS = (("tools",), ("conversation", "tools"))
 _NOT_ENFORCED = "it is not enforced by this version"
@@ -38,24 +38,23 @@ _UNSAFE = (
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one file says about one tool, each field checked. `lines` gives a field's place."""
+    """One file's validated fields of a tool. `lines` gives the line of a field."""
 
     name: str
     form: tuple[str, ...]
     document: Document = field(repr=False)
     values: Mapping[str, Any]
     packed: bool = False
-    """It came with the daemon."""
+    """Shipped with the daemon."""
 
     def problem(self, path: Iterable[str], message: str) -> Problem:
-        """Say what is wrong with a field of this definition."""
         return self.document.problem((*self.form, self.name, *path), message)
 
 
 def layers_of(
     document: Document, problems: list[Problem], *, packed: bool = False
 ) -> Iterator[Layer]:
-    """The definitions of a file; what is wrong goes to `problems`."""
+    """Yield the definitions of a file; faults go to `problems`."""
     for form in FORMS:
         table = _table(document, form)
         if table is None:
@@ -63,15 +62,15 @@ def layers_of(
             continue
         for name, values in table.items():
             layer = Layer(name, form, document, values)
-            found = list(_faults(layer, strict=form == ("tools",)))
-            problems.extend(problem for problem, _ in found)
-            if not any(fatal for _, fatal in found):
-                known = {key: value for key, value in values.items() if key in fields.READERS}
-                yield Layer(name, form, document, known, packed)
+            faults = list(_faults(layer, strict=form == ("tools",)))
+            problems.extend(problem for problem, _ in faults)
+            if not any(fatal for _, fatal in faults):
+                readable = {key: value for key, value in values.items() if key in fields.READERS}
+                yield Layer(name, form, document, readable, packed)
 
 
 def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
-    """The table of that name, empty where there is none; None where it is no table."""
+    """Return the table of that name: empty if absent, None if no table."""
     table: Any = document.data
     for key in form:
         table = table.get(key, {}) if isinstance(table, dict) else None
@@ -79,13 +78,13 @@ def _table(document: Document, form: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 def tables(document: Document) -> Iterator[dict[str, Any]]:
-    """The tables of a file in which its definitions are, unread."""
+    """Yield the unparsed tables of definitions."""
     for form in FORMS:
         yield _table(document, form) or {}
 
 
 def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
-    """What is wrong with a layer, and whether it has to be left out for that."""
+    """Yield the faults of a layer, each with True if it invalidates the layer."""
     if layer.name != "*" and not fields.NAME.fullmatch(layer.name):
         yield (
             layer.problem(
@@ -113,12 +112,12 @@ def _faults(layer: Layer, *, strict: bool) -> Iterator[tuple[Problem, bool]]:
             continue
         try:
             reader(value)
-        except parameters.Wrong as wrong:
+        except parameters.InvalidField as wrong:
             yield layer.problem((key, *wrong.path), wrong.message), True
 
 
 def merged(layers: Iterable[Layer]) -> dict[str, Any]:
-    """What layers say together, lowest first."""
+    """Merge layers, lowest first."""
     values: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.values.items():
@@ -130,13 +129,13 @@ def merged(layers: Iterable[Layer]) -> dict[str, Any]:
 
 
 def shared_fields(layers: Iterable[Layer]) -> dict[str, Any]:
-    """Return the fields of the user's `'*'`, read, for tools that no definition speaks of."""
+    """Return the parsed fields of the user's `'*'`, for tools without a definition."""
     values = merged(layer for layer in layers if layer.form == ("tools",))
     return {key: fields.READERS[key](value) for key, value in values.items()}
 
 
 def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool]:
-    """Merge layers, lowest first, into tools by name; what is wrong goes to `problems`."""
+    """Merge layers, lowest first, into tools by name; faults go to `problems`."""
     named: dict[str, list[Layer]] = {}
     shared: dict[tuple[str, ...], list[Layer]] = {}
     for layer in layers:
@@ -156,7 +155,7 @@ def tools_of(layers: Iterable[Layer], problems: list[Problem]) -> dict[str, Tool
 
 
 def _as_written(path: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The path of a word of the schema in the definition, where the short form leaves `properties` out."""
+    """Map a path of the schema to the definition's, as the short form omits `properties`."""
     is_short = path[:2] == ("parameters", "properties") and _is_short(values.get("parameters"))
     return (path[0], *path[2:]) if is_short else path
 
@@ -170,22 +169,22 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
     said_by = {key: layer for layer in (*under, *own) for key in layer.values}
     last = own[-1]
     try:
-        known = {key: fields.READERS[key](value) for key, value in values.items()}
+        read = {key: fields.READERS[key](value) for key, value in values.items()}
         tool = fields.assemble(
-            name, last.document.file, last.document.line((*last.form, last.name)), known
+            name, last.document.file, last.document.line((*last.form, last.name)), read
         )
-    except parameters.Wrong as wrong:
+    except parameters.InvalidField as wrong:
         layer = said_by.get(wrong.path[0], last) if wrong.path else last
         layer = layer if layer.name != "*" else last
         problems.append(layer.problem(_as_written(wrong.path, values), wrong.message))
         return None
-    if "access" in known and not known.get("unsafe", False):
+    if "access" in read and not read.get("unsafe", False):
         layer = said_by["access"]
         if layer.form == ("tools",):
             problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}, {_UNSAFE}"))
             return None
         problems.append(layer.problem(("access",), f"{_NOT_ENFORCED}: the tool is used without it"))
-    for path, message in fields.remarks(tool, known):
+    for path, message in fields.remarks(tool, read):
         problems.append(said_by.get(path[0], last).problem(path, message))
     older = any(layer.form != ("tools",) for layer in own)
     tool = replace(tool, older=older, details=read_details(values.get("parameters")))
@@ -194,7 +193,7 @@ def _build(name: str, under: list[Layer], own: list[Layer], problems: list[Probl
         tool = replace(tool, absent=NOT_ASKED, laid_over=values.get("parameters") or {})
     try:
         check_names(tool, arguments=not is_described_later(tool))
-    except parameters.Wrong as wrong:
+    except parameters.InvalidField as wrong:
         problems.append(said_by.get(wrong.path[0], last).problem(wrong.path, wrong.message))
         return None
     return tool

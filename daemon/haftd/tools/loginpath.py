@@ -1,8 +1,8 @@
-"""The PATH that the user's login shell has, for a daemon that was started with a bare one.
+"""PATH of the user's login shell, for a daemon started with a minimal one.
 
-Rules: asked once, from a thread, never twice at a time; bounded by `timeout_s`, after which nothing of
-the shell is left; whatever goes wrong, the answer is None and the bare PATH stays. The shell gets no
-terminal and no input, and only the environment that is handed in.
+Asked once, in a thread, within `timeout_s`; nothing of the shell remains afterwards, and any
+failure leaves the minimal PATH. The shell gets no terminal, no input, and only the given
+environment.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ _BARE = frozenset(
     ]
 )
 _BEGIN, _END = "haft-path-begins:", ":haft-path-ends"
-# Inside single quotes every login shell hands this to sh as it is, and sh prints what was exported.
+# In single quotes, every login shell passes the text to sh unchanged, and sh prints the exported
+# value.
 _ASK = f"""exec /bin/sh -c 'echo "{_BEGIN}$PATH{_END}"'"""
 _NO_SHELLS = ("nologin", "false", "true", "sync", "git-shell")
 _MAX_BYTES = 256 * 1024
 
 
 def is_bare(path: str | None) -> bool:
-    """Whether the PATH has nothing but what a system gives to everybody."""
+    """Return True if the PATH has only the system's default folders."""
     return all(folder in _BARE for folder in (path or "").split(":") if folder)
 
 
 def merged(learnt: str, own: str | None) -> str:
-    """The learnt PATH, and behind it what only our own has; no relative entry."""
+    """Append the folders of `own` to `learnt`, without relative entries."""
     folders = [*learnt.split(":"), *(own or "").split(":")]
     return ":".join(dict.fromkeys(folder for folder in folders if folder.startswith("/")))
 
 
 def login_shell(env: Mapping[str, str], uid: int) -> str:
-    """SHELL, else what the user database says, else /bin/sh."""
+    """Return SHELL, else the shell of the user database, else /bin/sh."""
     if env.get("SHELL", "").startswith("/"):
         return env["SHELL"]
     try:
@@ -59,7 +60,7 @@ def login_shell(env: Mapping[str, str], uid: int) -> str:
 
 
 def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | None:
-    """Ask the login shell `shell` for its PATH and merge ours behind it; blocks up to `timeout_s`."""
+    """Return the login shell's PATH with this process's appended; blocks up to `timeout_s`."""
     if not shell.startswith("/") or shell.rpartition("/")[2] in _NO_SHELLS:
         return None
     try:
@@ -79,7 +80,8 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
     try:
         text = _read(process.stdout.fileno(), time.monotonic() + timeout_s)
     finally:
-        # Not waited for yet, so the number is still its own; its start-up files may have left more.
+        # Not reaped yet, so the pid still belongs to the shell; start-up files may have left more
+        # processes.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -93,8 +95,8 @@ def learn(env: Mapping[str, str], shell: str, timeout_s: float = 3.0) -> str | N
 
 
 def _read(fd: int, deadline: float) -> str:
-    """What comes up to the end mark, the end, or the deadline. A process that start-up files left
-    running may hold the pipe for ever."""
+    """Read up to the end mark, end of file, or the deadline: a process left by start-up files may
+    hold the pipe open for ever."""
     data = bytearray()
     while (left := deadline - time.monotonic()) > 0 and len(data) < _MAX_BYTES:
         if not select.select([fd], [], [], left)[0]:

@@ -1,6 +1,5 @@
-"""A tool's description as a page for a model to read.
-
-Rules: pure; what the definition says stands as it was written. What is not said has no heading.
+"""Description of tools as a page for a model: the definition's text verbatim, without empty
+headings. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from haft_protocol.methods import ParameterInfo, ToolDescription
 
 
 def page(tools: Iterable[ToolDescription]) -> str:
-    """The tools one below the other."""
     return "\n\n".join(map(_one, tools))
 
 
@@ -29,11 +27,12 @@ def _one(tool: ToolDescription) -> str:
     return "\n\n".join(dict.fromkeys(part for part in parts if part))
 
 
-def _parameter(one: ParameterInfo) -> str:
-    facts = [one.type, "required" if one.required else "optional"]
-    if one.default is not UNSET:
-        facts.append(f"default {json.dumps(one.default, ensure_ascii=False)}")
-    said = " ".join(one.description.split())
-    return f"- `{one.name}` ({', '.join(fact for fact in facts if fact)})" + f": {said}" * bool(
-        said
+def _parameter(parameter: ParameterInfo) -> str:
+    facts = [parameter.type, "required" if parameter.required else "optional"]
+    if parameter.default is not UNSET:
+        facts.append(f"default {json.dumps(parameter.default, ensure_ascii=False)}")
+    text = " ".join(parameter.description.split())
+    return (
+        f"- `{parameter.name}` ({', '.join(fact for fact in facts if fact)})"
+        + f": {text}" * bool(text)
     )

@@ -1,9 +1,8 @@
-"""The parameters of a definition, as a JSON Schema.
+"""Parameters of a definition, as a JSON Schema.
 
-Rules: two forms are read. A table of parameters, each with `type`, `required`, `default`, `summary`,
-`description`, `enum`, `items`, `properties` and any other word of JSON Schema; `required` may be
-true or false here, also in nested ones. Or a whole schema (`type = "object"` and `properties`),
-kept as it is. Either way an object that names its properties takes no others, unless it says so.
+Two forms: a table of parameters with JSON Schema keywords, `summary`, and a boolean `required`
+(also nested); or a whole schema (`type = "object"` with `properties`). In both, an object with
+`properties` is closed unless `additionalProperties` is given.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from haft_protocol.errors import shown
 
-from .references import endless
+from .references import find_endless
 
 _WORDS = frozenset(
     [
@@ -79,8 +78,8 @@ _NAMED = ("$defs", "definitions", "patternProperties")
 _MAX_DEPTH = 32
 
 
-class Wrong(ValueError):
-    """A field is wrong: the path inside of it, and what would be right."""
+class InvalidField(ValueError):
+    """Invalid field: the path inside the field, and the remedy."""
 
     def __init__(self, path: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -89,16 +88,18 @@ class Wrong(ValueError):
 
 
 def read_parameters(value: object) -> dict[str, Any]:
-    """Read either form; raises `Wrong`."""
+    """Parse either form; raises `InvalidField`."""
     schema = _either(value)
-    if (reference := endless(schema)) is not None:
-        raise Wrong((), f"the `$ref` to `{reference}` leads back to itself and describes nothing")
+    if (reference := find_endless(schema)) is not None:
+        raise InvalidField(
+            (), f"the `$ref` to `{reference}` leads back to itself and describes nothing"
+        )
     return schema
 
 
 def read_details(value: object) -> dict[str, str]:
-    """The descriptions of parameters that have a summary as well, by their paths (`a.b`, `a[].c`), from
-    either form as `read_parameters` has read it."""
+    """Return the descriptions of parameters with a summary, by path (`a.b`, `a[].c`), from the
+    output of `read_parameters`."""
     if not isinstance(value, dict):
         return {}
     form = value if value.get("type") == "object" else {"properties": value}
@@ -110,13 +111,15 @@ def _details(form: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
     if path and summary and text and text != summary:
         yield path, text
     inner = [(f"{path}[]", form.get("items"))]
-    inner += [(path, one) for key in _CHOICES for one in _items(form.get(key))]
+    inner += [(path, subschema) for key in _CHOICES for subschema in _items(form.get(key))]
     properties = form.get("properties")
     if isinstance(properties, dict):
-        inner += [(f"{path}.{name}".lstrip("."), one) for name, one in properties.items()]
-    for place, one in inner:
-        if isinstance(one, dict):
-            yield from _details(one, place)
+        inner += [
+            (f"{path}.{name}".lstrip("."), subschema) for name, subschema in properties.items()
+        ]
+    for place, subschema in inner:
+        if isinstance(subschema, dict):
+            yield from _details(subschema, place)
 
 
 def _items(value: object) -> Iterable[object]:
@@ -125,21 +128,21 @@ def _items(value: object) -> Iterable[object]:
 
 def _either(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Wrong((), "it must be a table of parameters")
+        raise InvalidField((), "it must be a table of parameters")
     if value.get("type") == "object":
         return _schema(value, (), 0)
     for name, parameter in value.items():
         if not isinstance(parameter, dict):
-            raise Wrong((name,), "a parameter is a table")
+            raise InvalidField((name,), "a parameter is a table")
     return _schema({"type": "object", "properties": value}, (), 0, is_short=True)
 
 
 def _described(form: dict[str, Any], path: tuple[str, ...]) -> str | None:
-    """The text for the list: the summary, the description where there is none."""
+    """Return the list's text: the summary, else the description."""
     for key in ("summary", "description"):
         text = form.get(key)
         if text is not None and not isinstance(text, str):
-            raise Wrong((*path, key), "it must be a text")
+            raise InvalidField((*path, key), "it must be a text")
     return (form.get("summary") or "").strip() or (form.get("description") or "").strip() or None
 
 
@@ -147,13 +150,13 @@ def _schema(
     form: object, path: tuple[str, ...], depth: int, *, is_short: bool = False
 ) -> dict[str, Any]:
     if not isinstance(form, dict):
-        raise Wrong(path, "it must be a table")
+        raise InvalidField(path, "it must be a table")
     if depth > _MAX_DEPTH:
-        raise Wrong(path, f"it is nested deeper than {_MAX_DEPTH}")
+        raise InvalidField(path, f"it is nested deeper than {_MAX_DEPTH}")
     schema: dict[str, Any] = {}
     for key, value in form.items():
         if key not in _WORDS and not key.startswith("x-"):
-            raise Wrong((*path, key), f"{shown(key)} is no word of a parameter")
+            raise InvalidField((*path, key), f"{shown(key)} is no word of a parameter")
         if key in ("summary", "description", "properties", "required"):
             continue
         inner = (*path, key)
@@ -182,13 +185,13 @@ def _schema(
     required = form.get("required")
     names = list(required) if isinstance(required, list) else []
     if required is not None and not isinstance(required, list | bool):
-        raise Wrong((*path, "required"), "it must be true, false, or a list of names")
+        raise InvalidField((*path, "required"), "it must be true, false, or a list of names")
     if (properties := form.get("properties")) is not None:
         if not isinstance(properties, dict):
-            raise Wrong((*path, "properties"), "it must be a table")
+            raise InvalidField((*path, "properties"), "it must be a table")
         schema["properties"] = {}
         for name, item in properties.items():
-            # In the short form the parameter's name is the path; `properties` was not written.
+            # The short form has no `properties` in its paths.
             inner = (*path, name) if is_short else (*path, "properties", name)
             schema["properties"][name] = _schema(item, inner, depth + 1)
             if isinstance(item, dict) and item.get("required") is True:
@@ -200,15 +203,17 @@ def _schema(
 
 
 def _check_type(value: object, path: tuple[str, ...]) -> None:
-    for one in value if isinstance(value, list) else [value]:
-        if one not in _TYPES:
-            near = get_close_matches(one, _TYPES, n=1) if isinstance(one, str) else []
+    for name in value if isinstance(value, list) else [value]:
+        if name not in _TYPES:
+            near = get_close_matches(name, _TYPES, n=1) if isinstance(name, str) else []
             hint = f"; did you mean `{near[0]}`?" if near else ""
-            raise Wrong(path, f"it is {shown(one)}; a type is one of {', '.join(_TYPES)}{hint}")
+            raise InvalidField(
+                path, f"it is {shown(name)}; a type is one of {', '.join(_TYPES)}{hint}"
+            )
 
 
 def _branch(item: object, path: tuple[str, ...], depth: int, *, closed: bool) -> Any:
-    """A part of a schema; not `closed`, it leaves names to its siblings that it does not name."""
+    """Parse a subschema; unless `closed`, its siblings may declare further names."""
     if isinstance(item, bool):
         return item
     branch = _schema(item, path, depth + 1)

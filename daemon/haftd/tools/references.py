@@ -1,8 +1,7 @@
-"""References of a schema that lead back to where they began without going into the value.
+"""Detection of endless `$ref` cycles in a schema.
 
-Rules: pure. A part that refers to itself through `properties` or `items` describes a tree, and is
-right. One that does so through a choice, `allOf`, `not` or a condition speaks of the very value that
-it began with: it says nothing, and whoever follows it does not come to an end.
+Pure. A cycle through `properties` or `items` describes a tree. One through a choice, `allOf`, `not`
+or a condition returns to the same value, and a validator never ends.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from typing import Any
 _MANY = ("allOf", "anyOf", "oneOf")
 _ONE = ("not", "if", "then", "else")
 _VALUES = frozenset(["default", "const", "enum", "examples"])
-"""Words whose values are no schemas."""
+"""Keywords with values that are not schemas."""
 
 
-def endless(schema: Mapping[str, Any]) -> str | None:
-    """A `$ref` that leads back to itself; None when there is none."""
+def find_endless(schema: Mapping[str, Any]) -> str | None:
+    """Return a `$ref` that leads back to itself, if any."""
     done: set[int] = set()
     for start in _parts(schema):
         if id(start) in done:
             continue
-        # The way from the start: each part with those that it still leads to. What is on it is open.
+        # Depth-first: each open subschema with its unvisited references.
         way = [(start, _same(start, schema))]
         open_ = {id(start)}
         through: list[str | None] = []
@@ -30,9 +29,9 @@ def endless(schema: Mapping[str, Any]) -> str | None:
             part, others = way[-1]
             for reference, other in others:
                 if id(other) in open_:
-                    first = next(at for at, (one, _) in enumerate(way) if one is other)
+                    first = next(at for at, (candidate, _) in enumerate(way) if candidate is other)
                     taken = [*through[first:], reference]
-                    return next((one for one in taken if one is not None), None)
+                    return next((candidate for candidate in taken if candidate is not None), None)
                 if id(other) not in done:
                     way.append((other, _same(other, schema)))
                     through.append(reference)
@@ -48,19 +47,19 @@ def endless(schema: Mapping[str, Any]) -> str | None:
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Everything in it that may be a schema."""
+    """Yield every dict that may be a schema."""
     waiting = [schema]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-            waiting.extend(item for key, item in one.items() if key not in _VALUES)
-        elif isinstance(one, list):
-            waiting.extend(one)
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(item for key, item in node.items() if key not in _VALUES)
+        elif isinstance(node, list):
+            waiting.extend(node)
 
 
 def _same(part: dict[str, Any], whole: Any) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """The parts that speak of the same value, each with the reference that leads there."""
+    """Yield the subschemas for the same value, each with the reference to it."""
     for key in _MANY:
         if isinstance(part.get(key), list):
             yield from ((None, each) for each in part[key] if isinstance(each, dict))
@@ -70,12 +69,12 @@ def _same(part: dict[str, Any], whole: Any) -> Iterator[tuple[str | None, dict[s
     if isinstance(part.get("dependentSchemas"), dict):
         yield from ((None, e) for e in part["dependentSchemas"].values() if isinstance(e, dict))
     reference = part.get("$ref")
-    if isinstance(reference, str) and (found := _named(reference, whole)) is not None:
-        yield reference, found
+    if isinstance(reference, str) and (target := _named(reference, whole)) is not None:
+        yield reference, target
 
 
 def _named(reference: str, whole: Any) -> dict[str, Any] | None:
-    """What a local reference names."""
+    """Resolve a local reference."""
     if reference != "#" and not reference.startswith("#/"):
         return None
     for key in reference.split("/")[1:]:

@@ -1,9 +1,9 @@
-"""From a tool and its checked arguments to what is to be run.
+"""From a tool and its validated arguments to an `Invocation`.
 
-Rules: nothing is looked up after this but the program. Every word of the command is one argument,
-whatever its value is; what cannot be an argument (a NUL byte, more than the kernel takes) is refused
-here, with a sentence. A relative program in a definition is meant from the root, a relative `cwd` as
-well; a relative program that an argument names is meant from the `cwd`, as in a shell.
+After this only the program remains to be found on PATH. Each word of the command is one argument,
+whatever its value; NUL bytes and more bytes than the kernel takes are refused. A definition's
+relative program and `cwd` start at the root; a relative program from an argument starts at the
+`cwd`, as in a shell.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from haft_protocol.errors import (
 from . import shelltext, template
 from .definition import Each, Tool
 from .fields import read_limit
-from .parameters import Wrong
+from .parameters import InvalidField
 from .runtime_names import served_names, unserved_runtime
-from .served import server_of
+from .server_tools import server_of
 from .words import CLOSE, OPEN
 
 _VALUE = "HAFT_VALUE_{}"
@@ -39,7 +39,7 @@ _VALUE = "HAFT_VALUE_{}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """One call: who asks for what, where. `path` is the PATH to look programs up on."""
+    """Context of one call. `path` is the PATH for programs."""
 
     root: str
     session: str
@@ -48,13 +48,16 @@ class CallContext:
     path: str = "/usr/local/bin:/usr/bin:/bin"
     answers: Mapping[str, Any] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
-    """What the client hands to the tool besides."""
+    """Values from the client for the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A tool that is ready to run. `env_overlay`: texts to set, None to take away, True to hand a
-    name of the caller's environment on although it is secret. `context_json`: HAFT_CALL's."""
+    """Tool ready to run.
+
+    `env_overlay`: a string sets, None removes, True passes the caller's variable even if secret.
+    `context_json` is for HAFT_CALL.
+    """
 
     argv: tuple[str, ...]
     shell: bool
@@ -71,7 +74,7 @@ class Invocation:
 
 
 def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
-    """Fill the tool's templates in. `args` come from `arguments.check`; raises `RpcError`."""
+    """Render the tool's templates. `args` come from `arguments.check`; raises `RpcError`."""
     if tool.unserved and tool.source != "local":
         raise unsupported_source(tool.name, tool.source, tool.unserved)
     if server_of(tool) is not None:
@@ -127,7 +130,7 @@ def resolve(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
 
 
 def _served(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invocation:
-    """The call of a server's tool: nothing is started for it."""
+    """Build the invocation of an MCP server's tool, without a process."""
     scope = template.Scope({"name": tool.name, "arguments": dict(args)}, {}, context.path)
     return Invocation(
         argv=(),
@@ -146,8 +149,8 @@ def _served(tool: Tool, args: Mapping[str, Any], context: CallContext) -> Invoca
 
 
 def _older(context: CallContext) -> dict[str, Any]:
-    """What programs of the older form read in their context, by the names that they know: ids of the
-    workspace and the conversation, under which they may keep what they remember."""
+    """Return the context of the older format: `workspace_id` and `conversation_id`, under which
+    programs keep state."""
     ids = {
         "workspace_id": hashlib.sha256(context.root.encode(errors="replace")).hexdigest()[:16],
         "conversation_id": context.session,
@@ -156,7 +159,7 @@ def _older(context: CallContext) -> dict[str, Any]:
 
 
 class _Filler:
-    """Fills templates of one call in and turns what goes wrong into errors of the wire."""
+    """Renderer of one call's templates; failures become `RpcError`."""
 
     def __init__(self, tool: Tool, args: Mapping[str, Any], scope: template.Scope) -> None:
         self.tool = tool
@@ -180,7 +183,7 @@ class _Filler:
             raise self._broken(key, error) from None
 
     def value(self, key: str, source: str) -> str | None:
-        """The text; None where the field is one expression and what it names is not there."""
+        """Render the text; None where the field is a single expression without a value."""
         try:
             return template.value_of(source, self.scope)
         except template.Refused as error:
@@ -189,7 +192,7 @@ class _Filler:
             raise self._broken(key, error) from None
 
     def sized(self, key: str, text: str, name: str = "") -> str:
-        """The text, if the kernel takes it as one argument, or as the value of the variable `name`."""
+        """Check the kernel's size limit for an argument, or for the value of the variable `name`."""
         if "\0" in text:
             raise self._refused(
                 _holder(self.args, "\0") or key,
@@ -244,9 +247,9 @@ class _Filler:
                     pieces.extend(f"{OPEN}{at}{CLOSE}" for at in marks)
                     values.extend(items)
                     continue
-                text, found = template.render_script(word, self.scope, len(values))
+                text, parts = template.render_script(word, self.scope, len(values))
                 pieces.append(text)
-                values.extend(found)
+                values.extend(parts)
             script = shelltext.place(" ".join(pieces), _VALUE)
         except template.Refused as error:
             raise self._refused("command", str(error)) from None
@@ -270,10 +273,10 @@ class _Filler:
         raise self._refused(key, f"it is {shown(text)}; it must be a number from 1 to 1000")
 
     def limits(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        limits: dict[str, float] = {}
         for name, value in self.tool.limits.items():
             if not isinstance(value, str):
-                found[name] = value
+                limits[name] = value
                 continue
             text = self.value(f"limits.{name}", value)
             if not text:
@@ -283,20 +286,20 @@ class _Filler:
             except msgspec.DecodeError:
                 number = text
             try:
-                found[name] = read_limit(name, number)
-            except Wrong as wrong:
+                limits[name] = read_limit(name, number)
+            except InvalidField as wrong:
                 raise self._refused(f"limits.{name}", wrong.message) from None
-        return found
+        return limits
 
 
 def _below(root: str, path: str) -> str:
-    """The path, from the root if it is relative. `..` is left to the kernel, which knows links."""
+    """Join a relative path to the root. `..` stays for the kernel, as links change its meaning."""
     joined = os.path.join(root, path)  # noqa: PTH118
     return joined if ".." in path.split("/") else os.path.normpath(joined)
 
 
 def _holder(value: Any, needle: str, path: str = "") -> str:
-    """The path of the argument that holds `needle`; empty when none does."""
+    """Return the path of the argument that contains `needle`; empty if none does."""
     if isinstance(value, str):
         return path if needle in value else ""
     items: Any = ()
@@ -305,6 +308,6 @@ def _holder(value: Any, needle: str, path: str = "") -> str:
     elif isinstance(value, list):
         items = ((f"{path}[{at}]", item) for at, item in enumerate(value))
     for inner, item in items:
-        if found := _holder(item, needle, inner):
-            return found
+        if holder := _holder(item, needle, inner):
+            return holder
     return ""

@@ -1,10 +1,9 @@
-"""What lies in a root's `.haft/tools/`: bytes with a digest, none of them believed or understood here.
+"""Files in a root's `.haft/tools/`, as hashed bytes.
 
-Rules: a root comes from outside, and so does all that is in it. A file is looked at through the
-descriptor that it was opened with: what is hashed is what is handed on. One that is no plain file,
-leads out of the root, can be written by everybody or is too large is refused by name and harms no
-other. Nothing waits: no pipe is opened, and how much is read has a bound. Subfolders are searched too; a
-link to a folder is not followed.
+- Roots are untrusted input. Nothing is parsed; the bytes that are hashed are the bytes that are
+  passed on, by one descriptor.
+- A file that is not regular, leaves the root, is world-writable or too large is refused alone.
+- Bounded and non-blocking. Subfolders are searched, links to folders are not followed.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ MAX_FILES = 64
 _MAX_BYTES = 1024 * 1024
 _MAX_ENTRIES = 4096
 _STILL_NS = 50_000_000
-"""A file that was changed less than this ago may change again without its times showing it."""
+"""A file modified more recently may change again with equal timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file as it was read. `name` is its path below the folder of definitions."""
+class HashedFile:
+    """File content. `name` is the path below the folder of definitions."""
 
     name: str
     path: str
@@ -41,8 +40,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A file that is not read, whoever trusts it; `why` is the end of a sentence about it."""
+class RefusedFile:
+    """File refused regardless of trust; `why` ends a sentence."""
 
     name: str
     path: str
@@ -53,20 +52,18 @@ _Entry = tuple[str, os.stat_result | None]
 
 
 def canonical(root: str) -> str:
-    """The one path of a root, without links."""
     return os.path.realpath(root)
 
 
 def project_of(root: str) -> str:
-    """The one path of the nearest folder at or above `root` that has definitions; without any, that of
-    `root`. A folder above counts only if its definitions belong to this user or to root, as nobody has
-    named it."""
+    """Return the nearest canonical folder at or above `root` with definitions, else `root`. Folders
+    above count only if owned by this user or root, as no caller named them."""
     path = start = canonical(root)
     while True:
         with contextlib.suppress(OSError, ValueError):
-            found = os.stat(os.path.join(path, FOLDER))  # noqa: PTH116, PTH118
-            ours = path == start or found.st_uid in (0, os.geteuid())
-            if ours and stat.S_ISDIR(found.st_mode):
+            status = os.stat(os.path.join(path, FOLDER))  # noqa: PTH116, PTH118
+            ours = path == start or status.st_uid in (0, os.geteuid())
+            if ours and stat.S_ISDIR(status.st_mode):
                 return path
         if path == "/":
             return start
@@ -74,61 +71,62 @@ def project_of(root: str) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """What stands for the content of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
-def text_of(found: Found) -> str:
-    """What the file says; bytes that are no text are escaped."""
-    return found.data.decode(errors="backslashreplace")
+def text_of(file: HashedFile) -> str:
+    """Return the text; invalid UTF-8 is escaped."""
+    return file.data.decode(errors="backslashreplace")
 
 
-def whole(found: Iterable[Found | Refused]) -> str:
-    """What stands for all files that can be trusted, by name and content."""
-    lines = (f"{one.digest}  {one.name}\n" for one in found if isinstance(one, Found))
+def whole(files: Iterable[HashedFile | RefusedFile]) -> str:
+    """Return the common digest of all files, by name and content."""
+    lines = (f"{file.digest}  {file.name}\n" for file in files if isinstance(file, HashedFile))
     return digest_of("".join(lines).encode())
 
 
 class Folder:
-    """The folder of one root, which is a canonical path. A look costs a few system calls where
-    nothing has changed, and gives the same tuple then."""
+    """Definition folder of a canonical root. An unchanged folder costs a few system calls, and
+    `look` returns the identical tuple."""
 
     def __init__(self, root: str, clock: Callable[[], int] = time.time_ns) -> None:
         self._root = root
         self._folder = os.path.join(root, FOLDER)  # noqa: PTH118
         self._clock = clock
         self._seen: object = None
-        self._found: tuple[Found | Refused, ...] = ()
+        self._found: tuple[HashedFile | RefusedFile, ...] = ()
 
-    def look(self) -> tuple[Found | Refused, ...]:
-        """The definition files by name; nothing where there is no such folder."""
+    def look(self) -> tuple[HashedFile | RefusedFile, ...]:
+        """Return the definition files by name; empty without a folder."""
         now = self._clock()
         try:
             entries = self._entries()
         except (FileNotFoundError, NotADirectoryError):
             entries = []
         except OSError as error:
-            return self._keep((Refused("", self._folder, _reason(error)),), None)
+            return self._keep((RefusedFile("", self._folder, _reason(error)),), None)
         if entries is None:
-            return self._keep((Refused("", self._folder, _TOO_MANY),), None)
-        seen = [(name, _signature(found)) for name, found in entries]
+            return self._keep((RefusedFile("", self._folder, _TOO_MANY),), None)
+        seen = [(name, _signature(status)) for name, status in entries]
         if seen == self._seen:
             return self._found
-        read = tuple(self._read(name, found) for name, found in entries)
-        if sum(len(one.data) for one in read if isinstance(one, Found)) > _MAX_BYTES:
-            read = (Refused("", self._folder, f"its files are larger than {_MAX_BYTES} bytes"),)
+        read = tuple(self._read(name, status) for name, status in entries)
+        if sum(len(file.data) for file in read if isinstance(file, HashedFile)) > _MAX_BYTES:
+            read = (RefusedFile("", self._folder, f"its files are larger than {_MAX_BYTES} bytes"),)
         newest = max((max(s.st_mtime_ns, s.st_ctime_ns) for _, s in entries if s), default=0)
         return self._keep(read, seen if now - newest > _STILL_NS else None)
 
-    def _keep(self, read: tuple[Found | Refused, ...], seen: object) -> tuple[Found | Refused, ...]:
+    def _keep(
+        self, read: tuple[HashedFile | RefusedFile, ...], seen: object
+    ) -> tuple[HashedFile | RefusedFile, ...]:
         self._seen = seen
         if read != self._found:
             self._found = read
         return self._found
 
     def _entries(self) -> list[_Entry] | None:
-        """The names below the folder that end as definitions do, and those of folders that cannot be
-        searched; None where there are more than are looked at."""
+        """Return the names with a definition's suffix, and the unlistable folders; None above the
+        limit."""
         found: list[_Entry] = []
         count = 0
         waiting = [""]
@@ -153,47 +151,49 @@ class Folder:
                         return None
         return sorted(found, key=lambda one: one[0].split("/"))
 
-    def _read(self, name: str, before: os.stat_result | None) -> Found | Refused:
+    def _read(self, name: str, before: os.stat_result | None) -> HashedFile | RefusedFile:
         path = os.path.join(self._folder, name)  # noqa: PTH118
         if not name.isprintable():
             escaped = ascii(name)[1:-1]
             path = os.path.join(self._folder, escaped)  # noqa: PTH118
-            return Refused(escaped, path, "its name has characters in it that are not seen")
+            return RefusedFile(escaped, path, "its name has characters in it that are not seen")
         if before is None and not os.path.islink(path):  # noqa: PTH114
-            return Refused(name, path, "it cannot be read, or is gone")
+            return RefusedFile(name, path, "it cannot be read, or is gone")
         if before is None:
-            return Refused(name, path, "it cannot be found: a link that leads nowhere")
+            return RefusedFile(name, path, "it cannot be found: a link that leads nowhere")
         if stat.S_ISDIR(before.st_mode):
-            return Refused(name, path, "it is a link to a folder, which is not followed")
+            return RefusedFile(name, path, "it is a link to a folder, which is not followed")
         if not stat.S_ISREG(before.st_mode):
-            return Refused(name, path, "it is no regular file")
+            return RefusedFile(name, path, "it is no regular file")
         try:
-            # What was a file a moment ago may be a pipe now.
+            # The regular file may have become a pipe.
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         except OSError as error:
-            return Refused(name, path, _reason(error))
+            return RefusedFile(name, path, _reason(error))
         try:
             why = self._fault(fd)
             data = b"" if why else _content(fd)
         except OSError as error:
-            return Refused(name, path, _reason(error))
+            return RefusedFile(name, path, _reason(error))
         finally:
             os.close(fd)
         if not why and len(data) > LARGEST:
             why = f"it is larger than {LARGEST} bytes"
-        return Refused(name, path, why) if why else Found(name, path, data, digest_of(data))
+        return (
+            RefusedFile(name, path, why) if why else HashedFile(name, path, data, digest_of(data))
+        )
 
     def _fault(self, fd: int) -> str:
-        """Why what was opened is not to be read; empty where it is."""
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+        """Return the reason to refuse the open file; empty if there is none."""
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             return "it is no regular file"
-        if found.st_mode & stat.S_IWOTH:
+        if status.st_mode & stat.S_IWOTH:
             return "everybody may write to it; `chmod o-w` it"
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         if not real.startswith(self._root.rstrip("/") + "/"):
             return "it is a link that leads out of the root"
-        if found.st_size > LARGEST:
+        if status.st_size > LARGEST:
             return f"it is larger than {LARGEST} bytes"
         return ""
 
@@ -222,10 +222,10 @@ def _content(fd: int) -> bytes:
     return data
 
 
-def _signature(found: os.stat_result | None) -> object:
-    return found and (
-        *(found.st_dev, found.st_ino, found.st_mode, found.st_size),
-        *(found.st_mtime_ns, found.st_ctime_ns),
+def _signature(status: os.stat_result | None) -> object:
+    return status and (
+        *(status.st_dev, status.st_ino, status.st_mode, status.st_size),
+        *(status.st_mtime_ns, status.st_ctime_ns),
     )
 
 

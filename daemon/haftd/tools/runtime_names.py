@@ -1,7 +1,7 @@
-"""The names of the runtimes: the daemon's own, and those that packages add by the entry point `haft.runtimes`.
+"""Names of runtimes: the daemon's own, and those of packages by the entry point `haft.runtimes`.
 
-Rules: names only; nothing is loaded here. They are a fact of the installation, read once. A package can add one of
-the names that are read and not served (`vfs`, `wasm`), and takes none of the daemon's own.
+Names only, read once; nothing is loaded. A package may provide a known name that is not served
+(`vfs`, `wasm`), but replaces none of the daemon's.
 """
 
 from __future__ import annotations
@@ -24,30 +24,28 @@ _UNSERVED = ("vfs", "wasm")
 
 @cache
 def added_runtimes() -> Mapping[str, EntryPoint]:
-    """Return the runtimes of packages by name."""
     return {entry.name: entry for entry in _entries() if not _fault(entry)}
 
 
 def runtime_problems() -> Iterable[Problem]:
-    """Say which entry points are passed over."""
+    """Yield the ignored entry points."""
     for entry in _entries():
         if why := _fault(entry):
             yield problem(entry.file, f"{GROUP}.{entry.name}", why, entry.line)
 
 
 def served_names() -> tuple[str, ...]:
-    """Return the names of the runtimes that can run a local tool."""
+    """Return the runtimes available to local tools."""
     return (*_OWN, *added_runtimes())
 
 
 def unserved_runtime() -> str:
-    """Return a clause about a runtime that is not served."""
     *names, last = (f"`{name}`" for name in served_names())
     return f"this version runs {', '.join(names)} and {last} only"
 
 
 def read_names() -> tuple[str, ...]:
-    """Return the names that a definition may have."""
+    """Return the names accepted in definitions."""
     return tuple(dict.fromkeys((*_OWN, *_UNSERVED, *added_runtimes())))
 
 

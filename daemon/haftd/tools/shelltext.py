@@ -1,14 +1,11 @@
-"""Put variables into a shell script where values belong, so that no value ever is script text.
+"""Placement of values in a shell script as variables, so that no value becomes script text.
 
-Rules: a value reaches the shell in its environment and nowhere else; what stands in the script is
-a reference to it, written for the quotes that the author has it in: `"${V}"` bare, `${V}` between
-double quotes, `'"${V}"'` between single ones. A mistake of this reader can split a value into words
-or show the reference; it cannot run the value. Where the shell itself would evaluate what it
-expands (arithmetic, array subscripts, back quotes) or could not expand at all (a quoted
-here-document), the script is refused.
-
-What a command does with its own arguments is that command's affair: `eval`, `sh -c`, `ssh`, `let`
-and `[[ … -eq … ]]` evaluate what they are given, a value as well.
+- Values travel in the environment. The script gets references that suit the surrounding quotes:
+  `"${V}"` bare, `${V}` in double quotes, `'"${V}"'` in single ones. A misparse can split a value or
+  show the reference, never execute the value.
+- Refused: places where the shell evaluates the expansion (arithmetic, array subscripts, back
+  quotes) or has none (quoted here-documents).
+- Commands may evaluate their own arguments: `eval`, `sh -c`, `ssh`, `let`, `[[ … -eq … ]]`.
 """
 
 from __future__ import annotations
@@ -38,11 +35,11 @@ _REFUSED = {
 
 
 class BadScript(ValueError):
-    """A value stands where it cannot be given safely; the message says where."""
+    """A value at an unsafe place; the message names the place."""
 
 
 def place(script: str, name: str = "HAFT_VALUE_{}") -> str:
-    """Replace the marks (see `words`) of `script` by references to the variables `name`."""
+    """Replace the marks (see `words`) by references to the variables `name`."""
     return _Reader(script, name).read("plain")
 
 
@@ -55,7 +52,7 @@ class _Reader:
         self.heredocs: list[tuple[str, bool, bool]] = []
 
     def read(self, mode: str) -> str:
-        stack: list[list[str | int]] = [[mode, 0]]  # the mode, and how many brackets are open in it
+        stack: list[list[str | int]] = [[mode, 0]]  # mode, and count of open brackets
         while self.at < len(self.text):
             here = str(stack[-1][0])
             if mark := _MARK.match(self.text, self.at):
@@ -81,7 +78,7 @@ class _Reader:
         return True
 
     def _step(self, stack: list[list[str | int]], mode: str) -> bool:
-        """Take what changes the mode; False when the next character is an ordinary one."""
+        """Consume a change of mode; False for an ordinary character."""
         text, at = self.text, self.at
         char = text[at]
         if mode == "single":
@@ -94,7 +91,7 @@ class _Reader:
                 return self._step(stack, "plain")
             return False
         if char in "\\$" and _MARK.match(text, at + 1):
-            # An escaped value is the value; a dollar before one is a dollar.
+            # An escaped value is the value; a dollar before a value is a dollar.
             self.out.append("" if char == "\\" else "\\$")
             self.at += 1
             return True
@@ -175,11 +172,11 @@ class _Reader:
                 stack.pop()
         elif text.startswith("<<<", at):
             return self._take(3)
-        elif char == "<" and (found := _HEREDOC.match(text, at)):
-            word = found[2]
+        elif char == "<" and (heredoc := _HEREDOC.match(text, at)):
+            word = heredoc[2]
             bare = re.sub(r"\\(.)|['\"]", r"\1", word)
-            self.heredocs.append((bare, found[1] == "-", bare != word))
-            return self._take(found.end() - at)
+            self.heredocs.append((bare, heredoc[1] == "-", bare != word))
+            return self._take(heredoc.end() - at)
         elif char == "\n" and self.heredocs:
             self._take(1)
             self._bodies()
@@ -187,7 +184,7 @@ class _Reader:
         return False
 
     def _bodies(self) -> None:
-        """Take the here-documents that begin on this line, each up to its delimiter."""
+        """Consume the here-documents that start on this line, each with its delimiter."""
         for delimiter, stripped, quoted in self.heredocs:
             begin = self.at
             while self.at < len(self.text):

@@ -1,15 +1,13 @@
-"""Templates of definitions: minijinja, with values written as tools expect them.
+"""Templates of definitions (minijinja), rendered for programs.
 
-Rules: a scalar is written plainly, a list or table as JSON, what is not there as `null`; nothing is
-escaped and nothing is ever split: one template is one argument, whatever is in it. A template knows
-`tool` and `context`, and these functions:
+Scalars render plainly, lists and tables as JSON, undefined values as `null`, without escapes; one
+template is one argument. Globals are `tool` and `context`; functions:
 
-- `split(text)`: the words of a text, as a shell would cut it; nothing is expanded.
-- `script(text)`: the arguments that run a text by bash, or by sh where there is no bash; a text
-  longer than one argument may be is handed over in parts.
-- `which(name, …)`: the path of the first of these programs that there is.
+- `split(text)`: words by shell quoting, without expansion.
+- `script(text)`: arguments that run the text by bash, else sh; long texts in parts.
+- `which(name, …)`: path of the first program that exists.
 
-No message of this room shows a value.
+Error messages never contain values.
 """
 
 from __future__ import annotations
@@ -26,19 +24,19 @@ import msgspec
 from .words import CLOSE, OPEN, BadWords, cut, mark_spans
 
 MAX_ARGUMENT = 131_071
-"""The longest single argument or environment value in bytes (MAX_ARG_STRLEN less the NUL)."""
+"""Bytes of one argument or variable (MAX_ARG_STRLEN less the NUL)."""
 
 MAX_COMMAND = 2 * 1024 * 1024
-"""The longest command text in bytes: all arguments of a process together may not be longer."""
+"""Bytes of a command text: the limit for all arguments of a process."""
 
 _PART = 100_000
 _JOIN = 'IFS=; HAFT_SCRIPT="$*"; unset IFS; set --; eval "unset HAFT_SCRIPT; $HAFT_SCRIPT"'
-"""Joins the parts and runs them. The first line of the script stays the first line."""
+"""Joins the parts and runs them; keeps the script's first line first."""
 
 _FUEL = 250_000
-"""Steps, and texts that are made weigh as many as they are long for: some ten milliseconds."""
+"""minijinja fuel: steps, plus the length of each constructed text; some ten milliseconds."""
 
-# `namespace` is none of them: one can be put into itself, and writing that ends the process.
+# Without `namespace`: one that contains itself crashes the process when rendered.
 _KNOWN = frozenset(
     {
         "tool",
@@ -59,14 +57,14 @@ _MAX_STATEMENTS = 500
 _RAW = re.compile(r"\{%[-+]?\s*raw\b")
 
 _MAX_GROWTH = 64
-"""How often what a template sets may be in what it sets next, all in all."""
+"""Limit on how often one value may be contained in later ones."""
 
 _TEXT = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 _MAKING = re.compile(r"\{%[-+]?\s*(set|with|for|macro|call)\b")
 _STATEMENT = re.compile(r"\{%[-+]?\s*(\w*)")
 _NAME = re.compile(r"(?<![\w.|])(?<!\|\s)[^\W\d]\w*(?!\w)")
 _WORDS = frozenset(["and", "else", "if", "is", "or"])
-"""Words of expressions that what reads templates lets be set, as if they were names."""
+"""Keywords that minijinja accepts as targets of `set`."""
 _NO_NAMES = _WORDS | {"false", "in", "none", "not", "true"}
 _WORD_SET = re.compile(r"(?<![\w.])(and|else|if|is|or)\s*(?:[,)]|=(?!=))")
 _IN = re.compile(r"\bin\b")
@@ -74,15 +72,15 @@ _REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
 
 
 class BadTemplate(ValueError):
-    """The template itself is wrong; the message says how, without any value."""
+    """Invalid template; the message has no values."""
 
 
 class Refused(ValueError):
-    """A function of a template cannot take what it was given; the message says why."""
+    """A template function refused its argument."""
 
 
 def text_of(value: object) -> str:
-    """A value as a template writes it."""
+    """Render a value as in a template."""
     match value:
         case None:
             return "null"
@@ -130,7 +128,7 @@ def _split(text: object) -> list[str]:
 
 
 def _parts(text: str) -> list[str]:
-    """Cut a text into pieces of less than one argument's length, never inside a character."""
+    """Cut a text into pieces below the size of one argument, between characters."""
     if text.isascii():
         return [text[at : at + _PART] for at in range(0, len(text), _PART)]
     width = _PART // 4
@@ -138,7 +136,7 @@ def _parts(text: str) -> list[str]:
 
 
 class Scope:
-    """What a template sees in one call: `tool`, `context`, and programs as found on `path`."""
+    """Globals of one call: `tool`, `context`, and programs on `path`."""
 
     def __init__(self, tool: Mapping[str, Any], context: Mapping[str, Any], path: str) -> None:
         self.path = path
@@ -153,7 +151,7 @@ class Scope:
     def _find(self, name: str) -> str | None:
         for folder in self.path.split(os.pathsep):
             if not folder.startswith("/"):
-                continue  # an empty entry or `.` would be the working folder: never
+                continue  # empty entries and `.` mean the working folder: never
             candidate = f"{folder}/{name}"
             if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
                 return candidate
@@ -161,8 +159,8 @@ class Scope:
 
     def _which(self, *names: str) -> str:
         for name in names:
-            if (found := self._find(str(name))) is not None:
-                return found
+            if (program := self._find(str(name))) is not None:
+                return program
         raise Refused(
             f"none of these programs is installed: {', '.join(map(str, names))} (PATH is {self.path!r})"
         )
@@ -171,7 +169,7 @@ class Scope:
         text = _command_text("script", text)
         shell = self._find("bash") or "sh"
         if len(text.encode(errors="surrogatepass")) <= MAX_ARGUMENT:
-            # A leading `-` or `+` would be read as options of the shell.
+            # The shell would read a leading `-` or `+` as options.
             return [shell, "-c", f" {text}" if text.startswith(("-", "+")) else text]
         return [shell, "-c", _JOIN, shell, *_parts(text)]
 
@@ -183,7 +181,7 @@ def _said(error: minijinja.TemplateError) -> str:
 
 
 def render(source: str, scope: Scope) -> str:
-    """Fill a template in; raises `BadTemplate`, `Refused`."""
+    """Render a template; raises `BadTemplate`, `Refused`."""
     if "{" not in source:
         return source
     try:
@@ -194,7 +192,7 @@ def render(source: str, scope: Scope) -> str:
 
 @lru_cache(maxsize=1024)
 def _expression(source: str) -> str | None:
-    """The expression that is all there is in the source, if it is one."""
+    """Return the expression if the source is a single one."""
     inner = source.strip()
     if inner.startswith("{{") and mark_spans(inner)[0] == f"{OPEN}0{CLOSE}":
         return inner[2:-2].strip("-+ \n\t")
@@ -202,8 +200,8 @@ def _expression(source: str) -> str | None:
 
 
 def value_of(source: str, scope: Scope) -> str | None:
-    """Like `render`, but None where the whole source is one expression and what it names is not
-    there: for fields whose absence means something of its own."""
+    """Render as `render`; None if the source is a single expression without a value, for fields
+    that may be absent."""
     expression = _expression(source)
     if expression is None:
         return render(source, scope)
@@ -215,7 +213,7 @@ def value_of(source: str, scope: Scope) -> str | None:
 
 
 def spread(expression: str, scope: Scope) -> list[str]:
-    """The items of a list, each as text; nothing for what is not there, one for a scalar."""
+    """Render the items of a list; none for an undefined value, one for a scalar."""
     try:
         value = _PLAIN.eval_expr(expression, **scope.variables)
     except minijinja.TemplateError as error:
@@ -230,15 +228,13 @@ def spread(expression: str, scope: Scope) -> list[str]:
 
 
 def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[str]]:
-    """Fill a script in, with marks in place of values; returns it and the values in their order.
-
-    The numbers of the marks begin with `first`. See `shelltext` for what becomes of them.
-    """
+    """Render a script with marks for values; return the script and the values in order. Marks count
+    from `first`; see `shelltext`."""
     values: list[str] = []
 
     def keep(value: object) -> str:
         text = text_of(value)
-        for number, earlier in enumerate(values):  # a captured block holds marks itself
+        for number, earlier in enumerate(values):  # a captured block contains marks
             text = text.replace(f"{OPEN}{first + number}{CLOSE}", earlier)
         values.append(text)
         return f"{OPEN}{first + len(values) - 1}{CLOSE}"
@@ -251,13 +247,14 @@ def render_script(source: str, scope: Scope, first: int = 0) -> tuple[str, list[
 
 @lru_cache(maxsize=4096)
 def check(source: str) -> None:
-    """Raise `BadTemplate` when the template cannot be parsed or names what it cannot know."""
+    """Raise `BadTemplate` for syntax errors and unknown names."""
     if "{" not in source:
         return
     _refuse_too_deep(source)
     _refuse_growth(source)
     try:
-        # Not `_PLAIN`: this may run in a thread, and who fills in holds that one while Python runs.
+        # Not `_PLAIN`: rendering holds that environment while Python runs, and this may run in a
+        # thread.
         checking = minijinja.Environment()
         names = checking.undeclared_variables_in_str(source)
         checking.add_template("it", source)
@@ -268,8 +265,8 @@ def check(source: str) -> None:
 
 
 def _refuse_too_deep(source: str) -> None:
-    """What parses templates goes as deep as an expression, or a row of `elif`, is long: a second of
-    work at 15,000 steps, and the end of the process at some more."""
+    """The parser recurses by expression depth and per `elif`: 15,000 levels take a second, more
+    overflow the stack."""
     spans = _spans(source) or [source]
     if any(len(span) > _MAX_SPAN_LENGTH and span[:2] != "{#" for span in spans):
         raise BadTemplate(f"one of its expressions is longer than {_MAX_SPAN_LENGTH} characters")
@@ -278,33 +275,33 @@ def _refuse_too_deep(source: str) -> None:
 
 
 def _refuse_growth(source: str) -> None:
-    """A list that holds another twice is made in a step, and written in as many as it then has: forty
-    such steps hold the loop for hours, and no fuel is counted for them."""
+    """A list that contains another one twice is built in one step but rendered in full: forty such
+    steps block the loop for hours, without fuel."""
     spans = _spans(source)
     if spans is None:
-        if found := _MAKING.search(source):
+        if statement := _MAKING.search(source):
             raise BadTemplate(
-                f"where `{found[1]}` stands it cannot be told what is a template: do without `raw` "
+                f"where `{statement[1]}` stands it cannot be told what is a template: do without `raw` "
                 "and private-use characters, and close what opens"
             )
         spans = [source]
     growth = 1
     for span in spans:
         code = _TEXT.sub("''", span)
-        found = _STATEMENT.match(code)
-        kind = found[1] if found else ""
+        statement = _STATEMENT.match(code)
+        kind = statement[1] if statement else ""
         if kind in ("macro", "call") or (kind == "for" and re.search(r"\brecursive\b", code)):
             raise BadTemplate(f"it may call itself (`{kind}`), which a template may not")
         if _REPEATED.search(code):
             raise BadTemplate("it repeats a list by `*`, which a template may not")
         if kind not in ("set", "with", "for"):
             continue
-        target, made = [*(_IN.split(code, 1) if kind == "for" else code.split("=", 1)), ""][:2]
-        # Of a `with` the target is but its first; a word before `,`, `)` or `=` is no operator.
+        target, value = [*(_IN.split(code, 1) if kind == "for" else code.split("=", 1)), ""][:2]
+        # The target of `with` is its first word; a word before `,`, `)` or `=` is no operator.
         if words := _WORDS.intersection(_NAME.findall(target)) or set(_WORD_SET.findall(code)):
             raise BadTemplate(f"`{min(words)}` is no name to set")
-        names = sum(name not in _NO_NAMES for name in _NAME.findall(made))
-        # Of what one `with` makes, the next part of it may be made.
+        names = sum(name not in _NO_NAMES for name in _NAME.findall(value))
+        # Later parts of a `with` may use its earlier parts.
         growth *= 2**names if kind == "with" else max(1, names)
         if growth > _MAX_GROWTH:
             raise BadTemplate(
@@ -314,7 +311,7 @@ def _refuse_growth(source: str) -> None:
 
 
 def _spans(source: str) -> list[str] | None:
-    """The templates of a source, None where they cannot be told: braces within `raw` open nothing."""
+    """Return the template spans; None if unclear: braces within `raw` open nothing."""
     if _RAW.search(source):
         return None
     try:
@@ -324,7 +321,7 @@ def _spans(source: str) -> list[str] | None:
 
 
 def check_expression(expression: str) -> None:
-    """Raise `BadTemplate` when the expression of an `each` cannot be parsed."""
+    """Raise `BadTemplate` for a syntax error in an `each`."""
     source = "{{ " + expression + " }}"
     try:
         single = mark_spans(source)[0] == f"{OPEN}0{CLOSE}"

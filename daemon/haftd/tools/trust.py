@@ -1,9 +1,8 @@
-"""Which files of which roots a person has looked at and trusts, kept in the state folder.
+"""Trust store: the reviewed files of each root, in the state folder.
 
-Rules: trust is in a file's content: a digest, with the text for a later comparison. The store is read
-whole or not at all: one that is broken, or that others can write, trusts nothing and is named. It is
-written under a lock, beside its place, and put there by one rename, so whoever reads it, and whenever
-the power goes, finds the old one or the new one.
+Trust is in content: a digest, with the text for later comparison. A store that is broken, or
+writable by others, trusts nothing and is reported. Writes take a lock and replace the file by
+rename, so readers and power failures see the old or the new one.
 """
 
 from __future__ import annotations
@@ -23,17 +22,15 @@ from haft_protocol.methods import Problem
 
 LARGEST_STORE = 16 * 1024 * 1024
 _LAST = 253_402_000_000
-"""The latest time there can be, at the end of the year 9999: no calendar shows a later one."""
+"""End of the year 9999, the latest time that calendars format."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
 
 
 class TrustFault(Exception):
-    """The store cannot be changed; the message is the end of a sentence."""
+    """The store cannot be changed; the message ends a sentence."""
 
 
 class TrustedFile(msgspec.Struct, frozen=True):
-    """A file as it was trusted."""
-
     digest: str
     text: str
 
@@ -42,7 +39,7 @@ class TrustedFile(msgspec.Struct, frozen=True):
 
 
 class TrustedRoot(msgspec.Struct, frozen=True):
-    """The trusted files of a root by name, and when that was said, in seconds since the epoch."""
+    """Trusted files of a root by name, and the time of the grant in seconds since the epoch."""
 
     at: Annotated[float, msgspec.Meta(ge=0, le=_LAST)]
     files: dict[str, TrustedFile]
@@ -57,7 +54,7 @@ _DECODER = msgspec.json.Decoder(_Store)
 
 
 class Trust:
-    """The store at `path`, shared with any other daemon of the same state folder."""
+    """Store at `path`, shared by the daemons of a state folder."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -67,20 +64,17 @@ class Trust:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the store now."""
         self._now()
         if not self._why:
             return ()
-        said = f"no root is trusted: {self._why}; `haft trust` begins a new one"
-        return (Problem(file=self._path, key="", message=said),)
+        message = f"no root is trusted: {self._why}; `haft trust` begins a new one"
+        return (Problem(file=self._path, key="", message=message),)
 
     def files(self, root: str) -> Mapping[str, TrustedFile]:
-        """The trusted files of a root by name."""
-        found = self._now().roots.get(root)
-        return _NOTHING if found is None else found.files
+        record = self._now().roots.get(root)
+        return _NOTHING if record is None else record.files
 
     def roots(self) -> Mapping[str, TrustedRoot]:
-        """All there are."""
         return self._now().roots
 
     def grant(self, root: str, trusted: TrustedRoot) -> None:
@@ -88,31 +82,31 @@ class Trust:
         self._change(lambda roots: roots | {root: trusted})
 
     def revoke(self, root: str) -> bool:
-        """Trust nothing of the root; returns whether something was. Raises `TrustFault`."""
+        """Revoke the root's trust; return True if there was any. Raises `TrustFault`."""
         was = False
 
         def without(roots: dict[str, TrustedRoot]) -> dict[str, TrustedRoot]:
             nonlocal was
             was = root in roots
-            return {name: one for name, one in roots.items() if name != root}
+            return {name: record for name, record in roots.items() if name != root}
 
         self._change(without)
         return was
 
     def _now(self) -> _Store:
-        """The store as it is now; read only where it was written since."""
+        """Return the current store; read only after a write."""
         try:
-            found = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
+            status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
             self._seen, self._store, self._why = None, _Store(), ""
             return self._store
         except OSError as error:
             self._seen, self._store, self._why = None, _Store(), _said(error)
             return self._store
-        # It is only ever replaced, so another one is another inode or another time.
+        # The file is only replaced, so another version has another inode or time.
         seen = (
-            *(found.st_dev, found.st_ino, found.st_size, found.st_mode),
-            *(found.st_mtime_ns, found.st_ctime_ns),
+            *(status.st_dev, status.st_ino, status.st_size, status.st_mode),
+            *(status.st_mtime_ns, status.st_ctime_ns),
         )
         if seen != self._seen:
             self._store, self._why = self._read()
@@ -153,7 +147,7 @@ class Trust:
             raise TrustFault(f"{self._path} cannot be written: {error.strerror}") from None
 
     def _put_aside(self) -> None:
-        """Keep what is there and cannot be read; whoever wants it back finds it."""
+        """Keep the unreadable store for recovery by hand."""
         with contextlib.suppress(FileNotFoundError):
             os.replace(self._path, f"{self._path}.bad")  # noqa: PTH105
 
@@ -175,7 +169,7 @@ class Trust:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other daemons from writing; they have it for a moment, so nobody waits."""
+        """Lock out other daemons. Held briefly, so a held lock fails at once."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         fd = os.open(f"{self._path}.lock", flags, 0o600)
         try:
@@ -187,14 +181,14 @@ class Trust:
             os.close(fd)
 
 
-def _fault(found: os.stat_result) -> str:
-    if not stat.S_ISREG(found.st_mode):
+def _fault(status: os.stat_result) -> str:
+    if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
-    if found.st_uid != os.geteuid():
-        return f"it belongs to the user with the number {found.st_uid}"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        return f"it belongs to the user with the number {status.st_uid}"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "others can write to it"
-    if found.st_size > LARGEST_STORE:
+    if status.st_size > LARGEST_STORE:
         return f"it is larger than {LARGEST_STORE} bytes"
     return ""
 

@@ -1,7 +1,7 @@
-"""Split a command text into words as a shell would, with templates left whole.
+"""Shell-like split of a command text, with templates kept whole.
 
-Rules: pure. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is one piece of one word, whatever
-blanks and quotes are in it; it is found before the text is split and filled in long after.
+Pure. A template span (`{{ … }}`, `{% … %}`, `{# … #}`) is part of one word, whatever blanks and
+quotes it contains.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 
 OPEN, CLOSE = "\ue000", "\ue001"
-"""Around the number of a piece that stands for something else: private-use characters, which a
-command text may not contain itself."""
+"""Brackets around the number of a placeholder: private-use characters, refused in command texts."""
 
 _MARK = re.compile(f"{OPEN}(\\d+){CLOSE}")
 _ENDS = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
 
 class BadWords(ValueError):
-    """The text cannot be split; the message says why."""
+    """The text cannot be split; the message has the reason."""
 
 
 _PIECE = re.compile(
@@ -32,16 +31,16 @@ _ESCAPED_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
 
 
 def cut(text: str) -> list[str]:
-    """The words of a text, by the quoting rules of a shell; nothing is expanded. Takes linear time,
-    which `shlex` does not. Raises `BadWords`."""
+    """Split by the shell's quoting rules without expansion, in linear time, unlike `shlex`. Raises
+    `BadWords`."""
     words: list[str] = []
     word: list[str] | None = None
     at = 0
     while at < len(text):
         piece = _PIECE.match(text, at)
         if piece is None:
-            what = "a backslash at its end" if text[at] == "\\" else f"a {text[at]} without an end"
-            raise BadWords(f"there is {what}")
+            fault = "a backslash at its end" if text[at] == "\\" else f"a {text[at]} without an end"
+            raise BadWords(f"there is {fault}")
         at = piece.end()
         kind, part = piece.lastgroup, piece[piece.lastgroup or 0]
         if kind == "blank":
@@ -51,9 +50,9 @@ def cut(text: str) -> list[str]:
             continue
         if kind != "single" and "\\" in part:
             escaped = _ESCAPED if kind == "plain" else _ESCAPED_IN_QUOTES
-            part = escaped.sub(lambda found: found[1].strip("\n"), part)
+            part = escaped.sub(lambda escape: escape[1].strip("\n"), part)
             if kind == "plain" and not part:
-                continue  # nothing but a line that goes on
+                continue  # only a line continuation
         word = [] if word is None else word
         word.append(part)
     if word is not None:
@@ -62,10 +61,10 @@ def cut(text: str) -> list[str]:
 
 
 def _end_of(source: str, start: int, closing: str) -> int:
-    """The offset behind `closing`, which does not count inside a string or an inner bracket."""
+    """Return the offset behind `closing`, ignoring strings and inner brackets."""
     if closing == "#}":
-        found = source.find(closing, start)
-        return found + 2 if found >= 0 else -1
+        position = source.find(closing, start)
+        return position + 2 if position >= 0 else -1
     at, depth = start, 0
     while at < len(source):
         char = source[at]
@@ -84,7 +83,7 @@ def _end_of(source: str, start: int, closing: str) -> int:
 
 
 def mark_spans(source: str) -> tuple[str, list[str]]:
-    """Put a numbered mark in place of each template span; returns the text and the spans."""
+    """Replace template spans by numbered marks; return the text and the spans."""
     if OPEN in source or CLOSE in source:
         raise BadWords("it contains a private-use character (U+E000 or U+E001)")
     out: list[str] = []
@@ -106,6 +105,6 @@ def mark_spans(source: str) -> tuple[str, list[str]]:
 
 
 def split(source: str) -> list[str]:
-    """Split into words; each is a template of its own. Raises `BadWords`."""
+    """Split into words, each a template. Raises `BadWords`."""
     marked, spans = mark_spans(source)
     return [_MARK.sub(lambda mark: spans[int(mark[1])], word) for word in cut(marked)]

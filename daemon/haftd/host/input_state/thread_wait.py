@@ -6,7 +6,7 @@ Rules:
   (/proc/<pid>/task/<tid>/syscall), the descriptor sets that those point to (/proc/<pid>/mem), the files
   that an epoll watches (fdinfo), the type of a descriptor (fd). No name of a program, no text, no elapsed
   time.
-- Unreadable or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
+- UnreadableFile or unknown data (another machine's system call numbers, a set too large, an io_uring, whose
   reads no call shows) means `hidden`. It is never taken for anything else.
 - Every answer describes one moment. `is_unchanged` returns whether a thread never left its wait since: an
   event loop returns to the very same call, so the scheduler's count of its runs is compared, too.

@@ -19,7 +19,7 @@ from msgspec import UnsetType
 from haft_protocol.inquiries import Inquiry
 from haftd.config.inquiry_settings import LlmSettings, read_model_settings
 from haftd.schemas import UnsupportedSchema
-from haftd.tools.parameters import Wrong
+from haftd.tools.parameters import InvalidField
 
 from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from ..pending import PendingInquiry
@@ -76,7 +76,7 @@ class LlmBackend(Backend):
             settings = read_model_settings(table, self._settings)
             exchange = self._exchange(inquiry, pending.kind.tool, read_context(inquiry.context))
             key = read_key(settings, self._environ)
-        except Wrong as wrong:
+        except InvalidField as wrong:
             place = ".".join(str(step) for step in wrong.path)
             raise InquiryFailed(
                 f"`target.assistant.{place}` in the tool's definition is wrong: {wrong.message}"

@@ -1,9 +1,8 @@
-"""The surface for models: one tool to start each definition, and five tools for all handles.
+"""Tools of the surface `verbs`, for models: one start tool per definition, five tools for all handles.
 
-Rules: pure. Hosts grant permission by a tool's name and annotations, so reading and typing are different
-tools, and each annotation is given. Schemas are flat: no `oneOf`, one type a parameter where the definition
-lets it. The five `handle_` names belong to no definition. A definition may show fewer parameters here (`verbs`);
-the others are taken all the same.
+Pure. Hosts grant permission by name and annotations, so reading and typing are separate tools with
+full annotations. Schemas are flat: no `oneOf`, one type per parameter where possible. A definition
+may show fewer parameters here (`verbs`); the others are accepted all the same.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MAX_WAIT_S = 50
 _UNSHOWN = frozenset(
     ["description", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "pattern"]
 )
-"""Words of a parameter that a short list leaves out; what breaks them is explained all the same."""
+"""Keywords omitted from short lists; validation errors explain them."""
 
 _START = Annotations(read_only=False, destructive=True, idempotent=False, open_world=True)
 _READ = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -41,7 +40,7 @@ _WAIT: dict[str, Any] = {"type": "number", "maximum": MAX_WAIT_S, "default": WAI
 _ID: dict[str, Any] = {"type": "string"}
 _NEW_ID: dict[str, Any] = {**_ID, "description": "Name for the handle"}
 _EVERY = {"id": _NEW_ID, "wait_s": _WAIT}
-"""What each start takes besides its own parameters."""
+"""Parameters of every start."""
 _BOUNDS: dict[str, dict[str, Any]] = {
     "wait_s": {"minimum": 0},
     "from": {"minimum": 0},
@@ -134,12 +133,12 @@ HANDLE_TOOLS: tuple[ToolInfo, ...] = (
     ),
     _tool("handle_list", "List handles, as when an id is lost.", {}, [], _READ),
 )
-"""The tools for all handles, by no definition."""
+"""Tools for all handles, without a definition."""
 
 
 @cache
 def handle_schema(name: str) -> tuple[Mapping[str, Any], jsonschema_rs.Validator] | None:
-    """Return the schema of a handle tool and its validator; None where there is no such tool."""
+    """Return a handle tool's schema and validator."""
     for tool in HANDLE_TOOLS:
         if tool.name == name:
             schema = _checked(tool.parameters)
@@ -148,7 +147,7 @@ def handle_schema(name: str) -> tuple[Mapping[str, Any], jsonschema_rs.Validator
 
 
 def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the bounds that a list does without, being told when they are broken."""
+    """Add the bounds that lists omit."""
     properties = {
         name: {**form, **_BOUNDS.get(name, {})} for name, form in parameters["properties"].items()
     }
@@ -157,11 +156,11 @@ def _checked(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 _WORDS = _checked(_object({"id": _ID, "wait_s": _WAIT, "command": {"type": "string"}}, []))
 WORDS = (_WORDS, compile_schema(_WORDS))
-"""The schema of what a start takes beside the definition's own parameters, and its validator."""
+"""Schema and validator of the parameters that a start adds."""
 
 
 def start_words(tool: Tool) -> frozenset[str]:
-    """Return the names beside the definition's own that a start takes: those that it does not have."""
+    """Return the names that a start adds to the definition's own."""
     words = {"id", "wait_s"}
     if tool.verbs is not None and tool.verbs.first_line:
         words.add("command")
@@ -169,7 +168,8 @@ def start_words(tool: Tool) -> frozenset[str]:
 
 
 def start_info(tool: Tool) -> ToolInfo:
-    """Return the tool that starts a definition, or runs one to its end; raises `UnsupportedSchema`."""
+    """Return the tool that starts a definition, or runs a stateless one; raises
+    `UnsupportedSchema`."""
     form = tool.verbs or VerbForm()
     if tool.stateful or form.parameters is not None:
         parameters = _parameters(tool, form)
@@ -188,7 +188,7 @@ def start_info(tool: Tool) -> ToolInfo:
 
 
 def runtime_of(tool: Tool) -> str:
-    """Return how it runs; a runtime that depends on the arguments shows as `stdio`."""
+    """Return the runtime's name; `stdio` if the arguments decide."""
     if tool.is_builtin:
         return "builtin"
     if tool.source != "local":
@@ -197,7 +197,7 @@ def runtime_of(tool: Tool) -> str:
 
 
 def annotations_of(tool: Tool) -> Annotations:
-    """Return the definition's annotations, each that it leaves out at its careful value."""
+    """Return the annotations; omitted ones have the cautious value."""
     return _START if tool.annotations is None else tool.annotations
 
 
@@ -206,7 +206,7 @@ def _own(tool: Tool) -> dict[str, Any]:
 
 
 def _parameters(tool: Tool, form: VerbForm) -> dict[str, Any]:
-    """Return the schema of a start: the parameters that the definition shows here, and those of every start."""
+    """Return the schema of a start."""
     own = PassThrough(PLAIN).root(_own(tool))
     properties = dict(own.get("properties", {}))
     if form.parameters is not None:

@@ -1,7 +1,7 @@
-"""What a root's files would run, for the person who is to trust them.
+"""Preview of a root's files for the person who decides on trust.
 
-Rules: pure but for the time that reading a hostile file takes: one file at a time, so that whoever
-calls may let others go on between two. Nothing that a file says is left out.
+Pure but CPU-bound: hostile files parse slowly, so callers yield between files. Nothing in a file is
+omitted.
 """
 
 from __future__ import annotations
@@ -12,35 +12,37 @@ from msgspec import UNSET
 from haft_protocol.approvals import PolicedAction
 from haft_protocol.trust import DefinedTool, DefinitionFile
 
-from .approving import mode_of
+from .approval_policy import mode_of
 from .definition import Each, Tool
-from .rooted import Own, own_of, state_of, understand
-from .roots import Found, Refused, text_of
+from .project_tools import UserTools, available_tools, parse_definitions, state_of
+from .roots import HashedFile, RefusedFile, text_of
 from .trust import TrustedFile
 
 _ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort", "result")
 
 
-def show(one: Found | Refused, own: Own, trusted: TrustedFile | None) -> DefinitionFile:
-    """One file; `trusted` is as it was trusted last."""
-    if isinstance(one, Refused):
-        return DefinitionFile(file=one.path, state="refused", why=one.why)
-    reading = understand(one, own)
-    _, taken = own_of(reading, own)
+def show(
+    file: HashedFile | RefusedFile, own: UserTools, trusted: TrustedFile | None
+) -> DefinitionFile:
+    """Describe one file; `trusted` is its last trusted state."""
+    if isinstance(file, RefusedFile):
+        return DefinitionFile(file=file.path, state="refused", why=file.why)
+    reading = parse_definitions(file, own)
+    _, taken = available_tools(reading, own)
     tools = []
-    for name, said in reading.said.items():
+    for name, fields in reading.said.items():
         tool = reading.tools.get(name)
         why = next((problem.message for problem in taken if problem.key == f"tools.{name}"), None)
         if tool is None:
             why = "it is wrong, so there is no such tool"
-        shown = DefinedTool(name=name, says=dict(said), unused=UNSET if why is None else why)
+        shown = DefinedTool(name=name, says=dict(fields), unused=UNSET if why is None else why)
         tools.append(shown if tool is None else _with_what_runs(shown, tool))
     return DefinitionFile(
-        file=one.path,
-        state=state_of(one, {} if trusted is None else {one.name: trusted}),
-        digest=one.digest,
-        text=text_of(one),
-        was=UNSET if trusted is None or trusted.digest == one.digest else trusted.text,
+        file=file.path,
+        state=state_of(file, {} if trusted is None else {file.name: trusted}),
+        digest=file.digest,
+        text=text_of(file),
+        was=UNSET if trusted is None or trusted.digest == file.digest else trusted.text,
         tools=tuple(tools),
         problems=reading.problems,
     )

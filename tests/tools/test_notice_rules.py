@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from haftd.notice_settings import NoticePattern, NoticeSettings
-from haftd.tools.noticing import read_notify
-from haftd.tools.parameters import Wrong
+from haftd.tools.notice_rules import read_notify
+from haftd.tools.parameters import InvalidField
 
 
 def test_without_a_word_ends_and_questions_are_told() -> None:
@@ -51,6 +51,6 @@ def test_a_pattern_is_an_expression_or_one_with_a_level() -> None:
     ],
 )
 def test_what_is_wrong_is_named_where_it_is(value: object, path: tuple[str, ...], why: str) -> None:
-    with pytest.raises(Wrong) as wrong:
+    with pytest.raises(InvalidField) as wrong:
         read_notify(value)
     assert wrong.value.path == path and why in wrong.value.message

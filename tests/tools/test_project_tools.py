@@ -10,10 +10,10 @@ import pytest
 from haft_protocol.errors import RpcError
 from haftd.schemas import exposed
 from haftd.tools import catalogue as catalogue_module
-from haftd.tools.approving import mode_of
+from haftd.tools.approval_policy import mode_of
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Command
-from haftd.tools.roots import Folder, Found, canonical
+from haftd.tools.roots import Folder, HashedFile, canonical
 from haftd.tools.trust import Trust, TrustedFile, TrustedRoot
 
 
@@ -45,7 +45,7 @@ class Desk:
         files = {
             one.name: TrustedFile(one.digest, one.data.decode())
             for one in Folder(path).look()
-            if isinstance(one, Found)
+            if isinstance(one, HashedFile)
         }
         self.trust.grant(path, TrustedRoot(0, files))
 
@@ -218,7 +218,7 @@ def test_what_is_wrong_in_a_trusted_file_takes_no_other_away(desk: Desk) -> None
     files = {
         one.name: TrustedFile(one.digest, "")
         for one in Folder(path).look()
-        if isinstance(one, Found)
+        if isinstance(one, HashedFile)
     }
     desk.trust.grant(path, TrustedRoot(0, files))
     assert desk.runs("y") == "y"

@@ -1,7 +1,7 @@
-"""Tools by name, as one caller is offered them.
+"""Tools by name, as offered to one caller.
 
-Rules: a value; what a listing cost is kept with it. A tool may be asked for by the name under which a
-provider was shown it.
+An immutable value with a cache of its lists. Tools are also found under the names that providers
+see.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
 from haftd.schemas import exposed
 
 from .definition import Tool
-from .listing import AWAIT, OURS, listed, listing
-from .selfdescribed import Descriptions
+from .self_description import Descriptions
+from .tool_list import AWAIT, OURS, listed, listing
 
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]
 
 
-class Offer:
-    """Some tools, and what is to be told beside each listing of them."""
+class Toolset:
+    """Tools, and the problems to report with each list."""
 
     def __init__(self, tools: Mapping[str, Tool], problems: tuple[Problem, ...] = ()) -> None:
         self.tools = tools
@@ -37,11 +37,10 @@ class Offer:
         return {shown: name for name, shown in exposed([*OURS, *self.tools]).items()}
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name, whether it can be called or not."""
         return self.tools.get(name) or self.tools.get(self._own_names.get(name, ""))
 
     def callable(self) -> list[str]:
-        """The names of those that a model can call."""
+        """Return the names that models can call."""
         known = [
             tool
             for tool in self.tools.values()
@@ -57,7 +56,7 @@ class Offer:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> _Listed:
-        """The tools that can be called in the words of a provider, and what had to be left out."""
+        """List the callable tools for a provider, with the omissions."""
         return (
             self.listed(provider, style, descriptions, surface)
             or self.lister(provider, style, descriptions, surface)()
@@ -70,7 +69,7 @@ class Offer:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> _Listed | None:
-        """The listing, if it was made before and nobody has described themselves since."""
+        """Return the cached list; None if absent or older than the last self-description."""
         if self.self_describing and self._revision != descriptions.revision:
             self._revision, self._listed = descriptions.revision, {}
         return self._listed.get((provider, style, surface))
@@ -82,13 +81,13 @@ class Offer:
         descriptions: Descriptions,
         surface: Surface = "actions",
     ) -> Callable[[], _Listed]:
-        """What makes the listing, of the tools as they are described now: also in a thread."""
-        kept = self._listed  # That of now, whatever is described meanwhile.
+        """Return a function that lists the tools as described now; safe in a thread."""
+        kept = self._listed  # a snapshot: descriptions may arrive meanwhile
         described = [descriptions.of(tool) for tool in self.tools.values()]
 
         def make() -> _Listed:
             tools, problems = listing(described, provider, style, surface)
-            found = kept[provider, style, surface] = tools, (*self.problems, *problems)
-            return found
+            entry = kept[provider, style, surface] = tools, (*self.problems, *problems)
+            return entry
 
         return make

@@ -1,10 +1,9 @@
-"""Tools of MCP servers: what a server's list and the user's definitions make of each other.
+"""Tools of MCP servers, merged with the user's definitions.
 
-Rules: pure; `haftd.runtimes.mcp` asks the servers. A server's schema passes as it is. The user's definition wins,
-field by field: its summary lies over the server's description, its parameters over those of the same name, and a
-parameter that the server requires stays required unless the definition gives a default. A tool without a definition
-of its own is offered as `<server>_<tool>`; where a definition has that name, or two tools would, it is
-`<server>.<tool>`. Texts of a server are a stranger's: they are cut, and its annotations free nothing from approval.
+Pure; `haftd.runtimes.mcp` talks to the servers. The server's schema passes unchanged; the
+definition wins field by field, and a required parameter stays required unless the definition has a
+default. Without a definition a tool is offered as `<server>_<tool>`, on a conflict as
+`<server>.<tool>`. Server texts are untrusted: they are cut, and annotations never loosen approval.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from haft_protocol.methods import Annotations, Problem
 from .definition import SchemaError, Tool
 from .document import problem
 from .fields import assemble
-from .merging import merge
-from .parameters import Wrong, read_parameters
+from .parameters import InvalidField, read_parameters
+from .table_merge import merge
 
 NOT_ASKED = "its server was not asked for its tools yet"
 MAX_SUMMARY = 1024
-"""Characters of a server's description that a list of tools shows."""
+"""Characters of a server's description in a list."""
 MAX_DESCRIPTION = 32_768
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTool:
-    """One tool as its server lists it. `task` says whether a call has to be, or may be, a task of 2025-11-25."""
+    """One tool as listed by its server. `task`: a call must, or may, be a task of MCP 2025-11-25."""
 
     name: str
     description: str = ""
@@ -41,10 +40,9 @@ class ServedTool:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """A configured server as far as its tools are known.
+    """Configured server and its tools.
 
-    `offers` are the tools that are offered without a definition of their own. `tools` is None until the server has
-    listed them; `fault` is a sentence on why it has not.
+    `offers` need no definition. `tools` is None until listed; `fault` is the reason for that.
     """
 
     name: str
@@ -53,19 +51,17 @@ class ServerState:
     fault: str = ""
 
     def find(self, name: str) -> ServedTool | None:
-        """Return the tool of that name."""
         return next((tool for tool in self.tools or () if tool.name == name), None)
 
     def offered(self) -> Iterator[ServedTool]:
-        """Return the tools that need no definition."""
+        """Yield the tools offered without a definition."""
         for tool in self.tools or ():
             if self.offers == "all" or tool.name in self.offers:
                 yield tool
 
 
 def server_of(tool: Tool) -> tuple[str, str] | None:
-    """Return the server and the server's name of a tool whose source is `mcp.<server>[.<tool>]`; None for any
-    other."""
+    """Return the server and the tool's name there, for a source `mcp.<server>[.<tool>]`."""
     kind, _, rest = tool.source.partition(".")
     if kind != "mcp":
         return None
@@ -74,7 +70,7 @@ def server_of(tool: Tool) -> tuple[str, str] | None:
 
 
 def absence(tool: Tool, servers: Mapping[str, ServerState]) -> RpcError | None:
-    """Return why a tool of a server cannot be called now; None where it can."""
+    """Return the error if a server's tool cannot be called now."""
     where = server_of(tool)
     if where is None or not tool.absent:
         return None
@@ -89,13 +85,13 @@ def place_tools(
     file: str,
     shared: Mapping[str, Any],
 ) -> tuple[dict[str, Tool], tuple[Problem, ...]]:
-    """Return the definitions with what their servers say, and the tools that servers offer besides, each with the
-    fields `shared` of the user's `'*'`."""
+    """Merge definitions with the servers' lists, and add the offered tools, each with the fields
+    `shared` of the user's `'*'`."""
     problems: list[Problem] = []
     tools = {name: _placed(tool, servers, problems) for name, tool in defined.items()}
     claimed = {where for tool in defined.values() if (where := server_of(tool)) is not None}
-    for server in sorted(servers.values(), key=lambda one: one.name):
-        for served in sorted(server.offered(), key=lambda one: one.name):
+    for server in sorted(servers.values(), key=lambda item: item.name):
+        for served in sorted(server.offered(), key=lambda item: item.name):
             if (server.name, served.name) in claimed:
                 continue
             name = f"{server.name}_{served.name}"
@@ -107,7 +103,7 @@ def place_tools(
             try:
                 tool = assemble(name, file, None, {**shared, "source": source})
                 tools[name] = _described(tool, served)
-            except (Wrong, SchemaError, RecursionError) as error:
+            except (InvalidField, SchemaError, RecursionError) as error:
                 message = f"the server's tool {shown(served.name)} is left out: {error}"
                 problems.append(problem(file, f"mcp.{server.name}", message))
         if server.fault:
@@ -116,7 +112,6 @@ def place_tools(
 
 
 def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Problem]) -> Tool:
-    """Return a definition with what its server says of the tool."""
     where = server_of(tool)
     if where is None:
         return tool
@@ -125,7 +120,7 @@ def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
     if served is not None:
         try:
             return _described(tool, served)
-        except (Wrong, SchemaError, RecursionError) as error:
+        except (InvalidField, SchemaError, RecursionError) as error:
             why = f"its definition does not fit the server's tool: {error}"
     elif server is None:
         why = (
@@ -137,7 +132,7 @@ def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
     elif server.tools is None:
         return replace(tool, absent=NOT_ASKED)
     else:
-        names = ", ".join(shown(one.name) for one in server.tools[:12]) or "none"
+        names = ", ".join(shown(listed.name) for listed in server.tools[:12]) or "none"
         why = f"the server {shown(where[0])} has no tool {shown(where[1])}; its tools are {names}"
     if tool.enable != "off":
         problems.append(problem(tool.file, f"tools.{tool.name}", why, tool.line))
@@ -145,7 +140,7 @@ def _placed(tool: Tool, servers: Mapping[str, ServerState], problems: list[Probl
 
 
 def _described(tool: Tool, served: ServedTool) -> Tool:
-    """Return the tool as its server describes it, under what the definition says. Raises `Wrong`, `SchemaError`."""
+    """Merge the server's description below the definition. Raises `InvalidField`, `SchemaError`."""
     text = served.description.strip()[:MAX_DESCRIPTION]
     summary = tool.summary
     if not summary and not tool.description and len(text) > MAX_SUMMARY:
@@ -162,7 +157,7 @@ def _described(tool: Tool, served: ServedTool) -> Tool:
 
 
 def _parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the server's schema under what the definition says of some parameters."""
+    """Merge the definition's changes over the server's schema."""
     form: dict[str, Any] = {**schema, "type": "object"}
     if not over:
         return form
@@ -170,16 +165,18 @@ def _parameters(schema: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str,
         return read_parameters(dict(over))
     properties = dict(form.get("properties") or {})
     required = [name for name in form.get("required") or () if isinstance(name, str)]
-    for name, said in over.items():
-        if not isinstance(said, Mapping):
-            raise Wrong((name,), f"`{name}`: a parameter is a table")
+    for name, change in over.items():
+        if not isinstance(change, Mapping):
+            raise InvalidField((name,), f"`{name}`: a parameter is a table")
         if name not in properties and form.get("additionalProperties") is False:
-            raise Wrong((name,), f"it has no parameter {shown(name)}, which the definition changes")
-        own = read_parameters({name: dict(said)})["properties"][name]
+            raise InvalidField(
+                (name,), f"it has no parameter {shown(name)}, which the definition changes"
+            )
+        own = read_parameters({name: dict(change)})["properties"][name]
         properties[name] = merge(properties.get(name, {}), own)
-        if said.get("required") is True and name not in required:
+        if change.get("required") is True and name not in required:
             required.append(name)
-        elif name in required and ("default" in said or said.get("required") is False):
+        elif name in required and ("default" in change or change.get("required") is False):
             required.remove(name)
     form["properties"] = properties
     form.pop("required", None)

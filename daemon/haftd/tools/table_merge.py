@@ -1,7 +1,4 @@
-"""A later table over an earlier one, key by key: how definitions are laid over each other.
-
-Rules: pure; neither side is changed. What is no table replaces what it is laid over.
-"""
+"""Merge of tables by key, pure. A value that is no table replaces the lower value."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from typing import Any
 
 
 def merge(below: Any, above: Any) -> Any:
-    """What `above` says, and what it leaves of `below`."""
     if isinstance(below, dict) and isinstance(above, dict):
         merged = dict(below)
         for key, value in above.items():

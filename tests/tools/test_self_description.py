@@ -9,7 +9,7 @@ import pytest
 
 from haftd.tools import arguments
 from haftd.tools.definition import Tool
-from haftd.tools.selfdescribed import Descriptions, Undescribed, read_description
+from haftd.tools.self_description import Descriptions, Undescribed, read_description
 from tests.tools.making import called, read, tool
 
 OLDER = "[conversation.tools.x]\n"

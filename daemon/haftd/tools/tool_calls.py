@@ -1,8 +1,7 @@
-"""What a model's arguments for a stateful tool ask: which action, on which run, with what.
+"""Parser of a model's arguments for a stateful tool (schema: `haft_protocol.schema`, section 5).
 
-Rules: pure. The arguments are those of the schema in `haft_protocol.schema`, in either style: the tool's
-own stand beside `action` and `id`, and with a provider that wants every property given, `null` stands
-for one that was not. What is wrong is said at once, each with its path. Section 5.
+Pure. The tool's own arguments stand beside `action` and `id`. Providers that require every property
+send `null` for an omitted one. All problems are reported together, each with its path.
 """
 
 from __future__ import annotations
@@ -48,8 +47,11 @@ _VALIDATORS = {action: jsonschema_rs.validator_for(form) for action, form in _SC
 
 @dataclass(frozen=True, slots=True)
 class HandleCall:
-    """One call of a stateful tool. `args` are the tool's own, checked, for spawn; `reading` holds
-    those of `wait`, `pattern`, `timeout_ms` and `view` that were given; `input` is set for apply."""
+    """Parsed call of a stateful tool.
+
+    `args` are the tool's own arguments, validated, for spawn; `reading` holds the given ones of
+    `wait`, `pattern`, `timeout_ms` and `view`; `input` is set for apply.
+    """
 
     action: Action
     id: str
@@ -59,51 +61,51 @@ class HandleCall:
 
 
 def read_call(tool: Tool, arguments: Mapping[str, Any]) -> HandleCall:
-    """Read the arguments of a call that has an `action`; raises `RpcError` (action_not_supported,
+    """Parse the arguments of a call with an `action`; raises `RpcError` (action_not_supported,
     invalid_arguments)."""
     action = arguments.get("action")
     if action not in tool.actions:
-        has = ", ".join(f"`{one}`" for one in tool.actions)
+        has = ", ".join(f"`{name_}`" for name_ in tool.actions)
         raise action_not_supported(tool.name, shown(action, 40).strip("'"), f"it has {has}")
-    given = {name: item for name, item in arguments.items() if name not in ("action", "id")}
-    found = _wrong_id(arguments)
+    protocol = {name: item for name, item in arguments.items() if name not in ("action", "id")}
+    faults = _wrong_id(arguments)
     args: dict[str, Any] = {}
     if action == "spawn":
-        own = _given(tool, given)
-        # A name that both have is the tool's own here.
+        own = _given(tool, protocol)
+        # A name of the tool's own shadows a protocol name.
         reading = own.keys() & READING.keys() - _own_names(tool)
-        given = {name: own.pop(name) for name in reading}
+        protocol = {name: own.pop(name) for name in reading}
         args, more = _checked(tool, own)
-        found += more
+        faults += more
     else:
-        given = _without_nulls(given, "input" if action == "apply" else None)
-    if isinstance(given.get("input"), dict):
-        given["input"] = coerce(given["input"], _FORM)
-    given = coerce(given, _SCHEMAS[action])
-    found += problems(_VALIDATORS[action], given, _SCHEMAS[action])
-    if found:
-        raise invalid_arguments(tool.name, found)
-    value = given.pop("input", None)
-    return HandleCall(action, arguments["id"], args=args, reading=given, input=value)
+        protocol = _without_nulls(protocol, "input" if action == "apply" else None)
+    if isinstance(protocol.get("input"), dict):
+        protocol["input"] = coerce(protocol["input"], _FORM)
+    protocol = coerce(protocol, _SCHEMAS[action])
+    faults += problems(_VALIDATORS[action], protocol, _SCHEMAS[action])
+    if faults:
+        raise invalid_arguments(tool.name, faults)
+    value = protocol.pop("input", None)
+    return HandleCall(action, arguments["id"], args=args, reading=protocol, input=value)
 
 
 def read_run(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the arguments of a call without an action: the tool's own, still to be checked. Raises
-    `RpcError` (invalid_arguments) for what goes with an action only."""
+    """Return the tool's own arguments, not validated, of a call without an action. Raises
+    `RpcError` (invalid_arguments) for names that need an action."""
     if not tool.stateful:
         return dict(arguments)
     own = _given(tool, arguments)
     stray = [name for name in own if name in _PROTOCOL - _own_names(tool)]
     if stray and tool.parameters.get("additionalProperties") is False:
         why = "it goes with an `action`, as `spawn`; leave it out to run the tool to its end"
-        found = [{"path": name, "message": why} for name in stray]
+        faults = [{"path": name, "message": why} for name in stray]
         rest = {name: item for name, item in own.items() if name not in stray}
-        raise invalid_arguments(tool.name, [*found, *_checked(tool, rest)[1]])
+        raise invalid_arguments(tool.name, [*faults, *_checked(tool, rest)[1]])
     return own
 
 
 def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, less what a provider that wants every name given has put there as `null`."""
+    """Drop the nulls of protocol names: providers that require every property send them."""
     others = _PROTOCOL - _own_names(tool)
     return {n: item for n, item in arguments.items() if item is not None or n not in others}
 
@@ -119,7 +121,7 @@ def _wrong_id(arguments: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _checked(tool: Tool, own: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, str]]]:
-    """The tool's own arguments, or what is wrong with them."""
+    """Return the validated arguments, or the problems."""
     try:
         return check(tool, own), []
     except RpcError as error:
@@ -136,5 +138,5 @@ def _own_names(tool: Tool) -> set[str]:
     return set(tool.parameters.get("properties", {}))
 
 
-def _without_nulls(given: dict[str, Any], kept: str | None) -> dict[str, Any]:
-    return {name: item for name, item in given.items() if item is not None or name == kept}
+def _without_nulls(arguments: dict[str, Any], kept: str | None) -> dict[str, Any]:
+    return {name: item for name, item in arguments.items() if item is not None or name == kept}

@@ -1,10 +1,9 @@
-"""Check that the templates of a definition name only what the definition declares.
+"""Check of a definition's templates: every name must be declared.
 
-Rules: pure. A template fills an undeclared name in with nothing, so `rm -rf build/{{ typo }}` would
-remove `build/`: an undeclared name is an error before the tool is offered. Arguments are declared by
-`parameters` (of the definition, or of the program where it describes itself), options by `options`;
-an option may be missing where the template says `default` or `is defined`. Answers, `access` and `vars`
-come with the call. A name that a template makes up while it runs (`tool.arguments[key]`) is not seen.
+Pure. An undeclared name renders as nothing, and `rm -rf build/{{ typo }}` would remove `build/`.
+Arguments are declared by `parameters` (of the definition, or of a self-describing program), options
+by `options`; a template with `default` or `is defined` may name an absent option. Answers, `access`
+and `vars` come with the call. Computed names (`tool.arguments[key]`) are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from haftd.schemas.intersection import is_never
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 
 from .definition import Command, Each, Tool
-from .parameters import Wrong
+from .parameters import InvalidField
 
 _OF_TOOL = frozenset({"name", "arguments", "answers", "options"})
 _OF_CONTEXT = frozenset({"action", "root", "session", "handle", "access", "vars"})
@@ -36,16 +35,15 @@ _NAMES = minijinja.Environment()
 
 
 def check_names(tool: Tool, *, arguments: bool = True) -> None:
-    """Raise `Wrong`, with the field, for the first name that is not declared. Without `arguments` those
-    are not checked: the program is still to say what they are."""
+    """Raise `InvalidField`, with the field, for the first undeclared name. `arguments=False` skips
+    arguments: the program has not described them yet."""
     for path, source in _templates(tool):
         for name in sorted(_names(source)):
             if why := _undeclared(tool, name.split("."), source, arguments=arguments):
-                raise Wrong(path, f"a template of it names `{name}`, {why}")
+                raise InvalidField(path, f"a template of it names `{name}`, {why}")
 
 
 def _templates(tool: Tool) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each template of a definition, with its field."""
     yield from _of_command(("command",), tool.command)
     yield from _of_command(("style", "parameters"), tool.style.get("parameters"))
     yield from (
@@ -67,20 +65,22 @@ def _of_command(path: tuple[str, ...], command: object) -> Iterator[tuple[tuple[
 
 
 def _names(source: str) -> set[str]:
-    """The dotted names of `tool` and `context` in a template."""
+    """Return the dotted names below `tool` and `context`."""
     if "{" not in source:
         return set()
     names = _NAMES.undeclared_variables_in_str(source, nested=True)
-    subscripts = {f"tool.{kind}.{one or other}" for kind, one, other in _SUBSCRIPT.findall(source)}
+    subscripts = {
+        f"tool.{kind}.{quoted or other}" for kind, quoted, other in _SUBSCRIPT.findall(source)
+    }
     return {name for name in names if name.startswith(("tool.", "context."))} | subscripts
 
 
 def _undeclared(tool: Tool, name: list[str], source: str, *, arguments: bool) -> str:
-    """Why the name is not declared, as the end of a sentence; empty where it is."""
+    """Return the fault as the end of a sentence; empty if declared."""
     owner, part, *rest = name
-    known = _OF_TOOL if owner == "tool" else _OF_OLDER if tool.older else _OF_CONTEXT
-    if part not in known:
-        return f"which there is not: `{owner}` has {', '.join(sorted(known))}"
+    fields = _OF_TOOL if owner == "tool" else _OF_OLDER if tool.older else _OF_CONTEXT
+    if part not in fields:
+        return f"which there is not: `{owner}` has {', '.join(sorted(fields))}"
     if not rest or part in _FREE or _is_method(rest[-1], source):
         return ""
     if part == "options":
@@ -103,7 +103,7 @@ def _is_method(name: str, source: str) -> bool:
 
 
 def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
-    """Why a schema has no such parameter; empty where it has, or may have."""
+    """Return the fault; empty if the schema has, or may have, the parameter."""
     properties = schema.get("properties", {})
     if path[0] in properties:
         inner = properties[path[0]]
@@ -122,8 +122,8 @@ def _not_a_parameter(schema: Mapping[str, Any], path: list[str]) -> str:
     return _not_of("parameters", path[0], properties)
 
 
-def _not_of(field: str, name: str, known: Mapping[str, Any]) -> str:
-    if near := get_close_matches(name[:64], known, n=1):
+def _not_of(field: str, name: str, declared: Mapping[str, Any]) -> str:
+    if near := get_close_matches(name[:64], declared, n=1):
         return f"which `{field}` does not declare; did you mean `{near[0]}`?"
-    names = ", ".join(f"`{one}`" for one in list(known)[:_MAX_NAMED])
+    names = ", ".join(f"`{name_}`" for name_ in list(declared)[:_MAX_NAMED])
     return f"which `{field}` does not declare" + (f"; it has {names}" if names else "")

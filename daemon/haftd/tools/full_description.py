@@ -1,7 +1,7 @@
-"""A tool described in full, for whoever wants to know more than the list says.
+"""Full description of a tool.
 
-Rules: pure; the texts are the definition's own, the parameters the tool's own (for a stateful tool:
-those of spawn), each with its path. Section 5.
+Pure. The texts are the definition's own; the parameters (of spawn, for a stateful tool) stand each
+with its path. Section 5.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from haftd.schemas.flattening import flatten
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 
 from .definition import Tool
-from .listing import AWAIT
+from .tool_list import AWAIT
 
 _MAX_DEPTH = 5
 _MAX_PARAMETERS = 256
@@ -27,16 +27,15 @@ _TOLD_ELSEWHERE = frozenset(
 
 
 def describe(tool: Tool) -> ToolDescription:
-    """All that the definition says about calling the tool."""
     notes: list[str] = []
     parameters: list[ParameterInfo] = []
     try:
         own, notes = flatten(normalize(tool.parameters))
-        for one in _parameters(own, "", 0, tool.details):
+        for parameter in _parameters(own, "", 0, tool.details):
             if len(parameters) == _MAX_PARAMETERS:
                 notes.append(f"Only the first {_MAX_PARAMETERS} parameters are described here.")
                 break
-            parameters.append(one)
+            parameters.append(parameter)
     except UnsupportedSchema as error:
         notes = [f"It cannot be called: {error}."]
     return ToolDescription(
@@ -51,7 +50,7 @@ def describe(tool: Tool) -> ToolDescription:
 
 
 def describe_await() -> ToolDescription:
-    """The same of `await`, which no definition speaks of."""
+    """Describe `await`, which has no definition."""
     own, _ = flatten(normalize(AWAIT.parameters))
     return ToolDescription(
         name=AWAIT.name,
@@ -95,13 +94,17 @@ def _inside(
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """The types in a word: `integer`, `list of string`, `string or null`."""
+    """Format the types: `integer`, `list of string`, `string or null`."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if branches and "type" not in schema:
         return " or ".join(dict.fromkeys(_type(branch) for branch in branches))
     types = schema.get("type") or (["object"] if "properties" in schema else ["anything"])
     inner = schema.get("items", {})
     return " or ".join(
-        f"list of {_type(inner)}" if one == "array" and inner else "list" if one == "array" else one
-        for one in types
+        f"list of {_type(inner)}"
+        if name == "array" and inner
+        else "list"
+        if name == "array"
+        else name
+        for name in types
     )

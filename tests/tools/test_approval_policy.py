@@ -8,7 +8,7 @@ import pytest
 
 from haft_protocol.approvals import PolicedAction
 from haftd.methods.approved import what_runs
-from haftd.tools.approving import mode_of, policy_of, render
+from haftd.tools.approval_policy import mode_of, policy_of, render
 from haftd.tools.definition import Command, Each, Tool
 from tests.tools.making import read
 

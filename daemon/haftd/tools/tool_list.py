@@ -1,8 +1,7 @@
-"""Tools as a client sees them: names, texts, and one JSON Schema each, in a provider's words.
+"""Lists of tools for clients: names, texts, and a JSON Schema each, adapted to a provider.
 
-Rules: pure. A tool that a provider cannot be given is left out by name, with the reason; the others
-stand. The name that is shown is one that every provider takes, and leads back to the tool; only the
-generic list has the names as they are. Section 5.
+Pure. A tool that a provider cannot express is omitted with the reason. Listed names suit every
+provider and lead back to the tool; the generic list has the original names. Section 5.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from haftd.schemas import PROVIDERS, Dialect, UnsupportedSchema, exposed, transl
 from haftd.schemas.calls import AWAIT_PARAMETERS, stateful
 
 from .definition import Tool
-from .verbtools import HANDLE_TOOLS, runtime_of, start_info
+from .verb_tools import HANDLE_TOOLS, runtime_of, start_info
 
 AWAIT = ToolInfo(
     name="await",
@@ -34,12 +33,12 @@ AWAIT = ToolInfo(
 )
 
 OURS = (AWAIT.name, *(tool.name for tool in HANDLE_TOOLS))
-"""Names of tools that no definition has."""
+"""Reserved names, not available to definitions."""
 
 
 def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
-    """One tool with its generic schema and its summary, with its description where it has no summary;
-    raises `UnsupportedSchema`."""
+    """Return the tool with its generic schema and its summary (the description without one); raises
+    `UnsupportedSchema`."""
     if tool.stateful:
         parameters = stateful(tool.parameters, tool.actions, style, one_shot=tool.one_shot)
     else:
@@ -55,20 +54,22 @@ def info(tool: Tool, style: Style = "oneof") -> ToolInfo:
     )
 
 
-def _in_words(one: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
-    """The tool in the words of a provider; raises `UnsupportedSchema`."""
-    said = translate(one.description or f"The tool {one.name}.", one.parameters, dialect, style)
-    shown = names[one.name]
-    found = msgspec.structs.replace(
-        one, name=shown, description=said.description, parameters=said.parameters
+def _in_words(tool: ToolInfo, dialect: Dialect, style: Style, names: Mapping[str, str]) -> ToolInfo:
+    """Translate a tool for a provider; raises `UnsupportedSchema`."""
+    translation = translate(
+        tool.description or f"The tool {tool.name}.", tool.parameters, dialect, style
     )
-    return found if shown == one.name else msgspec.structs.replace(found, tool=one.name)
+    shown = names[tool.name]
+    translated = msgspec.structs.replace(
+        tool, name=shown, description=translation.description, parameters=translation.parameters
+    )
+    return translated if shown == tool.name else msgspec.structs.replace(translated, tool=tool.name)
 
 
 def listed(tools: Iterable[Tool]) -> list[Tool]:
-    """Those that a model is offered, by name; not what may act for a person."""
-    found = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
-    return sorted(found, key=lambda tool: tool.name)
+    """Return the tools offered to models, by name, except those permitted to act for a person."""
+    offered = [tool for tool in tools if tool.enable == "on" and not tool.unserved and not tool.may]
+    return sorted(offered, key=lambda tool: tool.name)
 
 
 def listing(
@@ -77,24 +78,27 @@ def listing(
     style: Style | None = None,
     surface: Surface = "actions",
 ) -> tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]:
-    """All that can be called, by name, and what had to be left out; `await` is there when a stateful
-    one is. What has not described itself is passed over: whoever asked it says why. Without a style it is the provider's own."""
-    known = list(tools)
+    """List the callable tools and the omissions; `await` is included if any tool is stateful.
+
+    Tools that still lack their self-description are skipped: the caller reports them. `style`
+    defaults to the provider's.
+    """
+    all_tools = list(tools)
     dialect = PROVIDERS.get(provider)
     if dialect is None:
         style = style or "oneof"
     else:
-        # A provider that takes no choice at the root gets one object, whatever was asked for.
+        # Providers without a choice at the root get one object, in any style.
         style = (style or dialect.style) if dialect.root_choice else "flat"
-    names = exposed([*OURS, *(tool.name for tool in known)])
-    found: list[ToolInfo] = []
+    names = exposed([*OURS, *(tool.name for tool in all_tools)])
+    infos: list[ToolInfo] = []
     problems: list[Problem] = []
-    for tool in listed(known):
+    for tool in listed(all_tools):
         if tool.self_describing:
             continue
         try:
-            one = info(tool, style) if surface == "actions" else start_info(tool)
-            found.append(one if dialect is None else _in_words(one, dialect, style, names))
+            entry = info(tool, style) if surface == "actions" else start_info(tool)
+            infos.append(entry if dialect is None else _in_words(entry, dialect, style, names))
         except (UnsupportedSchema, RecursionError) as error:
             why = (
                 error
@@ -110,12 +114,12 @@ def listing(
                 )
             )
     if surface == "verbs":
-        given = [
-            one if dialect is None else _in_words(one, dialect, style, names)
-            for one in HANDLE_TOOLS
+        presented = [
+            entry if dialect is None else _in_words(entry, dialect, style, names)
+            for entry in HANDLE_TOOLS
         ]
-        found.sort(key=lambda tool: tool.name)
-        return (*found, *given), tuple(problems)
-    if any(tool.stateful for tool in found):
-        found.append(AWAIT if dialect is None else _in_words(AWAIT, dialect, style, names))
-    return tuple(sorted(found, key=lambda tool: tool.name)), tuple(problems)
+        infos.sort(key=lambda tool: tool.name)
+        return (*infos, *presented), tuple(problems)
+    if any(tool.stateful for tool in infos):
+        infos.append(AWAIT if dialect is None else _in_words(AWAIT, dialect, style, names))
+    return tuple(sorted(infos, key=lambda tool: tool.name)), tuple(problems)

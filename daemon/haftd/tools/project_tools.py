@@ -1,0 +1,210 @@
+"""Tools of one root, from its trusted files, beside the user's own.
+
+- A root only adds: names of the user's and the shipped tools stay theirs. The user's `'*'` applies
+  below a root's definitions, and a root cannot loosen its `run`.
+- Each file stands alone: the reviewed text runs, whatever becomes of its neighbours. Of two
+  definitions of a tool, the first file by name wins.
+- No permissions for a person (`may`), no tools of the user's servers.
+- The parsed bytes are the hashed bytes. Untrusted files are searched for names, never parsed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
+from typing import Any
+
+from haft_protocol.methods import Problem
+from haft_protocol.trust import FileState
+
+from .approval_policy import combine_policies, mode_of, stricter_of
+from .definition import Tool
+from .document import Document, UnreadableFile, parse, problem
+from .load import Layer, layers_of, merged, tables, tools_of
+from .roots import Folder, HashedFile, RefusedFile
+from .server_tools import server_of
+from .toolset import Toolset
+from .trust import TrustedFile
+
+_MAX_DOTS = 64
+_MAX_TOOLS = 128
+_MAX_FORMER = 256
+_NAME = "A-Za-z0-9_-"
+_TOKEN = re.compile(
+    r'''"""(?:[^"\\]|\\.|"{1,2}(?!"))*+(?:"{3,5})?
+    | \'{3}(?:[^\']|\'{1,2}(?!\'))*+(?:\'{3,5})?
+    | "(?:[^"\\\n]|\\.)*+"? | \'[^\'\n]*+\'? | \#[^\n]*+
+    | (?P<dot>\.) | (?P<end>[\n=,\[\]{}])''',
+    re.VERBOSE | re.DOTALL,
+)
+"""TOML tokens that contain dots or end a key; an unfinished one extends to its latest possible end.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class UserTools:
+    """The user's tools and defaults."""
+
+    toolset: Toolset
+    shared: tuple[Layer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFile:
+    """Parsed file. `said` holds each definition as written, merged over the file's `'*'`."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    said: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
+def parse_definitions(file: HashedFile, own: UserTools) -> ParsedFile:
+    """Parse a file's definitions. CPU-bound: a hostile file is as slow as its size permits."""
+    try:
+        document = _document(file)
+    except UnreadableFile as wrong:
+        return ParsedFile(problems=(problem(file.path, "", wrong.message, wrong.line),))
+    problems: list[Problem] = []
+    layers = list(layers_of(document, problems))
+    tools = tools_of((*own.shared, *layers), problems)
+    for name in [name for name, tool in tools.items() if tool.may]:
+        why = "only a definition of the user's own lets its processes act for a person"
+        problems.append(problem(file.path, f"tools.{name}.may", why, tools.pop(name).line))
+    for name in [name for name, tool in tools.items() if server_of(tool) is not None]:
+        why = "only a definition of the user's own is about a tool of a server"
+        problems.append(problem(file.path, f"tools.{name}.source", why, tools.pop(name).line))
+    raw = {}
+    for name in dict.fromkeys(layer.name for layer in layers if layer.name != "*"):
+        forms = {layer.form for layer in layers if layer.name == name}
+        under = [layer for layer in layers if layer.name == "*" and layer.form in forms]
+        raw[name] = merged((*under, *(layer for layer in layers if layer.name == name)))
+    return ParsedFile(
+        {name: _policed(tool, own.shared) for name, tool in tools.items()}, raw, tuple(problems)
+    )
+
+
+def _document(file: HashedFile) -> Document:
+    try:
+        text = file.data.decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"it is not UTF-8 (byte {error.start})") from None
+    dots = 0
+    for token in _TOKEN.finditer(text):
+        if token["end"]:
+            dots = 0
+        elif token["dot"]:
+            dots += 1
+            # tomllib takes the square of such a key's length.
+            if dots > _MAX_DOTS:
+                line = text.count("\n", 0, token.start()) + 1
+                raise UnreadableFile(f"it has a key of more than {_MAX_DOTS} parts", line)
+    document = parse(text, file.path)
+    if sum(len(table) for table in tables(document)) > _MAX_TOOLS:
+        raise UnreadableFile(f"it defines more than {_MAX_TOOLS} tools")
+    return document
+
+
+def _policed(tool: Tool, shared: Sequence[Layer]) -> Tool:
+    runs = {layer.form: layer.values["run"] for layer in shared if "run" in layer.values}
+    for run in runs.values():
+        tool = replace(tool, run=combine_policies(tool.run, run))
+    results = {
+        layer_.form: layer_.values["result"] for layer_ in shared if "result" in layer_.values
+    }
+    for result in results.values():
+        tool = replace(tool, result=stricter_of(mode_of(tool, "result"), result))
+    return tool
+
+
+def available_tools(reading: ParsedFile, own: UserTools) -> tuple[dict[str, Tool], list[Problem]]:
+    """Return the tools with unused names, and a problem for each other."""
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for name, tool in reading.tools.items():
+        theirs = own.toolset.get(name)
+        if theirs is None:
+            tools[name] = tool
+            continue
+        message = (
+            f"it is not used: the name is taken by a tool of {theirs.file}, and a root only adds"
+        )
+        problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
+    return tools, problems
+
+
+def state_of(file: HashedFile, trusted: Mapping[str, TrustedFile]) -> FileState:
+    record = trusted.get(file.name)
+    if record is None:
+        return "new"
+    return "trusted" if record.digest == file.digest else "changed"
+
+
+class ProjectTools:
+    """Cached tools of one root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.folder = Folder(root)
+        self.toolset = Toolset({})
+        self._untrusted: tuple[tuple[HashedFile, str], ...] = ()
+        self._former: dict[str, Tool] = {}
+        self._made_of: tuple[object, ...] = ()
+
+    def look(self, own: UserTools, trusted: Mapping[str, TrustedFile]) -> None:
+        """Refresh from the folder, the user's tools and the trust."""
+        files = self.folder.look()
+        made_of = (own, files, trusted)
+        if all(map(_same, made_of, self._made_of)) and self._made_of:
+            return
+        self._made_of = made_of
+        self._former = dict([*self._former.items(), *self.toolset.tools.items()][-_MAX_FORMER:])
+        self._untrusted = tuple(
+            (file, state)
+            for file in files
+            if isinstance(file, HashedFile) and (state := state_of(file, trusted)) != "trusted"
+        )
+        waiting = {file.name for file, _ in self._untrusted}
+        tools: dict[str, Tool] = {}
+        problems = [self._refused(file) for file in files if isinstance(file, RefusedFile)]
+        problems += [self._waits(file, state) for file, state in self._untrusted]
+        for file in files:
+            if not isinstance(file, HashedFile) or file.name in waiting:
+                continue
+            reading = parse_definitions(file, own)
+            usable, taken = available_tools(reading, own)
+            problems += [*reading.problems, *taken]
+            for name, tool in usable.items():
+                tool = replace(tool, root=self.root)
+                if (first := tools.setdefault(name, tool)) is not tool:
+                    message = f"it is not used: {first.file} defines that tool as well"
+                    problems.append(problem(tool.file, f"tools.{name}", message, tool.line))
+        self.toolset = Toolset({**own.toolset.tools, **tools}, tuple(problems))
+
+    def former(self, name: str) -> Tool | None:
+        """Return a former tool, of which handles may remain."""
+        return self._former.get(name)
+
+    def find_mention(self, name: str) -> tuple[str, str] | None:
+        """Return path and state of an untrusted file that mentions the name."""
+        word = re.compile(f"(?<![{_NAME}]){re.escape(name)}(?![{_NAME}])".encode())
+        for file, state in self._untrusted:
+            if word.search(file.data):
+                return file.path, state
+        return None
+
+    def _waits(self, file: HashedFile, state: str) -> Problem:
+        since = "it has changed since it was trusted" if state == "changed" else "it is not trusted"
+        message = (
+            f"{since}; see what it would run, and trust it, with `haft trust {quote(self.root)}`"
+        )
+        return problem(file.path, "", message)
+
+    def _refused(self, file: RefusedFile) -> Problem:
+        return problem(file.path, "", f"it is not read: {file.why}")
+
+
+def _same(left: object, right: object) -> bool:
+    # A rewritten store has equal texts that are rarely identical.
+    return left is right or (isinstance(left, Mapping) and left == right)
