@@ -170,6 +170,11 @@ class Handle:
         return self._lifecycle.state is State.STOPPED
 
     @property
+    def has_ended(self) -> bool:
+        """True if the execution has ended, whether readers are shown that or it is under review."""
+        return self.stopped or isinstance(self.phase, UnderReview)
+
+    @property
     def is_awaiting_approval(self) -> bool:
         """True if the start still waits for an approver."""
         return isinstance(self.phase, AwaitingApproval | Abandoned)

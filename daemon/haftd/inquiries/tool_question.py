@@ -21,7 +21,7 @@ from haft_protocol.inquiries import ASK, Inquiry, Target, inquiry_id, read_remem
 from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answer
 from haftd.caller import Caller
 from haftd.core.handles import Handle
-from haftd.core.lifecycle import State
+from haftd.core.lifecycle import Running, State
 from haftd.tools.definition import QuestionPolicy
 
 from .kind import Answered, End, InquiryContext, InquiryKind, Timeouts, Unanswered, Withdrawn
@@ -166,7 +166,7 @@ def call_id_of(handle: Handle, context: InquiryContext) -> str:
 class InquiryQueue:
     """The questions asked on behalf of `handle`, in order of arrival."""
 
-    __slots__ = ("_count", "_is_over", "_queue", "_router", "context", "handle", "id")
+    __slots__ = ("_count", "_queue", "_router", "context", "handle", "id")
 
     def __init__(
         self,
@@ -179,7 +179,6 @@ class InquiryQueue:
         self._router = router or InquiryRouter()
         self._queue: deque[PendingInquiry] = deque()
         self._count = 0
-        self._is_over = False
         self.id: Final = inquiry_id(handle.tool, call_id_of(handle, self.context))
         """The id under which a client answers."""
 
@@ -226,7 +225,7 @@ class InquiryQueue:
 
     def put(self, kind: ToolQuestion) -> PendingInquiry:
         """Ask when all that was asked before has ended. The caller awaits the end (`wait`), or settles it."""
-        if self._is_over or self.handle.stopped:
+        if self.handle.has_ended:
             pending = PendingInquiry(kind, lambda pending: None)
             pending.settle(Withdrawn())
             return pending
@@ -252,12 +251,11 @@ class InquiryQueue:
 
     def go_on(self) -> None:
         """Open the first question, if the handle runs and none is open."""
-        if self._queue and self.handle.state is State.RUNNING and not self._is_over:
+        if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
 
     def end(self) -> None:
         """The execution has ended: withdraw all questions."""
-        self._is_over = True
         for pending in list(self._queue):
             pending.settle(Withdrawn())
 
