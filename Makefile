@@ -18,7 +18,7 @@ help:
 	@echo "make bench            speed, as ratios measured in one run"
 	@echo "make bench-quick      the same in three minutes, roughly"
 	@echo "make bench-compare    this commit against BASE=..., in turns, with intervals"
-	@echo "make conformance      the conformance suite of MCP against haft mcp, all revisions"
+	@echo "make conformance      the conformance suite of MCP against haft mcp and haft as a client"
 	@echo "make test-clients     MCP: the Python SDK's client against haft mcp, and haft against servers of others"
 	@echo "make soak             the long forms of the fault tests"
 	@echo "make mutants          how many random faults the tests catch; MUTANTS='--count 20 --seed 3' (hours)"

@@ -2,7 +2,9 @@
 
 Each revision is run once over the wire that it is of, by the suite of the 0.2 line, and the older ones by the released
 one as well. A scenario that does not apply stands in a list beside this file with
-the reason; one that stands there and passes fails the run, so the list stays true.
+the reason; one that stands there and passes fails the run, so the list stays true. Then the daemon's own client
+(`client`) calls the suite's servers; what is left out of `CLIENT` is about logins (`auth/`, by OAuth) and skills, which
+the client does not have.
 """
 
 from __future__ import annotations
@@ -21,6 +23,57 @@ RUNS = (
     ("alpha", "2025-06-18"),
     ("released", "2025-11-25"),
 )
+
+
+CLIENT = (
+    ("alpha", "2025-06-18", ("initialize", "tools_call")),
+    (
+        "alpha",
+        "2025-11-25",
+        ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+    ),
+    (
+        "alpha",
+        "2026-07-28",
+        (
+            "tools_call",
+            "request-metadata",
+            "sep-2322-client-request-state",
+            "http-standard-headers",
+            "http-custom-headers",
+            "http-invalid-tool-headers",
+            "json-schema-ref-no-deref",
+            "json-schema-2020-12-preservation",
+        ),
+    ),
+    (
+        "released",
+        "2025-11-25",
+        ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+    ),
+)
+
+
+def client(folder: Path) -> list[str]:
+    """Run the scenarios for clients; returns those that failed."""
+    failed = []
+    command = f"{sys.executable} -m tests.mcp.conformance.client"
+    for line, revision, scenarios in CLIENT:
+        suite = folder / line / "node_modules" / ".bin" / "conformance"
+        for scenario in scenarios:
+            which = [
+                "--command",
+                command,
+                "--scenario",
+                scenario,
+                "--spec-version",
+                revision,
+                "--timeout",
+                "120000",
+            ]
+            if subprocess.run([node(), str(suite), "client", *which]).returncode:
+                failed.append(f"client: {scenario} {revision} ({line})")
+    return failed
 
 
 def node() -> str:
@@ -79,6 +132,8 @@ def main(folder: Path, scenario: str | None = None) -> int:
                 server.kill()
                 server.wait()
             daemon.close()
+    if scenario is None:
+        failed += client(folder)
     print(f"conformance: {', '.join(failed)} failed" if failed else "conformance: as expected")
     return 1 if failed else 0
 

@@ -258,13 +258,27 @@ async def open_connection(peer: Peer, era: Era) -> Connection:
 
 async def _negotiate(peer: Peer, era: Era) -> Connection:
     """Ask for the modern era, and greet the server as legacy where it does not answer so. Raises `Unusable`."""
+    found = await _probe(peer, era)
+    if isinstance(found, _Again):
+        found = await _probe(peer, era)
+    if isinstance(found, Connection):
+        return found
+    raise Unusable("refuses the revision that it says it speaks")
+
+
+class _Again:
+    """The server refuses the revision, and names it among those that it speaks."""
+
+
+async def _probe(peer: Peer, era: Era) -> Connection | _Again:
+    """Ask once. Raises `Unusable`, `ServerError`, `Disconnected`."""
     probe = peer.begin("server/discover", {"_meta": dict(_MODERN_META)})
     try:
         with trio.move_on_after(float("inf") if era == "modern" else PROBE_S):
             await probe.settled.wait()
         if probe.settled.is_set():
             found = _discovered(peer, probe)
-            if isinstance(found, Connection):
+            if not isinstance(found, str):
                 return found
             if era == "modern":
                 raise Unusable(found)
@@ -280,12 +294,15 @@ async def _negotiate(peer: Peer, era: Era) -> Connection:
         peer.end(probe)
 
 
-def _discovered(peer: Peer, probe: Pending) -> Connection | str:
+def _discovered(peer: Peer, probe: Pending) -> Connection | _Again | str:
     """Return the modern connection, or a clause on why there is none. Raises `Disconnected`."""
     try:
         found: Discovery = convert(probe.result(), Discovery)
     except ServerError as error:
         if error.code == UNSUPPORTED_VERSION:
+            supported = error.data.get("supported") if isinstance(error.data, dict) else None
+            if isinstance(supported, list) and MODERN in supported:
+                return _Again()
             return f"does not speak the revision {MODERN}: {error.message}"
         return f"answered `server/discover` with an error: {error.message}"
     except msgspec.MsgspecError:

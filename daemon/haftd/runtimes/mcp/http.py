@@ -9,7 +9,6 @@ headers, which may hold a credential, go to the configured address only, and sta
 
 from __future__ import annotations
 
-import base64
 import re
 import ssl
 from collections.abc import Mapping
@@ -25,9 +24,11 @@ import trio
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
+from haftd.tools.server_tools import ServedTool
 
 from ..base import StartFailed
 from .event_stream import EventParser, TooLong
+from .header_marks import Marks, WrongMark, encoded, headers_of, read_marks
 from .peer import Disconnected, Peer, Pending, ServerError
 from .shapes import ErrorObject
 
@@ -40,7 +41,6 @@ _CONNECT_S = 30.0
 _RETRY_S = 3.0
 _MAX_RESUMED = 20
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _STREAM = "text/event-stream"
 _ABOUT = ("name", "uri", "taskId")
 """What of the params a modern request names in a header, the first that is there."""
@@ -73,6 +73,7 @@ class Endpoint:
         self._tls: ssl.SSLContext | None = None
         self._session = ""
         self._version = ""
+        self._marked: dict[str, Marks] = {}
 
     async def start(self) -> None:
         """Read the headers. Raises `StartFailed` where a variable is missing."""
@@ -101,6 +102,21 @@ class Endpoint:
         """End every request; `reason` is a clause for what is open."""
         self.peer.lose(Disconnected(reason))
         self._scope.cancel()
+
+    def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
+        """Return the tools that may be called here, and take note which arguments their calls repeat in headers."""
+        if self._version:
+            return tools
+        kept = []
+        self._marked = {}
+        for tool in tools:
+            try:
+                self._marked[tool.name] = read_marks(tool.schema)
+            except WrongMark as wrong:
+                log.warning("a tool of an MCP server is left out", tool=tool.name, why=str(wrong))
+            else:
+                kept.append(tool)
+        return tuple(kept)
 
     def send(self, message: bytes, pending: Pending | None = None) -> None:
         """See `peer.Transport`."""
@@ -251,7 +267,11 @@ class Endpoint:
             return []
         marks = [("MCP-Protocol-Version", version), ("Mcp-Method", asked["method"])]
         about = next((params[key] for key in _ABOUT if isinstance(params.get(key), str)), None)
-        return marks if about is None else [*marks, ("Mcp-Name", encoded(about))]
+        if about is not None:
+            marks.append(("Mcp-Name", encoded(about)))
+        if asked["method"] == "tools/call":
+            marks += headers_of(self._marked.get(params["name"], {}), params.get("arguments", {}))
+        return marks
 
     def _all(self, headers: Headers) -> Headers:
         own = [("User-Agent", f"haftd/{__version__}"), ("Connection", "close")]
@@ -331,13 +351,6 @@ class _Reply:
                 data = b""
             self._http.receive_data(bytes(data))
         return event
-
-
-def encoded(text: str) -> str:
-    """Return a text as the value of a header, in the specification's form where it is not plain."""
-    if _PLAIN.fullmatch(text) and not text.startswith("=?"):
-        return text
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def _status_text(status: int, body: bytes) -> str:

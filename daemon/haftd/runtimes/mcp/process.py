@@ -20,6 +20,7 @@ from haftd.host.launch.spawn import Exit
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.interpreter import Said
 from haftd.runtimes.process.resource_limits import ResourceLimits
+from haftd.tools.server_tools import ServedTool
 
 from ..base import Call, ExecutionControl, PendingAnswer
 from .peer import Disconnected, Peer, Pending
@@ -132,6 +133,10 @@ class ServerProcess:
         """End the server; `run` returns when nothing of it is left. `reason` is a clause for what is open."""
         self.peer.lose(Disconnected(reason, self.stderr.lines()))
         self._scope.cancel()
+
+    def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
+        """See `server.Link`."""
+        return tools
 
     # -- the transport
 

@@ -50,6 +50,9 @@ class Link(Protocol):
     async def run(self) -> None:
         """Serve until the end, and return when nothing is left."""
 
+    def admit(self, tools: tuple[ServedTool, ...]) -> tuple[ServedTool, ...]:
+        """Return those of the server's tools that may be called over this link."""
+
     def stop(self, reason: str) -> None:
         """Have `run` return; `reason` is a clause for what is open."""
 
@@ -208,7 +211,7 @@ class Server:
                     nursery.start_soon(self._listen, connection)
                     with trio.move_on_after(_LISTENING_S):
                         await connection.is_listening.wait()
-                tools = await connection.list_tools()
+                tools = link.admit(await connection.list_tools())
             except Disconnected as gone:
                 if era == "auto" and connection is None:
                     link.stop(gone.message)
@@ -234,7 +237,7 @@ class Server:
         )
         self._take(tools)
         opening.end(None)
-        await self._keep_list(connection)
+        await self._keep_list(connection, link)
 
     async def _listen(self, connection: Connection) -> None:
         """Listen, and again where the stream of an endpoint breaks off; the list may have changed meanwhile."""
@@ -248,12 +251,12 @@ class Server:
             await trio.sleep(pause)
             connection.changed.set()
 
-    async def _keep_list(self, connection: Connection) -> None:
+    async def _keep_list(self, connection: Connection, link: Link) -> None:
         while True:
             await connection.changed.wait()
             connection.changed = trio.Event()
             try:
-                self._take(await connection.list_tools())
+                self._take(link.admit(await connection.list_tools()))
             except (Disconnected, ServerError, Unusable) as error:
                 log.warning("the tools could not be listed again", server=self.name, why=str(error))
 

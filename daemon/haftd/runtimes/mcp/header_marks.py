@@ -1,0 +1,78 @@
+"""Arguments that a modern call over HTTP repeats in headers, by `x-mcp-header` in a tool's schema.
+
+Rules: pure. A mark stands on a text, a whole number or a boolean; its name is a token of HTTP and is given once in a
+tool, whatever its case. A tool with another mark must not be called. An argument that is `null` or not given has no
+header.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+PREFIX = "Mcp-Param-"
+_MARK = "x-mcp-header"
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_PLAIN = re.compile(r"|[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_KINDS = ("string", "integer", "boolean")
+_MAX_DEPTH = 16
+
+Marks = Mapping[tuple[str, ...], str]
+"""The name of the header by the path of the argument."""
+
+
+class WrongMark(ValueError):
+    """A mark is not allowed; the message says which."""
+
+
+def read_marks(schema: Mapping[str, Any]) -> Marks:
+    """Return the marks of a tool's schema. Raises `WrongMark`."""
+    marks: dict[tuple[str, ...], str] = {}
+    for path, form in _marked(schema, ()):
+        name = form[_MARK]
+        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+            raise WrongMark(f"{name!r} is no name of a header")
+        if form.get("type") not in _KINDS:
+            raise WrongMark(
+                f"{name!r} is on a {form.get('type')}, not on one of {', '.join(_KINDS)}"
+            )
+        if name.lower() in (other.lower() for other in marks.values()):
+            raise WrongMark(f"{name!r} is given twice")
+        marks[path] = name
+    return marks
+
+
+def headers_of(marks: Marks, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the headers of a call with these arguments."""
+    found = []
+    for path, name in marks.items():
+        value: Any = arguments
+        for key in path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if value is not None:
+            found.append((f"{PREFIX}{name}", encoded(str(value))))
+    return found
+
+
+def encoded(text: str) -> str:
+    """Return a text as the value of a header, in the specification's form where it is not plain."""
+    if _PLAIN.fullmatch(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+def _marked(
+    form: Mapping[str, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    properties = form.get("properties")
+    if not isinstance(properties, Mapping) or len(path) > _MAX_DEPTH:
+        return
+    for name, inner in properties.items():
+        if isinstance(inner, Mapping):
+            if _MARK in inner:
+                yield (*path, name), inner
+            yield from _marked(inner, (*path, name))
