@@ -18,7 +18,7 @@ from haftd.executions.execution import Execution
 from haftd.executions.supervisor import Supervisor
 from haftd.methods.base import DeferredReply
 from haftd.methods.waiting import until
-from haftd.rpc.replies import Waiting
+from haftd.rpc.replies import PendingRequest
 from haftd.runtimes.base import Call, Input, Runtime
 from haftd.runtimes.fake import Emit, FakeRuntime, TakeInput
 from haftd.runtimes.process.runtime import ProcessRuntime
@@ -104,7 +104,7 @@ async def test_so_is_what_a_refused_call_has_worked_on(waits: bool) -> None:
     before = living()
     dispatcher = Rig().rpc_context.dispatcher
     if waits:
-        reply = await dispatcher.finish(Waiting(b"1", 1, "m", DeferredReply(late)))
+        reply = await dispatcher.finish(PendingRequest(b"1", 1, "m", DeferredReply(late)))
         assert reply is not None and reply.error is not None
     else:
         dispatcher._methods.add("refuse", Echo, refuse)

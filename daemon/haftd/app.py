@@ -38,7 +38,7 @@ from haftd.host.tree.reaper import Reaper
 from haftd.logs import configure
 from haftd.notify import Notifier, feed_watchdog, watchdog_interval_s
 from haftd.rpc.connection import RpcContext
-from haftd.rpc.transports import inherited
+from haftd.rpc.transports import socket_activation
 from haftd.rpc.transports.handshake import Gatekeeper
 from haftd.rpc.transports.unix import serve_unix
 from haftd.startup import EXIT_HELD, CannotStart
@@ -128,7 +128,7 @@ class _App:
         become_subreaper()
         base = startup.containment(self.settings, paths, problems)
         journal, report = startup.after_a_crash(paths, self.instance, base)
-        given = inherited.take(os.environ, os.getpid())
+        given = socket_activation.take(os.environ, os.getpid())
         problems += [
             Problem(file="(inherited sockets)", key="", message=text) for text in given.problems
         ]

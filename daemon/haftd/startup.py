@@ -29,7 +29,7 @@ from haftd.host.process.identity import boot_id, machine_id, pid_namespace
 from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report, recover
-from haftd.rpc.transports.token import Credentials
+from haftd.rpc.transports.credentials import Credentials
 from haftd.tools import loginpath
 from haftd.upkeep import Listener
 

@@ -23,7 +23,7 @@ from haftd.config.options import Paths
 from haftd.host.files import runtime_folder
 from haftd.host.files.lockfile import DaemonLock, LockHeld
 from haftd.host.recovery.journal import Journal
-from haftd.rpc.transports.token import Credentials
+from haftd.rpc.transports.credentials import Credentials
 
 _PATIENCE_S = 10.0
 """At a new login the runtime folder is gone for a moment before it is made again."""

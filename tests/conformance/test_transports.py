@@ -21,10 +21,10 @@ from tests.rpc.rig import (
     limits,
     notification,
     ok,
-    pace,
     read,
     request,
     serving,
+    timeouts,
     upgrade,
 )
 
@@ -33,7 +33,7 @@ everywhere = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    async with serving(Rig(pace=pace(stalled=10, partial=10))) as found:
+    async with serving(Rig(timeouts=timeouts(stalled=10, partial=10))) as found:
         yield found
 
 
@@ -313,7 +313,7 @@ async def test_only_so_many_calls_wait_at_once(served: Served, kind: Kind) -> No
 
 @everywhere
 async def test_U04_a_message_over_the_limit_is_refused_by_name_and_closed(kind: Kind) -> None:
-    rig = Rig(limits=limits(max_message=1000), pace=pace())
+    rig = Rig(limits=limits(max_message=1000), timeouts=timeouts())
     async with serving(rig) as served:
         client = await served.connect(kind)
         other = await served.connect(kind)
@@ -393,7 +393,7 @@ async def test_a_large_reply_reaches_a_reader_that_takes_its_time(
 
 @everywhere
 async def test_U07_a_peer_that_never_reads_is_let_go_and_no_other(kind: Kind) -> None:
-    rig = Rig(pace=pace())
+    rig = Rig(timeouts=timeouts())
     async with serving(rig) as served:
         client, other = await served.connect(kind), await served.connect(kind)
         for n in range(8):
@@ -421,7 +421,7 @@ async def test_a_farewell_delivers_what_is_under_way(served: Served, kind: Kind)
 
 @everywhere
 async def test_over_max_connections_a_peer_is_told_so(kind: Kind) -> None:
-    rig = Rig(limits=limits(max_connections=2), pace=pace())
+    rig = Rig(limits=limits(max_connections=2), timeouts=timeouts())
     async with serving(rig) as served:
         held: list[Client] = [await served.connect(kind) for _ in range(2)]
         for one in held:

@@ -26,7 +26,7 @@ from haftd.rpc.dispatch import Dispatcher, Verdicts
 from haftd.rpc.transports.handshake import Gatekeeper
 from haftd.rpc.transports.unix import serve_unix
 from haftd.rpc.transports.websocket import open_websocket_listener, serve_websocket
-from haftd.rpc.wire import Pace
+from haftd.rpc.wire import Timeouts
 from tests.patience import PATIENCE_S
 
 Kind = Literal["lines", "headers", "websocket"]
@@ -44,7 +44,7 @@ LIMITS = LimitsResult(
     max_handles=16,
     max_queued=1024 * 1024,
 )
-QUICK = Pace(stalled=0.3, partial=0.3, handshake=0.5, ping=20, farewell=0.3)
+QUICK = Timeouts(stalled=0.3, partial=0.3, handshake=0.5, ping=20, close_grace=0.3)
 
 
 class Echo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,7 +66,7 @@ class Rig:
     """What the toy verbs did, and what holds up those that wait."""
 
     limits: LimitsResult = LIMITS
-    pace: Pace = field(default_factory=Pace)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     calls: list[str] = field(default_factory=list)
     gates: dict[str, trio.Event] = field(default_factory=dict)
     waiting: int = 0
@@ -103,7 +103,7 @@ class Rig:
             self.limits,
             log,
             self._gone,
-            pace=self.pace,
+            timeouts=self.timeouts,
         )
         self.rpc_context.dispatcher.on_reply = self.rpc_context.clients.on_reply
         self.gate = Gatekeeper(
@@ -415,5 +415,5 @@ def limits(**changes: int) -> LimitsResult:
     return msgspec.structs.replace(LIMITS, **changes)
 
 
-def pace(**changes: float) -> Pace:
+def timeouts(**changes: float) -> Timeouts:
     return replace(QUICK, **changes)

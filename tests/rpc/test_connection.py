@@ -13,7 +13,7 @@ import trio.testing
 from haft_protocol.errors import RpcError
 from haftd.caller import Caller
 from haftd.rpc.connection import serve_connection
-from haftd.rpc.wire import Gone
+from haftd.rpc.wire import Disconnected
 
 from .rig import Rig, limits, request
 
@@ -30,7 +30,7 @@ class Told:
         self.reads = trio.Event()
         self.over = trio.Event()
         self.written = b""
-        self.polite: bool | None = None
+        self.graceful: bool | None = None
 
     async def receive(self) -> list[bytes] | None:
         await trio.lowlevel.checkpoint()
@@ -61,8 +61,8 @@ class Told:
     async def hung_up(self) -> None:
         await trio.sleep_forever()
 
-    async def close(self, *, polite: bool) -> None:
-        self.polite = polite
+    async def close(self, *, graceful: bool) -> None:
+        self.graceful = graceful
 
     def replies(self) -> dict[int, dict[str, object]]:
         return {one["id"]: one for one in map(json.loads, self.written.splitlines())}
@@ -109,24 +109,24 @@ async def test_replies_that_nobody_reads_are_kept_up_to_a_bound(nursery: trio.Nu
     await rig.until(lambda: rig.waiting == 7)
     rig.gates.pop("g").set()
     await rig.until(lambda: rig.gone)
-    assert wire.polite is False
+    assert wire.graceful is False
     why = [line["why"] for line in rig.lines if line["event"] == "client gone"]
     assert why and all("max_queued" in one for one in why)
 
 
 @pytest.mark.parametrize(
-    ("then", "polite", "faults"),
-    [(None, False, 0), (Gone("planted"), False, 0), (ZeroDivisionError(), False, 1)],
+    ("then", "graceful", "faults"),
+    [(None, False, 0), (Disconnected("planted"), False, 0), (ZeroDivisionError(), False, 1)],
 )
 async def test_only_who_is_sent_away_is_waited_for_at_the_end(
-    then: BaseException | None, polite: bool, faults: int
+    then: BaseException | None, graceful: bool, faults: int
 ) -> None:
     rig = Rig()
     wire = Told(request("ping", 1), then=then)
     wire.reads.set()
     wire.over.set()
     await serve_connection(wire, Caller("unix"), rig.rpc_context)
-    assert (wire.polite, rig.rpc_context.connections.refused["fault"]) == (polite, faults)
+    assert (wire.graceful, rig.rpc_context.connections.refused["fault"]) == (graceful, faults)
 
 
 async def test_who_is_sent_away_may_still_read_its_last_reply(nursery: trio.Nursery) -> None:
@@ -139,7 +139,7 @@ async def test_who_is_sent_away_may_still_read_its_last_reply(nursery: trio.Nurs
     connection.finish()
     rig.gates["g"].set()
     await rig.until(lambda: rig.gone)
-    assert wire.polite and wire.replies()[1]["result"] == "g"
+    assert wire.graceful and wire.replies()[1]["result"] == "g"
 
 
 async def test_nothing_is_kept_of_a_call_that_was_answered(nursery: trio.Nursery) -> None:

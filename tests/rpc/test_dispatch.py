@@ -14,7 +14,7 @@ from haftd.caller import Caller
 from haftd.methods.base import DeferredReply
 from haftd.rpc import dispatch, jsonrpcserver
 from haftd.rpc.dispatch import Verdicts
-from haftd.rpc.replies import Batched, Cancel, Waiting
+from haftd.rpc.replies import Cancel, PendingBatch, PendingRequest
 from tests.rpc.rig import Echo, Rig, batch, notification, request
 
 
@@ -106,7 +106,7 @@ def test_a_suspending_verb_is_our_fault_and_said_so(rig: Rig) -> None:
 
 def test_what_waits_is_handed_out(rig: Rig) -> None:
     waiting = answer(rig, request("wait", "a", name="x"))
-    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting, PendingRequest)
     assert (waiting.id, waiting.key) == (b'"a"', "a")
     assert answer(rig, notification("$/cancelRequest", id="a")) == Cancel("a")
 
@@ -125,22 +125,22 @@ def test_ids_written_differently_are_the_same(rig: Rig) -> None:
 
 def test_a_batch_cancels_what_it_holds(rig: Rig) -> None:
     found = answer(rig, batch(request("wait", 1, name="x"), notification("$/cancelRequest", id=1)))
-    assert isinstance(found, Batched)
+    assert isinstance(found, PendingBatch)
     assert found.cancels == [Cancel(1)] and found.reply is None
 
 
 def test_a_batch_that_cancels_and_holds_nothing_that_waits_is_answered(rig: Rig) -> None:
     cancel = notification("$/cancelRequest", id=9)
     found = answer(rig, batch(cancel, request("ping", 1), request("none", 2)))
-    assert isinstance(found, Batched) and found.cancels == [Cancel(9)]
+    assert isinstance(found, PendingBatch) and found.cancels == [Cancel(9)]
     assert [one["id"] for one in plain(found.reply)] == [1, 2]
     found = answer(rig, batch(cancel))
-    assert isinstance(found, Batched) and found.reply is None
+    assert isinstance(found, PendingBatch) and found.reply is None
 
 
 def test_the_room_is_shared_by_a_batch(rig: Rig) -> None:
     found = answer(rig, batch(*(request("wait", n, name="x") for n in range(4))), room=2)
-    assert [isinstance(slot, Waiting) for slot in found.slots] == [True, True, False, False]
+    assert [isinstance(slot, PendingRequest) for slot in found.slots] == [True, True, False, False]
     assert found.slots[3].error.data["limit"] == "max_in_flight"
 
 
@@ -164,7 +164,9 @@ async def test_a_late_result_that_cannot_be_encoded_is_an_incident(rig: Rig) -> 
         await trio.lowlevel.checkpoint()
         return object()
 
-    reply = await rig.rpc_context.dispatcher.finish(Waiting(b"1", 1, "m", DeferredReply(run)))
+    reply = await rig.rpc_context.dispatcher.finish(
+        PendingRequest(b"1", 1, "m", DeferredReply(run))
+    )
     assert reply is not None
     assert plain(rig.rpc_context.dispatcher.encode(reply))["error"]["code"] == -32603
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.rpc.outbox import LOW, Outbox
-from haftd.rpc.wire import Gone
+from haftd.rpc.wire import Disconnected
 from tests.patience import PATIENCE_S
 
 
@@ -32,7 +32,7 @@ class Trickle:
 
     def _take(self, data: bytes | memoryview, amount: int) -> int:
         if amount < 0:
-            raise Gone("planted")
+            raise Disconnected("planted")
         self.taken += bytes(data[:amount])
         return min(amount, len(data))
 
@@ -51,7 +51,7 @@ class Trickle:
 
     async def hung_up(self) -> None: ...
 
-    async def close(self, *, polite: bool) -> None: ...
+    async def close(self, *, graceful: bool) -> None: ...
 
 
 @settings(max_examples=60, deadline=None)

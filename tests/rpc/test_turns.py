@@ -55,7 +55,7 @@ class Told:
     async def hung_up(self) -> None:
         await trio.sleep_forever()
 
-    async def close(self, *, polite: bool) -> None: ...
+    async def close(self, *, graceful: bool) -> None: ...
 
     async def be_served(self, rig: Rig) -> None:
         async def others() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from haftd.schemas import PROVIDERS, UnsupportedSchema, descriptions, flattening, translate
+from haftd.schemas import PROVIDERS, UnsupportedSchema, descriptions, object_root, translate
 from haftd.schemas.intersection import merge
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool
@@ -81,7 +81,7 @@ def test_values_of_two_branches_are_joined_in_one_pass(monkeypatch: Any) -> None
         shown.append(value)
         return own(value, longest)
 
-    monkeypatch.setattr(flattening, "compact", counting)
+    monkeypatch.setattr(object_root, "compact", counting)
     branches = [
         {"properties": {"a": {"enum": values}}} for values in (MANY[:900], [*MANY[900:1_800], "v0"])
     ]

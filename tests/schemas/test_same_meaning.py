@@ -10,9 +10,9 @@ import jsonschema_rs
 from hypothesis import strategies as st
 
 from haftd.schemas.dialects import PLAIN
-from haftd.schemas.flattening import flatten
 from haftd.schemas.intersection import merge
 from haftd.schemas.normalization import UnsupportedSchema, normalize
+from haftd.schemas.object_root import flatten
 from haftd.schemas.passthrough import PassThrough
 
 from .definitions import NASTY

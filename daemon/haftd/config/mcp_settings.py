@@ -130,7 +130,7 @@ def _one_of(*allowed: str) -> Reader:
             return value
         raise InvalidField((), f"it is {shown(value)}; it must be one of {', '.join(allowed)}")
 
-    read.form = " or ".join(f"`{one}`" for one in allowed)  # type: ignore[attr-defined]
+    read.form = " or ".join(f"`{choice}`" for choice in allowed)  # type: ignore[attr-defined]
     return read
 
 

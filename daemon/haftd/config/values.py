@@ -64,8 +64,8 @@ def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
     return _with_description(read_texts, f"list{choice or ' of texts'}")
 
 
-def unknown(name: str, known: Sequence[str], noun: str) -> str:
+def unknown(name: str, names: Sequence[str], noun: str) -> str:
     """Format the message for an unknown name, with a similar one."""
-    similar = difflib.get_close_matches(name, known, n=1)
+    similar = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     return f"there is no such {noun}{hint}"

@@ -59,10 +59,10 @@ class LongStrings:
                     self._after_escape = True
                     return
                 self.open, pos = at + begin, begin + 2
-            found = _END.search(data, pos)
-            if found is None:
+            match = _END.search(data, pos)
+            if match is None:
                 return
-            pos = found.start()
+            pos = match.start()
             if data[pos] == 0x1B:
                 if pos + 1 == size:
                     self._after_escape = True

@@ -1,9 +1,10 @@
-"""One connection: messages in, each decided where it was read, answers out.
+"""Connection: reads messages, decides each at once, sends replies.
 
-Rules: what arrived together is answered in one write. Only an answer that waits gets a task, inside
-its own cancel scope. Half a hang-up (the peer stops sending) lets what is under way finish and be
-delivered; a whole one cancels it at once. Whatever goes wrong here stays here: `serve_connection`
-raises nothing but the cancellation of its caller. A disconnect never touches a handle.
+- Replies to messages that arrived together share one write. Only a pending request has a task, in
+  its own cancel scope.
+- End of the peer's input: pending requests finish and are delivered. Hang-up: they are cancelled.
+  Handles are never affected.
+- Faults stay inside: `serve_connection` raises nothing but the caller's cancellation.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from haftd.logs import Log
 
 from .dispatch import Dispatcher
 from .outbox import Outbox
-from .replies import Answer, Batched, Cancel, Deferred, Reply, Waiting
-from .wire import Gone, Pace, Wire
+from .replies import Answer, Cancel, PendingBatch, PendingRequest, Reply, SuspendedBatch
+from .wire import Disconnected, Timeouts, Wire
 
 T = TypeVar("T")
 
-_BURST = 64  # messages answered before others get their turn: one or two milliseconds
-_MUCH = 262_144  # bytes of answers that are written before more are made
-_LONG = 65_536  # bytes from which on the values of a message are counted before decoding
-_TURN_S = 0.002  # of a batch, before others get their turn
-_HELD = 4  # times `max_queued`: what answers that had to wait may come to before it is too much
+_BURST = 64  # messages between two turns of other tasks: one or two milliseconds
+_MUCH = 262_144  # bytes of replies that are written before more are produced
+_LONG = 65_536  # bytes above which a message's values are counted before it is decoded
+_TURN_S = 0.002  # of a batch, between two turns of other tasks
+_HELD = 4  # times `max_queued`: bound for the results of pending requests
 
 
 class Connections:
-    """The connections there are, of all transports, and who was turned away and why."""
+    """Open connections of all transports, and the counts of refused peers."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -52,30 +53,29 @@ class Connections:
         return len(self._open)
 
     def refuse(self, kind: str, log: Log, **facts: object) -> None:
-        """Count a peer that was turned away; the log hears of the 1st, 2nd, 4th, 8th …"""
+        """Count a refused peer; log the 1st, 2nd, 4th, 8th …"""
         self.refused[kind] += 1
         times = self.refused[kind]
         if times & (times - 1) == 0:
             log.warning("refused", kind=kind, times=times, **facts)
 
     def enter(self, connection: Connection) -> None:
-        """A connection is being served."""
         self._open.add(connection)
 
     def leave(self, connection: Connection) -> None:
-        """It is not any more; wakes who waits for that."""
         self._open.discard(connection)
         self._left.unpark_all()
 
     async def one_left(self, seconds: float) -> None:
-        """Wait until a connection has gone, at most so long."""
+        """Wait until a connection has closed, at most `seconds`."""
         with trio.move_on_after(seconds):
             await self._left.park()
 
     async def finish(self, seconds: float) -> None:
-        """Let every connection read no more, deliver what is under way, and close; at most so long.
+        """Stop reading, deliver pending replies, and close every connection, within `seconds`.
 
-        The nursery that holds them is then to be cancelled."""
+        The connections' nursery must then be cancelled.
+        """
         with trio.move_on_after(seconds):
             for connection in list(self._open):
                 connection.finish()
@@ -84,14 +84,14 @@ class Connections:
 
 
 def _unconfined(peer: PeerProcess) -> Confinement | None:
-    """Nobody was started by this daemon."""
+    """Default of `confine`: the peer is no process of a tool."""
     return None
 
 
 @dataclass(slots=True)
 class RpcContext:
-    """What all connections share. `on_close` is called with each caller that has gone; `confine` returns
-    what a process may do that this daemon has started, and None for any other."""
+    """Shared state of all connections. `on_close` is called with each disconnected caller;
+    `confine` returns the permissions of a process of a tool, None for other peers."""
 
     dispatcher: Dispatcher
     limits: LimitsResult
@@ -99,11 +99,11 @@ class RpcContext:
     on_close: Callable[[Caller], None]
     connections: Connections = field(default_factory=Connections)
     clients: Clients = field(default_factory=Clients)
-    pace: Pace = field(default_factory=Pace)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     confine: Callable[[PeerProcess], Confinement | None] = _unconfined
 
     def caller_of(self, transport: Literal["unix", "websocket"], peer: PeerProcess) -> Caller:
-        """Return the caller that a connected process is."""
+        """Return the caller for a connected process."""
         confinement = self.confine(peer)
         caller = Caller(transport, peer.pid or None, process=peer.identity, confinement=confinement)
         if confinement is not None and confinement.session and "handles" not in confinement.may:
@@ -114,14 +114,15 @@ class RpcContext:
 def start_connection(
     nursery: trio.Nursery, wire: Wire, caller: Caller, rpc_context: RpcContext
 ) -> None:
-    """Serve a peer in a task of `nursery`; it counts from this moment."""
+    """Serve a peer in a task of `nursery`; the connection counts from now."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     nursery.start_soon(_serve, connection, wire, caller, rpc_context)
 
 
 async def serve_connection(wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
-    """Serve a peer until it goes, or is sent away; closes the wire. Raises nothing of its own."""
+    """Serve a peer until it disconnects or is dismissed; closes the wire. Raises nothing of its
+    own."""
     connection = Connection(wire, caller, rpc_context)
     rpc_context.connections.enter(connection)
     await _serve(connection, wire, caller, rpc_context)
@@ -138,7 +139,7 @@ async def _serve(
     finally:
         try:
             with trio.CancelScope(shield=True):
-                await wire.close(polite=connection.polite)
+                await wire.close(graceful=connection.graceful)
         finally:
             rpc_context.connections.leave(connection)
             try:
@@ -148,47 +149,46 @@ async def _serve(
 
 
 class Connection:
-    """One peer being served. `polite`: it may still read its last reply when we close."""
+    """One served peer. `graceful`: at close the peer may still read its last reply."""
 
     def __init__(self, wire: Wire, caller: Caller, rpc_context: RpcContext) -> None:
-        self.polite = False
+        self.graceful = False
         self._wire = wire
         self._caller = caller
         self._rim = rpc_context
         self._reading = trio.CancelScope()
         self._in_flight = 0
         self._held = 0
-        self._deferred: list[Deferred] = []
+        self._deferred: list[SuspendedBatch] = []
         self._long = min(
             _LONG, rpc_context.limits.max_values
-        )  # No shorter one has too many values.
+        )  # Shorter messages cannot have too many values.
         self._scopes: dict[object, list[trio.CancelScope]] = {}
         self._answered = trio.lowlevel.ParkingLot()
 
     def finish(self) -> None:
-        """Read no more; deliver what is under way, then close."""
-        self.polite = True
+        """Stop reading; deliver pending replies, then close."""
+        self.graceful = True
         self._reading.cancel()
 
     async def run(self) -> None:
-        """Serve until the peer is done or gone."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self._outbox = Outbox(self._wire, nursery, self._rim.limits.max_queued, self._gone)
             try:
                 await self._listen()
                 await self._deliver()
-            except Gone as why:
+            except Disconnected as why:
                 self._gone(str(why))
             nursery.cancel_scope.cancel()
 
     def _gone(self, why: str) -> None:
         self._rim.log.debug("client gone", client=self._caller.label, why=why)
-        self.polite = False
+        self.graceful = False
         self._nursery.cancel_scope.cancel()
 
     async def _listen(self) -> None:
-        """Read, and be asked meanwhile: who is not read any more cannot answer."""
+        """Read messages; waits while the peer does not read replies."""
         wire, outbox, clients = self._wire, self._outbox, self._rim.clients
 
         def send(message: bytes) -> None:
@@ -227,7 +227,7 @@ class Connection:
             if answers:
                 outbox.send(answers[0] if len(answers) == 1 else b"".join(answers))
             if wire.fault is not None:
-                self.polite = True
+                self.graceful = True
                 self._rim.connections.refuse("fault", self._rim.log, why=wire.fault.message)
                 outbox.send(frame(encode_error(b"null", wire.fault)))
                 return
@@ -235,7 +235,7 @@ class Connection:
                 await outbox.room()
 
     async def _decide_long(self, message: bytes) -> Answer:
-        """Decide a long message; others have their turns between what is done to it."""
+        """Decode a long message in steps, with turns for other tasks."""
         counter = ValueCounter(message, self._rim.limits.max_values)
         while not counter.step():
             await trio.lowlevel.checkpoint()
@@ -250,19 +250,19 @@ class Connection:
         return self._rim.limits.max_in_flight - self._in_flight
 
     def _taken(self, answer: Answer) -> bytes | None:
-        """The reply of an answer, `None` when there is none, or none yet."""
+        """Return the encoded reply; None without one, or while the request is pending."""
         if answer is None or type(answer) is bytes:
             return answer
-        if isinstance(answer, Waiting):
+        if isinstance(answer, PendingRequest):
             self._start(answer, None)
-        elif isinstance(answer, Batched):
+        elif isinstance(answer, PendingBatch):
             for slot in answer.slots:
-                if isinstance(slot, Waiting):
+                if isinstance(slot, PendingRequest):
                     self._start(slot, answer)
             for cancel in answer.cancels:
                 self._cancel(cancel)
             return answer.reply
-        elif isinstance(answer, Deferred):
+        elif isinstance(answer, SuspendedBatch):
             self._in_flight += 1
             self._deferred.append(answer)
             self._nursery.start_soon(self._resume, answer)
@@ -276,16 +276,16 @@ class Connection:
         for deferred in self._deferred:
             deferred.withdraw(cancel)
 
-    async def _resume(self, deferred: Deferred) -> None:
-        """Decide a batch when it can be; what came behind it has been decided meanwhile."""
+    async def _resume(self, deferred: SuspendedBatch) -> None:
+        """Decide a batch that had to wait; later messages were decided meanwhile."""
         try:
-            if self._room >= 0:  # Else each of it is refused for that.
+            if self._room >= 0:  # Without room, each request of the batch is refused.
                 await deferred.ready()
-            # It made room for itself.
+            # The batch's own room.
             steps = self._rim.dispatcher.resume(self._caller, deferred, self._room + 1)
             answer = await _in_turns(steps)
             self._deferred.remove(deferred)
-            if isinstance(answer, Batched):
+            if isinstance(answer, PendingBatch):
                 answer.cancels += deferred.cancels
             reply = self._taken(answer)
             if reply is not None:
@@ -294,14 +294,16 @@ class Connection:
             self._in_flight -= 1
             self._answered.unpark_all()
 
-    def _start(self, waiting: Waiting, batch: Batched | None) -> None:
+    def _start(self, waiting: PendingRequest, batch: PendingBatch | None) -> None:
         scope = trio.CancelScope()
         self._in_flight += 1
         if waiting.id is not None:
             self._scopes.setdefault(waiting.key, []).append(scope)
         self._nursery.start_soon(self._wait, waiting, scope, batch)
 
-    async def _wait(self, waiting: Waiting, scope: trio.CancelScope, batch: Batched | None) -> None:
+    async def _wait(
+        self, waiting: PendingRequest, scope: trio.CancelScope, batch: PendingBatch | None
+    ) -> None:
         dispatcher = self._rim.dispatcher
         answer: Reply | None = None
         try:
@@ -325,13 +327,13 @@ class Connection:
             self._answered.unpark_all()
 
     async def _send(self, reply: bytes) -> None:
-        """Send a reply that had to wait."""
+        """Send the reply of a pending request."""
         if not self._outbox.has_room:
             await self._hold(len(reply))
         self._outbox.send(self._wire.frame(reply))
 
     async def _hold(self, size: int) -> None:
-        """Keep a reply until the peer has taken some of those before it; not without a bound."""
+        """Hold a reply until the peer has taken earlier ones; bounded."""
         bound = _HELD * self._rim.limits.max_queued
         self._held += size
         try:
@@ -348,7 +350,7 @@ class Connection:
             del self._scopes[key]
 
     async def _deliver(self) -> None:
-        """Wait until what is under way was answered and written, or the peer has gone."""
+        """Wait until pending requests are answered and written, or the peer has disconnected."""
         if not self._in_flight and not self._outbox.queued:
             return
         async with trio.open_nursery() as watched:
@@ -364,21 +366,22 @@ class Connection:
 
 
 async def _in_turns(steps: Generator[None, None, T]) -> T:
-    """Do all the steps; others have their turns between them. A cancellation comes behind the last."""
+    """Run all steps, with turns for other tasks between them. Cancellation takes effect after the
+    last."""
     began = time.monotonic()
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            made: T = done.value
-            return made
+            result: T = done.value
+            return result
         if time.monotonic() - began >= _TURN_S:
             await trio.lowlevel.cancel_shielded_checkpoint()
             began = time.monotonic()
 
 
 def full(limits: LimitsResult) -> RpcError:
-    """What a connection over `max_connections` is told."""
+    """Return the error for a connection over `max_connections`."""
     return limit_exceeded(
         "max_connections", limits.max_connections, "haftd serves no more connections now"
     )

@@ -1,8 +1,8 @@
-"""From a message to its answer: requests through the method table, batches by the rules of section 5.
+"""Dispatch: from a message to its reply, batches by the rules of section 5.
 
-Rules: everything here is synchronous but `finish` and `encode_later`. A method decides at once or returns a
-`DeferredReply`, and a connection learns only which of the two. An `RpcError` becomes the reply; any other
-exception is logged under an incident, and the reply names the incident only.
+Synchronous except `finish` and `encode_later`. A method decides at once or returns a
+`DeferredReply`. An `RpcError` becomes the reply; another exception is logged under an incident id,
+and the reply has only that id.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ from .jsonrpcserver import MethodTable
 from .replies import (
     CANCELS,
     Answer,
-    Batched,
     Cancel,
-    Deferred,
     Item,
+    PendingBatch,
+    PendingRequest,
     Ready,
     Reply,
     Slot,
     Steps,
-    Waiting,
+    SuspendedBatch,
     key_of,
     read_cancel,
 )
 
 _Spawns = dict[int, tuple[msgspec.Struct, SpawnParams]]
 Verdicts = Sequence[RpcError | None] | Sequence[Callable[[], None]]
-"""Of each spawn of a batch its clash, if it has one; where there is none, what gives up the id that is kept for it."""
+"""Per spawn of a batch: its conflict, or a function that releases the reserved id."""
 
 _AT_ONCE = 8
-"""Spawns of a batch that are started before others have their turn: some milliseconds."""
+"""Spawns of a batch between two turns of other tasks: some milliseconds."""
 
 
 def _bare(error: RpcError) -> RpcError:
@@ -76,47 +76,48 @@ def _bare(error: RpcError) -> RpcError:
 
 
 def _always_ready(method: str, params: object) -> Ready | None:
-    """Nothing has to be awaited before a call is decided."""
     return None
 
 
-def _nothing_found(session: str, id: str, generation: int) -> None:
-    """No handle is known."""
+def _find_nothing(session: str, id: str, generation: int) -> None:
+    """Default of `find`."""
 
 
-def _nobody_asked(caller: Caller, reply: Response) -> None:
-    """Nobody asks this daemon's clients anything."""
+def _ignore_reply(caller: Caller, reply: Response) -> None:
+    """Default of `on_reply`."""
 
 
 @dataclass(slots=True)
 class Dispatcher:
-    """Answer messages with `verbs`. `reserve` says in steps of each spawn of a batch whether it clashes, and keeps
-    the ids where none does;
-    `spawning` names the methods that may be one, and says which, or None. `on_reply` takes the replies to
-    requests of ours. `unready` says what is to be awaited before a method with these params can be
-    decided; a verb sees to that itself, but a batch's spawns are decided together. `find` gives the handle of a result that has to be cut."""
+    """Dispatches messages to the handlers of `methods`.
 
-    verbs: Mapping[str, tuple[type[Any], MethodHandler]]
+    `spawning` identifies spawns, `reserve` checks a batch's spawns in steps for conflicts and
+    reserves their ids. `on_reply` takes replies to the daemon's own requests. `unready` returns an
+    awaitable that must finish before a call can be decided: methods await it themselves, but a
+    batch's spawns are decided together. `find` returns the handle of a result that must be cut.
+    """
+
+    methods: Mapping[str, tuple[type[Any], MethodHandler]]
     reserve: Callable[[Caller, Sequence[SpawnParams]], Generator[None, None, Verdicts]]
     limits: LimitsResult
     log: Log
     spawning: Mapping[str, Callable[[Caller, Any], SpawnParams | None]] = field(
         default_factory=lambda: {"spawn": lambda caller, params: params}
     )
-    on_reply: Callable[[Caller, Response], None] = _nobody_asked
+    on_reply: Callable[[Caller, Response], None] = _ignore_reply
     unready: Callable[[str, Any], Ready | None] = _always_ready
-    find: FindHandle = _nothing_found
+    find: FindHandle = _find_nothing
     _methods: MethodTable = field(init=False)
 
     def __post_init__(self) -> None:
-        self._methods = MethodTable(self.verbs, self._fail)
+        self._methods = MethodTable(self.methods, self._fail)
 
     def receive(self, caller: Caller, message: bytes, room: int) -> Answer:
-        """Decide a short message; `room` is how many more of its requests may wait. Never raises."""
+        """Decide a short message; `room` bounds its pending requests. Never raises."""
         return self.decide(caller, self.read(message, None), room)
 
     def read(self, message: bytes, value_count: ValueCount | None) -> Message:
-        """Read a message; a long one comes with its `value_count`. Never raises."""
+        """Decode a message; a long one comes with its `value_count`. Never raises."""
         limits = self.limits
         return read_message(
             message,
@@ -127,7 +128,7 @@ class Dispatcher:
         )
 
     def decide(self, caller: Caller, read: Message, room: int) -> Answer:
-        """Decide a message that was read, as `receive` does."""
+        """Decide a decoded message, as `receive`."""
         if isinstance(read, Single):
             item = read.item
             if isinstance(item, Request):
@@ -137,18 +138,18 @@ class Dispatcher:
         if isinstance(read, Batch):
             spawns, waits = self._spawns(caller, read.items)
             if waits:
-                return Deferred(list(read.items), waits)
+                return SuspendedBatch(list(read.items), waits)
             return self._batch(caller, read.items, spawns, room)
         return encode_error(b"null", read.error)
 
-    def resume(self, caller: Caller, deferred: Deferred, room: int) -> Steps:
-        """Decide a batch that had to wait, as `receive` does."""
+    def resume(self, caller: Caller, deferred: SuspendedBatch, room: int) -> Steps:
+        """Decide a deferred batch, as `receive`."""
         deferred.is_resumed = True
         spawns, _ = self._spawns(caller, deferred.items)
         return self._batch(caller, deferred.items, spawns, room)
 
-    async def finish(self, waiting: Waiting) -> Reply | None:
-        """Wait for the answer of `waiting`; raises nothing but a cancellation."""
+    async def finish(self, waiting: PendingRequest) -> Reply | None:
+        """Wait for the reply of a pending request; raises only a cancellation."""
         error: RpcError | None = None
         result: object = None
         try:
@@ -160,7 +161,6 @@ class Dispatcher:
         return None if waiting.id is None else Reply(waiting.id, waiting.method, result, error)
 
     def encode(self, reply: Reply) -> bytes:
-        """The reply as it is sent."""
         error = reply.error
         if error is None:
             try:
@@ -170,8 +170,7 @@ class Dispatcher:
         return encode_error(reply.id, error)
 
     async def encode_later(self, reply: Reply) -> bytes:
-        """The reply as it is sent; a long one is encoded in a thread. Raises nothing but a
-        cancellation."""
+        """Encode a reply, a long one in a thread. Raises only a cancellation."""
         if reply.error is None and is_long(reply.result):
             try:
                 return await trio.to_thread.run_sync(
@@ -182,15 +181,14 @@ class Dispatcher:
         return self.encode(reply)
 
     def join(self, slots: Sequence[Slot]) -> Generator[None, None, bytes | None]:
-        """All the replies of a batch as one, none of them too long beside the others; `None` where
-        there is no reply."""
-        told = [
+        """Join the replies of a batch, each cut to its share of the size; None without replies."""
+        with_results = [
             (at, slot)
             for at, slot in enumerate(slots)
             if isinstance(slot, Reply) and slot.error is None
         ]
-        results = yield from truncate_batch([reply.result for _, reply in told], self.find)
-        cut = {at: result for (at, _), result in zip(told, results, strict=True)}
+        results = yield from truncate_batch([reply.result for _, reply in with_results], self.find)
+        cut = {at: result for (at, _), result in zip(with_results, results, strict=True)}
         replies: list[bytes] = []
         for at, slot in enumerate(slots):
             if isinstance(slot, Reply):
@@ -202,7 +200,7 @@ class Dispatcher:
 
     def _request(
         self, caller: Caller, request: Request, room: int, params: object = None
-    ) -> Reply | bytes | Waiting | Cancel | None:
+    ) -> Reply | bytes | PendingRequest | Cancel | None:
         name = request.method
         if name in CANCELS:
             return read_cancel(request)
@@ -222,7 +220,7 @@ class Dispatcher:
         except Exception as fault:
             error = self._fail(name, fault)
         if type(result) is DeferredReply:
-            return Waiting(request.id, key_of(request), name, result)
+            return PendingRequest(request.id, key_of(request), name, result)
         return None if request.id is None else Reply(request.id, name, result, error)
 
     def _fail(self, name: str, fault: Exception) -> RpcError:
@@ -231,15 +229,16 @@ class Dispatcher:
         return internal(incident)
 
     def _unasked(self, caller: Caller, item: Response | Invalid) -> bytes | None:
-        """The answer to what is no request; a reply to one of ours gets none."""
+        """Return the reply to a message that is no request; replies to the daemon's requests have
+        none."""
         if isinstance(item, Invalid):
             return encode_error(item.id, item.error)
         self.on_reply(caller, item)
         return None
 
     def _batch(self, caller: Caller, items: Sequence[Item], spawns: _Spawns, room: int) -> Steps:
-        """Spawns take their ids before anything runs; then they start, then all others, in order. The
-        ids are kept for them meanwhile, so that nobody takes one between two spawns."""
+        """Decide a batch: reserve the ids of all spawns, start these, then run the others in order.
+        The reservation keeps other callers from an id between two spawns."""
         clash, kept = yield from self._reserved(caller, spawns)
         try:
             return (yield from self._decide(caller, items, spawns, clash, kept, room))
@@ -273,29 +272,29 @@ class Dispatcher:
                 if isinstance(answer, Cancel):
                     cancels.append(answer)
                 else:
-                    if isinstance(answer, Waiting):
+                    if isinstance(answer, PendingRequest):
                         room -= 1
                         answer.in_batch = True
                     slots[at] = answer
             if at not in spawns or len(kept) % _AT_ONCE == _AT_ONCE - 1:
                 yield
-        if any(isinstance(slot, Waiting) for slot in slots):
-            return Batched(slots, cancels)
+        if any(isinstance(slot, PendingRequest) for slot in slots):
+            return PendingBatch(slots, cancels)
         reply = yield from self.join(slots)
-        return Batched(slots, cancels, reply) if cancels else reply
+        return PendingBatch(slots, cancels, reply) if cancels else reply
 
     def _spawns(self, caller: Caller, items: Sequence[Item]) -> tuple[_Spawns, list[Ready]]:
-        """The spawns of a batch whose params are right, by place, with the params as they were
-        given; a wrong one fails by itself. And what has to be awaited before they can be told."""
-        found: _Spawns = {}
+        """Return the valid spawns by position with their raw params, and the awaitables needed to
+        identify spawns. Invalid ones fail alone."""
+        spawns: _Spawns = {}
         waits: list[Ready] = []
         if caller.transport != "unix" and not caller.initialized:
-            return found, waits
+            return spawns, waits
         for at, item in enumerate(items):
             if isinstance(item, Request) and item.method in self.spawning:
                 name = item.method
                 try:
-                    params = read_params(item.params, self.verbs[name][0], name)
+                    params = read_params(item.params, self.methods[name][0], name)
                     if (wait := self.unready(name, params)) is not None:
                         waits.append(wait)
                         continue
@@ -303,14 +302,14 @@ class Dispatcher:
                 except (RpcError, KeyError):
                     continue
                 if spawn is not None:
-                    found[at] = params, spawn
-        return found, waits
+                    spawns[at] = params, spawn
+        return spawns, waits
 
     def _reserved(
         self, caller: Caller, spawns: _Spawns
     ) -> Generator[None, None, tuple[dict[int, RpcError] | None, dict[int, Callable[[], None]]]]:
-        """The errors of a batch that must not run, by place; -1 is for all that have none. Else what gives up
-        the ids that are kept, by place."""
+        """Return the errors of a rejected batch by position (-1 for all others), else the functions
+        that release the reserved ids."""
         if not spawns:
             return None, {}
         try:
@@ -320,10 +319,12 @@ class Dispatcher:
         except Exception as fault:
             return {-1: self._fail("spawn", fault)}, {}
         by_place = dict(zip(spawns, verdicts, strict=True))
-        errors = {at: one for at, one in by_place.items() if isinstance(one, RpcError)}
+        errors = {at: verdict for at, verdict in by_place.items() if isinstance(verdict, RpcError)}
         if not errors:
-            return None, {at: one for at, one in by_place.items() if callable(one)}
-        one = next(iter(errors.values()))
-        data = {key: value for key, value in one.data.items() if key != "kind"}
-        errors[-1] = RpcError(one.kind, f"Nothing of this batch was run: {one.message}", **data)
+            return None, {at: verdict for at, verdict in by_place.items() if callable(verdict)}
+        verdict = next(iter(errors.values()))
+        data = {key: value for key, value in verdict.data.items() if key != "kind"}
+        errors[-1] = RpcError(
+            verdict.kind, f"Nothing of this batch was run: {verdict.message}", **data
+        )
         return errors, {}

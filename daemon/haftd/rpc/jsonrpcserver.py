@@ -1,8 +1,8 @@
-"""The adapter of jsonrpcserver, and the only module that imports the library.
+"""Adapter of jsonrpcserver, the only importer of the library.
 
-`dispatch_request` of the library finds the method, binds its params and calls it. Messages are decoded before, so
-each method carries a `__signature__` of its own, whose `bind` is the one msgspec conversion of the params. The
-library's dispatch is a coroutine; a method decides synchronously, so one `send` runs the coroutine to its end.
+The library's `dispatch_request` finds the method, binds the params and calls it. Messages are
+decoded before, so each method has a `__signature__` whose `bind` converts the params by msgspec.
+The dispatch is a coroutine; methods decide synchronously, so one `send` completes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from haftd.import_stubs import empty_module, stubbed
 from haftd.methods.base import MethodHandler
 
 with (
-    # Only submodules are used; the package's own module would import an HTTP server and a schema checker.
+    # Submodules only: the package itself imports an HTTP server and a schema checker.
     stubbed("jsonrpcserver", importlib.util.find_spec("jsonrpcserver")),
     stubbed("asyncio", empty_module("asyncio")),
     warnings.catch_warnings(),
@@ -36,14 +36,15 @@ with (
     from jsonrpcserver.result import ErrorResult, SuccessResult
 
 
-# The library logs the exception of a method, which `on_fault` has logged under an incident already.
+# The library logs a method's exception, which `on_fault` has logged under an incident already.
 logging.getLogger("jsonrpcserver").setLevel(logging.CRITICAL)
 
 
 class MethodTable(dict[str, Callable[..., Any]]):
-    """The methods by name, as jsonrpcserver looks them up.
+    """Methods by name, for jsonrpcserver.
 
-    `on_fault` turns an exception that is no `RpcError` into the error of the reply."""
+    `on_fault` turns an exception that is no `RpcError` into the reply's error.
+    """
 
     def __init__(
         self,
@@ -59,13 +60,13 @@ class MethodTable(dict[str, Callable[..., Any]]):
         raise method_not_found(name)
 
     def add(self, name: str, params_type: type[Any], handler: MethodHandler) -> None:
-        """Add a method."""
         self[name] = _Method(name, params_type, handler, self._on_fault)
 
     def call(self, name: str, caller: Caller, params: object) -> object:
-        """Call a method through jsonrpcserver and return its result.
+        """Call a method by jsonrpcserver and return its result.
 
-        `params` are raw JSON, or a struct that was decoded before. Raises `RpcError`, also for an unknown method."""
+        `params` are raw JSON, or a decoded struct. Raises `RpcError`, also for an unknown method.
+        """
         dispatch = dispatch_request(self, caller, Request(name, [params], None))
         try:
             dispatch.send(None)
@@ -81,22 +82,22 @@ class MethodTable(dict[str, Callable[..., Any]]):
 
 
 class _Signature(inspect.Signature):
-    """A signature whose `bind` decodes the params of a method."""
+    """Signature whose `bind` decodes the params."""
 
     __slots__ = ("_method",)
     _method: _Method
 
     @classmethod
     def of(cls, method: _Method) -> _Signature:
-        """Return the signature of a method."""
         signature = cls()
         signature._method = method
         return signature
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
-        """Decode `args[1]`, raw params or a struct that was decoded before, for the call that follows.
+        """Decode `args[1]`, raw params or a decoded struct.
 
-        Raises `RpcError`, which passes through the library unchanged."""
+        Raises `RpcError`, which passes through the library unchanged.
+        """
         method, params = self._method, args[1]
         method.params = (
             params if isinstance(params, msgspec.Struct) else read_params(params, method.type)
@@ -104,7 +105,7 @@ class _Signature(inspect.Signature):
 
 
 class _Method:
-    """A method as jsonrpcserver calls it; nothing runs between `bind` and the call."""
+    """Method as jsonrpcserver calls it; nothing runs between `bind` and the call."""
 
     def __init__(
         self,

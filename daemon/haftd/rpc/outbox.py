@@ -1,8 +1,8 @@
-"""The only way out of a connection: in order, bounded, and at once when nothing is queued.
+"""Outbox: the only writer of a connection, ordered and bounded; writes at once when empty.
 
-Rules: a reply is never dropped. Who produces replies waits for `room` first, so the queue stays near
-its low-water mark; a peer that takes nothing ends its connection (the wire's deadline), and so does a
-queue that passes its bound all the same. A writer task exists only while something is queued.
+Replies are never dropped. Producers await `room`, so the queue stays near its low-water mark. A
+peer that reads nothing (the wire's deadline) and a queue above its bound end the connection. The
+writer task exists only while the queue is not empty.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import trio
 
-from .wire import Gone, Wire
+from .wire import Disconnected, Wire
 
 LOW = 256 * 1024
 
 
 class Outbox:
-    """What is on its way to one peer. `on_gone` is called once, when it cannot be reached."""
+    """Output queue of one peer. `on_gone` is called once, when the peer is unreachable."""
 
     def __init__(
         self, wire: Wire, nursery: trio.Nursery, bound: int, on_gone: Callable[[str], None]
@@ -34,12 +34,12 @@ class Outbox:
         self._drained = trio.lowlevel.ParkingLot()
 
     def send(self, frames: bytes) -> None:
-        """Write the frames, or queue what is left of them; never waits and never raises."""
+        """Write the frames, or queue the rest; never waits, never raises."""
         left: bytes | memoryview = frames
         if not self._writing:
             try:
                 done = self._wire.write(frames)
-            except Gone as why:
+            except Disconnected as why:
                 self._on_gone(str(why))
                 return
             if done == len(frames):
@@ -56,22 +56,20 @@ class Outbox:
 
     @property
     def has_room(self) -> bool:
-        """Whether a producer of replies may go on."""
         return self.queued <= self._low
 
     async def room(self) -> None:
-        """Wait until little enough is queued to produce more; no checkpoint when it is."""
+        """Wait until the queue is below the low-water mark; no checkpoint if it is."""
         while self.queued > self._low:
             await self._drained.park()
 
     async def empty(self) -> None:
-        """Wait until everything is written."""
         while self._writing:
             await self._drained.park()
 
     async def idle(self) -> None:
-        """Wait until everything is written and most of it read: then what may wait as well as not
-        neither holds up a reply nor counts as not taken."""
+        """Wait until everything is written and most of it read: optional output then neither delays
+        a reply nor counts as unread."""
         while True:
             await self.empty()
             await self._wire.writable()
@@ -91,7 +89,7 @@ class Outbox:
                     queue[0] = memoryview(data)[done:]
                 if self.queued <= self._low:
                     self._drained.unpark_all()
-        except Gone as why:
+        except Disconnected as why:
             self._on_gone(str(why))
             return
         self._writing = False

@@ -1,8 +1,7 @@
-"""From a decided message to what is sent: replies that are there, that wait, and that stand in a batch.
+"""Replies until they are sent: final, pending, or part of a batch.
 
-Rules: values only; who decides is `dispatch`, who waits is the connection. A reply is encoded when it
-is sent, since what the members of a batch may say depends on the others. A cancellation has two
-names, and is a notification. Section 5.
+Values only: `dispatch` decides, the connection waits. A reply is encoded last, since the members of
+a batch share the size limit. Cancellation has two method names. Section 5.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from haftd.methods.base import DeferredReply
 CANCEL = "$/cancelRequest"
 CANCELLED = "notifications/cancelled"
 CANCELS = (CANCEL, CANCELLED)
-"""LSP's name of it, and MCP's."""
+"""The names of LSP and MCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a request, not yet encoded."""
+    """Reply to a request, not yet encoded."""
 
     id: bytes
     method: str
@@ -35,9 +34,9 @@ class Reply:
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
-    """A request whose answer waits: `id` as it came (`None`: a notification), `key` its value. One
-    `in_batch` is answered with the others of its batch."""
+class PendingRequest:
+    """Pending request: `id` as received (None for a notification), `key` its value. `in_batch`:
+    answered with the others of its batch."""
 
     id: bytes | None
     key: object
@@ -46,18 +45,17 @@ class Waiting:
     in_batch: bool = False
 
     def cancelled(self) -> Reply | None:
-        """The reply when the caller cancelled it."""
+        """Return the reply of a cancelled request."""
         return None if self.id is None else Reply(self.id, self.method, error=request_cancelled())
 
 
-Slot = bytes | Reply | Waiting | None
-"""A member of a batch: its reply, encoded where it was no request, or `None` where there is none."""
+Slot = bytes | Reply | PendingRequest | None
+"""Member of a batch: its reply, encoded where it was no request; None without one."""
 
 
 @dataclass(slots=True)
-class Batched:
-    """A batch with members that wait, in request order; or one of which none does, with its `reply`,
-    and that cancels something."""
+class PendingBatch:
+    """Batch with pending members, in request order; or one with its `reply` and cancellations."""
 
     slots: list[Slot]
     cancels: list[Cancel]
@@ -65,22 +63,20 @@ class Batched:
     _left: int = 0
 
     def __post_init__(self) -> None:
-        self._left = sum(isinstance(slot, Waiting) for slot in self.slots)
+        self._left = sum(isinstance(slot, PendingRequest) for slot in self.slots)
 
     @property
     def is_whole(self) -> bool:
-        """Whether none of its members waits."""
         return not self._left
 
-    def put(self, waiting: Waiting, reply: Reply | None) -> None:
-        """Put one reply in its place."""
+    def put(self, waiting: PendingRequest, reply: Reply | None) -> None:
         self.slots[self.slots.index(waiting)] = reply
         self._left -= 1
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """The caller no longer wants the answer to the requests with this id."""
+    """Cancellation of the requests with this id."""
 
     key: object
 
@@ -90,40 +86,44 @@ Item = Request | Response | Invalid
 
 
 @dataclass(slots=True, eq=False)
-class Deferred:
-    """A batch that cannot be decided before all of `waits` were awaited; then it is to be resumed.
-    Its peer is read meanwhile, also between the steps of that."""
+class SuspendedBatch:
+    """Batch to be resumed after all of `waits`. The connection keeps reading meanwhile, also
+    between its steps."""
 
     items: list[Item]
     waits: list[Ready]
     cancels: list[Cancel] = field(default_factory=list)
-    """Those that came since it was resumed: for what of it was decided before them."""
+    """Cancellations received since it was resumed, for the members decided before them."""
     is_resumed: bool = False
 
     def withdraw(self, cancel: Cancel) -> None:
-        """The caller no longer wants the answer to the requests of it with this id."""
-        for at, one in enumerate(self.items):
-            if isinstance(one, Request) and one.id is not None and key_of(one) == cancel.key:
-                self.items[at] = Invalid(request_cancelled(), one.id)
+        """Drop the members with the cancelled id."""
+        for at, request in enumerate(self.items):
+            if (
+                isinstance(request, Request)
+                and request.id is not None
+                and key_of(request) == cancel.key
+            ):
+                self.items[at] = Invalid(request_cancelled(), request.id)
         if self.is_resumed:
             self.cancels.append(cancel)
 
     async def ready(self) -> None:
-        """Return when it can be decided."""
+        """Wait until the batch can be decided."""
         async with trio.open_nursery() as nursery:
             for wait in self.waits:
                 nursery.start_soon(wait)
 
 
-Steps = Generator[None, None, bytes | Batched | None]
-"""A batch being decided. Others may have their turns between two steps, but all are done: what has
-been started has to be waited for."""
+Steps = Generator[None, None, bytes | PendingBatch | None]
+"""Steps of a batch's decision. Other tasks may run between two steps, but all must be run: started
+calls have to be awaited."""
 
-Answer = bytes | Waiting | Batched | Deferred | Cancel | Steps | None
+Answer = bytes | PendingRequest | PendingBatch | SuspendedBatch | Cancel | Steps | None
 
 
 def key_of(request: Request) -> object:
-    """The id as a value; None where there is none."""
+    """Return the id's value; None without an id."""
     return None if request.id is None else msgspec.json.decode(request.id)
 
 
@@ -132,13 +132,13 @@ class _CancelParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _CancelledParams(msgspec.Struct, frozen=True, rename="camel"):
-    """As MCP has them; what else it adds to them is of no use here."""
+    """Params in MCP's form; other fields are ignored."""
 
     request_id: int | str
 
 
 def read_cancel(request: Request) -> bytes | Cancel | None:
-    """What a cancellation cancels; as a request it is an error, as a wrong notification nothing."""
+    """Parse a cancellation; as a request it is an error, as an invalid notification nothing."""
     name = request.method
     try:
         if request.id is not None:

@@ -1,8 +1,7 @@
-"""The seam between a connection and its transport: whole messages in, whole messages out.
+"""Interface between a connection and its transport: whole messages in and out.
 
-Rules: a wire knows bytes and frames, nothing of JSON-RPC; a connection knows messages, nothing of
-sockets. Whatever a transport raises when its peer is gone is `Gone` here. A wire is closed by the
-connection that uses it, once.
+A wire knows bytes and frames, a connection messages. Transport errors of a lost peer become `Disconnected`.
+The connection closes its wire, once.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from typing import Literal, Protocol
 from haft_protocol.errors import RpcError
 
 
-class Gone(Exception):
-    """The peer cannot be talked to any more; the argument says why, for the log."""
+class Disconnected(Exception):
+    """The peer has disconnected; the argument is the reason for the log."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How long a connection may dawdle, in seconds; each is a deadline only while it is at it."""
+class Timeouts:
+    """Deadlines of a connection in seconds, each only in its phase."""
 
     stalled: float = 10.0
-    """Nothing of what is queued for it was taken."""
+    """Queued output, of which nothing was taken."""
     partial: float = 30.0
-    """A message was begun and is not whole."""
+    """Incomplete message."""
     handshake: float = 5.0
-    """A WebSocket was not yet asked for, rightly."""
+    """Valid request for a WebSocket."""
     ping: float = 20.0
-    """Between two pings on a WebSocket, and for its pong."""
-    farewell: float = 1.0
-    """What a peer still sends after its last reply is thrown away for this long."""
+    """Interval of WebSocket pings, and deadline of a pong."""
+    close_grace: float = 1.0
+    """Discarding input after the last reply."""
 
 
 class Wire(Protocol):
@@ -40,31 +39,32 @@ class Wire(Protocol):
 
     @property
     def fault(self) -> RpcError | None:
-        """Why nothing more is read from this peer, if it broke the framing or a limit of it."""
+        """Error if the peer broke the framing or a limit."""
 
     async def receive(self) -> list[bytes] | None:
-        """Wait for what arrives; the messages that are whole now, `None` after the last one.
+        """Wait for input; return the complete messages, None after the last.
 
-        One at a time where frames must not be joined in one write. May return without a checkpoint, but not for ever. Raises `Gone`. Cancelling loses nothing.
+        One at a time where frames must not be joined in one write. May return without a checkpoint,
+        but not for ever. Raises `Disconnected`. Cancelling loses nothing.
         """
 
     def frame(self, message: bytes) -> bytes:
-        """The message as this peer reads it."""
+        """Frame a message."""
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write what can be written at once and say how much that was; raises `Gone`."""
+        """Write without blocking; return the count of bytes. Raises `Disconnected`."""
 
     async def send(self, data: bytes | memoryview) -> int:
-        """Wait until something, or all, of one frame is written; say how much. Raises `Gone` when
-        the peer is gone or takes nothing for `Pace.stalled` seconds. After a cancellation nothing
-        more may be sent."""
+        """Wait until part of one frame is written; return the count. Raises `Disconnected` if the peer has
+        disconnected, or takes nothing for `Timeouts.stalled` seconds. Nothing may be sent after a
+        cancellation."""
 
     async def writable(self) -> None:
-        """Wait until the peer has taken most of what was written, where that can be known; also
-        while somebody sends. Nothing that then is written has to wait, unless it is large."""
+        """Wait until the peer has read most of the output, where observable; also during a `send`.
+        Small writes then do not block."""
 
     async def hung_up(self) -> None:
-        """Wait until the peer has gone altogether, not only stopped sending."""
+        """Wait until the peer has closed both directions."""
 
-    async def close(self, *, polite: bool) -> None:
-        """Close; `polite` when the peer may still have to read its last reply. Never raises."""
+    async def close(self, *, graceful: bool) -> None:
+        """Close; `graceful` if the peer may still have to read its last reply. Never raises."""

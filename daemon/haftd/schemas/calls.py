@@ -1,8 +1,8 @@
-"""Build the schema of a call: a tool's own parameters and the arguments of its actions.
+"""Schema of a call: a tool's own parameters and the arguments of its actions.
 
-A stateful tool's schema has one `oneOf` branch for each action, or, flat, one object whose descriptions name the
-action that each property belongs to. The tool's own parameters stand beside `action` and `id` in both. A tool with
-`one_shot` has one more branch without an action, which runs the tool to its end. Section 5.
+A stateful tool has one `oneOf` branch per action, or, flat, one object whose descriptions name the
+action of each property. The tool's own parameters stand beside `action` and `id`. `one_shot` adds a
+branch without an action, which runs the tool to its end. Section 5.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from haft_protocol.methods import ID_FORM, Style
 
 from .descriptions import joined, names, sentences
 from .dialects import PLAIN
-from .flattening import flatten
 from .normalization import UnsupportedSchema, normalize
+from .object_root import flatten
 from .passthrough import PassThrough
 
 _ID_PATTERN = f"^{ID_FORM}$"
@@ -55,7 +55,7 @@ READING: dict[str, Any] = {
         ),
     },
 }
-"""What spawn, fetch and apply take beside `id`."""
+"""Arguments of spawn, fetch and apply beside `id`."""
 _SIZE = {"type": "integer", "minimum": 1}
 _PLACE = {"type": "integer", "minimum": 0}
 INPUT: dict[str, Any] = {
@@ -120,7 +120,7 @@ INPUT: dict[str, Any] = {
         " or false, a number, or JSON text of what else the question takes."
     ),
 }
-"""What apply gives."""
+"""Input of apply."""
 
 AWAIT_PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -135,7 +135,7 @@ AWAIT_PARAMETERS: dict[str, Any] = {
     },
     "additionalProperties": False,
 }
-"""What the builtin `await` takes."""
+"""Parameters of the builtin `await`."""
 
 _TAKEN = ("action", "id")
 _OWN = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
@@ -169,11 +169,12 @@ def stateful(
     *,
     one_shot: bool = False,
 ) -> dict[str, Any]:
-    """Make the schema of a stateful tool, with `one_shot` also of a call without an action.
+    """Build the schema of a stateful tool, with `one_shot` also of a call without an action.
 
-    Raises `UnsupportedSchema` when its own parameters have a name that the protocol needs."""
+    Raises `UnsupportedSchema` for a parameter with a name of the protocol.
+    """
     own, notes = flatten(normalize(parameters))
-    notes += sentences(own, _OF_ALL_NAMES)  # `action` and `id` are not meant
+    notes += sentences(own, _OF_ALL_NAMES)  # not about `action` and `id`
     own = {word: value for word, value in own.items() if word not in _OF_ALL_NAMES}
     for name in _TAKEN:
         if name in own.get("properties", {}):
@@ -191,7 +192,8 @@ def stateful(
 
 
 def _moves_badly(parameters: Mapping[str, Any]) -> bool:
-    """Whether the parameters mean something else when two names are added, or at another place."""
+    """Return True if the parameters change their meaning with two names added, or elsewhere in a
+    schema."""
     if any(word in parameters for word in _COUNTING[1:]) or "enum" in parameters:
         return True
     return _refers_upwards(parameters) or any(
@@ -225,8 +227,8 @@ def _refers_upwards(form: Any) -> bool:
 def _variants(
     own: Mapping[str, Any], named: Set[str], actions: list[str], note: str, *, one_shot: bool
 ) -> dict[str, Any]:
-    """One `oneOf` variant an action; definitions that the parameters refer to stay at the top. `named`
-    are all the names that the parameters speak of."""
+    """Build one `oneOf` variant per action; the parameters' definitions stay at the top. `named`
+    are all property names in the parameters."""
     reading = {name: form for name, form in READING.items() if name not in named}
     variants = {
         "spawn": lambda: _spawn(own, reading, note),
@@ -283,7 +285,6 @@ def _spawn(own: Mapping[str, Any], reading: Mapping[str, Any], note: str) -> dic
 def _flat(
     own: dict[str, Any], notes: list[str], actions: list[str], *, one_shot: bool
 ) -> dict[str, Any]:
-    """One object for all actions."""
     action = _actions(own, notes, actions, one_shot=one_shot)
     properties: dict[str, Any] = {
         "action": {"type": "string", "enum": actions, "description": action},
@@ -295,15 +296,15 @@ def _flat(
         properties[name] = _for(needed, schema)
     readers = [action for action in ("spawn", "fetch", "apply") if action in actions]
     for name, schema in READING.items():
-        # At spawn a name is the tool's own where it has one of that name.
-        found = properties.get(name)
-        readers_of_it = readers if found is None else readers[1:]
+        # At spawn, the tool's own name shadows a protocol name.
+        own_form = properties.get(name)
+        readers_of_it = readers if own_form is None else readers[1:]
         if readers_of_it:
             belongs = f"For {_listed(readers_of_it)}."
-            properties[name] = _both(found, _for(belongs, schema))
+            properties[name] = _both(own_form, _for(belongs, schema))
     if "apply" in actions:
-        given = _for("For apply, required.", INPUT)
-        properties["input"] = _both(properties.get("input"), given)
+        applied = _for("For apply, required.", INPUT)
+        properties["input"] = _both(properties.get("input"), applied)
     flat: dict[str, Any] = {
         "type": "object",
         "properties": properties,
@@ -333,12 +334,12 @@ def _listed(actions: Sequence[str]) -> str:
 
 
 def _for(belongs: str, schema: Any) -> dict[str, Any]:
-    """The schema, its description headed by the action that it belongs to."""
+    """Prefix the description with the actions."""
     if not isinstance(schema, dict):
         raise AssertionError("what was written down is an object")
     return {**schema, "description": joined(belongs, schema.get("description"))}
 
 
-def _both(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
-    """A name that spawn and a reading action give different meanings."""
-    return other if one is None else {"anyOf": [one, other]}
+def _both(form: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """Combine the meanings of a name at spawn and at a reading action."""
+    return other if form is None else {"anyOf": [form, other]}

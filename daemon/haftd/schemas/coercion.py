@@ -1,12 +1,12 @@
-"""Coerce a value towards a schema, without guessing.
+"""Coercion of a value to a schema, without guesses.
 
-A new value is made. A text that holds JSON of the expected type is decoded where no text is accepted (models write
-`"[1, 2]"` and `"5"`); `null` for an optional property that is not nullable is dropped (strict providers make a model
-send every property); a property under its translated name is renamed back; defaults are filled in. `validation`
-decides whether the result matches. In a choice, the first branch that accepts the value's type decides.
+A string with JSON of the expected type is decoded where no string is accepted (models write `"[1,
+2]"` and `"5"`); `null` for an optional, not nullable property is dropped (strict providers require
+every property); translated names are restored; defaults are added. The first branch of a choice
+that accepts the value's type decides. `validation` judges the result.
 
-The work is bounded, since both value and schema are untrusted: the parts of a schema are analysed once a call, each
-is applied to a value once, and the number of steps is limited. A value over its share stays unchanged.
+Value and schema are untrusted, so the work is bounded: each subschema is analysed once per call and
+applied once per value, within a step budget. A value over its share stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_DEPTH = 16
 _MAX_VALUE_DEPTH = 64
 _MAX_STEPS = 20_000
 _SHARE = 8_000
-"""The most steps for one property of the whole value, so that the others are still fitted."""
+"""Steps for one property of the whole value, so that the others are still coerced."""
 _CHOICES = ("anyOf", "oneOf")
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -35,23 +35,23 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "integer": (int,),
 }
 _Schema = Mapping[str, Any]
-# One object for "says nothing": what is known of a part is kept by its identity.
+# Shared: subschemas are cached by identity.
 _NOTHING: _Schema = {}
 
 
 class _Spent(Exception):
-    """There are no more steps for this value."""
+    """The step budget is spent."""
 
 
 class Steps:
-    """How much work a fit may still do."""
+    """Step budget."""
 
     def __init__(self, left: int = _MAX_STEPS) -> None:
         self.left = left
         self.taken = 0
 
     def take(self, count: int = 1) -> None:
-        """Take so many; raises `_Spent`."""
+        """Spend steps; raises `_Spent`."""
         if count > self.left:
             raise _Spent
         self.left -= count
@@ -61,7 +61,7 @@ class Steps:
 def coerce(
     value: Any, schema: _Schema, steps: Steps | None = None, *, with_defaults: bool = True
 ) -> Any:
-    """The value as the schema wants it, as far as it can be taken for that."""
+    """Return the coerced value; the input is unchanged."""
     try:
         return _Coercion(schema, steps or Steps(), with_defaults=with_defaults).coerce(
             value, schema
@@ -71,7 +71,7 @@ def coerce(
 
 
 def _values(schema: _Schema) -> list[Any] | None:
-    """The values that the schema names one by one; None when it does not."""
+    """Return the values of `enum` or `const`, if any."""
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
@@ -84,8 +84,8 @@ def _branches(schema: _Schema, word: str) -> list[Any]:
 
 
 def _mapping(schema: _Schema, word: str) -> _Schema:
-    found = schema.get(word)
-    return found if isinstance(found, Mapping) else _NOTHING
+    value = schema.get(word)
+    return value if isinstance(value, Mapping) else _NOTHING
 
 
 def _is(value: object, types: frozenset[str]) -> bool:
@@ -93,7 +93,7 @@ def _is(value: object, types: frozenset[str]) -> bool:
 
 
 def _decoded(text: str) -> Any:
-    """What the text is as JSON; the text when it is none."""
+    """Decode JSON; return the text if invalid."""
     try:
         return decode_text(text)
     except ValueError:
@@ -101,7 +101,7 @@ def _decoded(text: str) -> Any:
 
 
 def _unwrap(text: str, types: frozenset[str]) -> Any:
-    """What the text is as JSON, if that is of a wanted type; else the text."""
+    """Decode JSON of one of these types; return the text otherwise."""
     value = _decoded(text)
     if isinstance(value, float) and "number" not in types and value.is_integer():
         value = int(value)
@@ -109,7 +109,7 @@ def _unwrap(text: str, types: frozenset[str]) -> Any:
 
 
 class _Schemas:
-    """What the parts of one schema say, each looked up once."""
+    """Cached facts about subschemas."""
 
     def __init__(self, whole: _Schema, steps: Steps) -> None:
         self._whole = whole
@@ -119,15 +119,15 @@ class _Schemas:
         self._named: dict[int, tuple[dict[str, Any], Mapping[str, str]]] = {}
 
     def resolved(self, schema: Any) -> _Schema:
-        """The schema that a local `$ref` names; an empty one where it cannot be followed."""
+        """Follow a local `$ref`; empty if unresolvable."""
         if not isinstance(schema, Mapping):
             return _NOTHING
         if "$ref" not in schema:
             return schema
-        found = self._led.get(id(schema))
-        if found is None:
-            found = self._led[id(schema)] = self._follow(schema)
-        return found
+        target = self._led.get(id(schema))
+        if target is None:
+            target = self._led[id(schema)] = self._follow(schema)
+        return target
 
     def _follow(self, schema: Any) -> _Schema:
         for _ in range(_MAX_DEPTH):
@@ -144,56 +144,55 @@ class _Schemas:
         return _NOTHING
 
     def types(self, schema: _Schema, depth: int = 0) -> frozenset[str] | None:
-        """The JSON types that the schema takes; None when it does not say."""
+        """Return the accepted JSON types; None if unrestricted."""
         key = id(schema)
         if key not in self._typed:
             self.steps.take()
-            self._typed[key] = None  # one that comes back to itself says no more
+            self._typed[key] = None  # guard against a cycle
             self._typed[key] = self._types(schema, depth)
         return self._typed[key]
 
     def _types(self, schema: _Schema, depth: int) -> frozenset[str] | None:
         if depth > _MAX_DEPTH:
             return None
-        said = schema.get("type")
-        if isinstance(said, str):
-            return frozenset((said, "null") if schema.get("nullable") is True else (said,))
-        if isinstance(said, Sequence):
-            return frozenset(said)
+        declared = schema.get("type")
+        if isinstance(declared, str):
+            return frozenset((declared, "null") if schema.get("nullable") is True else (declared,))
+        if isinstance(declared, Sequence):
+            return frozenset(declared)
         if (values := _values(schema)) is not None:
             self.steps.take(len(values) // 256)
             kinds = set(map(type, values))
             return frozenset(name for name, types in _TYPES.items() if kinds.intersection(types))
         for word in _CHOICES:
             if branches := _branches(schema, word):
-                found: set[str] = set()
+                union: set[str] = set()
                 for branch in branches:
                     types = self.types(self.resolved(branch), depth + 1)
                     if types is None:
                         return None
-                    found |= types
-                return frozenset(found)
+                    union |= types
+                return frozenset(union)
         for part in _branches(schema, "allOf"):
             if (types := self.types(self.resolved(part), depth + 1)) is not None:
                 return types
         return None
 
     def is_among(self, value: Any, values: list[Any]) -> bool:
-        """Whether the value is one of those."""
         self.steps.take(len(values) // 64)
         return value in values
 
     def names(self, schema: _Schema) -> tuple[dict[str, Any], Mapping[str, str]]:
-        """Every property that the schema or a part of it names, its own first, and the names that
-        they are shown under instead."""
-        found = self._named.get(id(schema))
-        if found is None:
-            known = self._known(schema)
-            found = self._named[id(schema)] = known, own_properties(known)
-        return found
+        """Return all properties of the schema and its subschemas, its own first, and the translated
+        names."""
+        cached = self._named.get(id(schema))
+        if cached is None:
+            properties = self._known(schema)
+            cached = self._named[id(schema)] = properties, own_properties(properties)
+        return cached
 
     def _known(self, schema: _Schema) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        all_properties: dict[str, Any] = {}
         seen: set[int] = set()
         waiting: list[Any] = [schema]
         while waiting:
@@ -204,16 +203,16 @@ class _Schemas:
             properties = _mapping(part, "properties")
             self.steps.take(1 + len(properties) // 64)
             for name, form in properties.items():
-                found.setdefault(name, form)
+                all_properties.setdefault(name, form)
             parts = [each for word in ("allOf", *_CHOICES) for each in _branches(part, word)]
             parts += [part[word] for word in ("then", "else") if word in part]
             parts += _mapping(part, "dependentSchemas").values()
             waiting.extend(reversed(parts))
-        return found
+        return all_properties
 
 
 class _Coercion:
-    """One call's value being fitted."""
+    """Coercion of one call's value."""
 
     def __init__(self, whole: _Schema, steps: Steps, *, with_defaults: bool) -> None:
         self._schemas = _Schemas(whole, steps)
@@ -222,11 +221,11 @@ class _Coercion:
         self._level = 0
 
     def coerce(self, value: Any, schema: Any) -> Any:
-        """The value by a schema that nothing else was applied for yet."""
+        """Coerce at a schema without applied ones."""
         return self._fit(value, schema, set(), 0)
 
     def _inner(self, value: Any, schema: Any) -> Any:
-        """A value inside of another. One right in the whole has its share of the steps."""
+        """Coerce a nested value. At the top, each property has its share of the steps."""
         if self._level >= _MAX_VALUE_DEPTH:
             return value
         held = max(self._steps.left - _SHARE, 0) if self._level == 0 else 0
@@ -251,8 +250,7 @@ class _Coercion:
         *,
         fill: bool = True,
     ) -> Any:
-        """`applied` are the schemas that were applied to this very value, `depth` how many of them
-        led here."""
+        """`applied` are the schemas already applied to this value, `depth` counts them."""
         self._steps.take()
         schema = self._schemas.resolved(schema)
         if depth > _MAX_DEPTH or (id(schema), fill) in applied:
@@ -279,25 +277,25 @@ class _Coercion:
         if not first and self._are_plain(value, rest):
             return value
         if len(value) > self._steps.left:
-            raise _Spent  # known before the first item
+            raise _Spent  # fail before the first item
         return [
             self._inner(item, first[at] if at < len(first) else rest)
             for at, item in enumerate(value)
         ]
 
     def _as_wanted(self, value: Any, schema: _Schema) -> Any:
-        """A text as what it says in JSON where that is wanted, a whole number as an integer."""
+        """Decode a string, or make an integral number an integer, where the schema demands that."""
         values = _values(schema)
         if (
             isinstance(value, str)
             and values is not None
             and not self._schemas.is_among(value, values)
         ):
-            found = _decoded(value)
-            if found is not value and any(
-                type(found) is type(each) and found == each for each in values
+            decoded = _decoded(value)
+            if decoded is not value and any(
+                type(decoded) is type(each) and decoded == each for each in values
             ):
-                return found
+                return decoded
         types = self._schemas.types(schema)
         if types is None:
             return value
@@ -308,29 +306,28 @@ class _Coercion:
         return value
 
     def _are_plain(self, items: list[Any], schema: Any) -> bool:
-        """Whether all items are texts, numbers or the like of the types that are wanted: then there
-        is nothing to fit, however many they are."""
+        """Return True if all items are scalars of accepted types: no coercion, at any length."""
         types = self._schemas.types(self._schemas.resolved(schema)) or frozenset()
         plain = {kind for name in types - {"object", "array"} for kind in _TYPES.get(name, ())}
         return bool(plain) and set(map(type, items)) <= plain
 
     def _chosen(self, value: Any, branches: list[Any]) -> Any:
-        """The branch that the value is meant for: the first that takes its type as it is, else the
-        first that takes what it says as JSON; an empty schema when there is none."""
-        known = [self._schemas.resolved(branch) for branch in branches]
-        for branch in known:
+        """Choose the branch: the first that accepts the type, else the first that accepts the
+        decoded JSON, else an empty schema."""
+        resolved = [self._schemas.resolved(branch) for branch in branches]
+        for branch in resolved:
             if self._is_meant(value, branch):
                 return branch
         if isinstance(value, str):
-            for branch in known:
-                found = self._as_wanted(value, branch)
-                if found is not value and self._is_meant(found, branch):
+            for branch in resolved:
+                decoded = self._as_wanted(value, branch)
+                if decoded is not value and self._is_meant(decoded, branch):
                     return branch
         return _NOTHING
 
     def _is_meant(self, value: Any, branch: _Schema) -> bool:
-        """Whether the value looks as if it were given for this branch: by its type, by the names
-        that it has, and by the values that the branch fixes. `null` counts as not given."""
+        """Return True if type, property names and fixed values suit the branch. `null` counts as
+        absent."""
         self._steps.take()
         types = self._schemas.types(branch)
         if types is None and not isinstance(value, dict):
@@ -341,14 +338,14 @@ class _Coercion:
             values = _values(branch)
             return values is None or self._schemas.is_among(value, values)
         self._steps.take(len(value) // 16)
-        given = {name for name, item in value.items() if item is not None}
-        known = _mapping(branch, "properties")
-        if branch.get("additionalProperties") is False and not given <= known.keys():
+        present = {name for name, item in value.items() if item is not None}
+        properties = _mapping(branch, "properties")
+        if branch.get("additionalProperties") is False and not present <= properties.keys():
             return False
-        if any(name not in given for name in branch.get("required", ())):
+        if any(name not in present for name in branch.get("required", ())):
             return False
-        for name in given & known.keys():
-            form = self._schemas.resolved(known[name])
+        for name in present & properties.keys():
+            form = self._schemas.resolved(properties[name])
             values = _values(form)
             if values is not None and not self._schemas.is_among(
                 self._as_wanted(value[name], form), values
@@ -361,18 +358,18 @@ class _Coercion:
         properties = _mapping(schema, "properties")
         others = schema.get("additionalProperties")
         required = schema.get("required", ())
-        known, shown = self._schemas.names(schema)
+        declared, shown = self._schemas.names(schema)
         fitted: dict[str, Any] = {}
         for name, item in value.items():
-            if name not in known and (own := shown.get(name)) is not None and own not in value:
+            if name not in declared and (own := shown.get(name)) is not None and own not in value:
                 name = own
-            if item is None and name in known and name not in required:
-                types = self._schemas.types(self._schemas.resolved(known[name]))
+            if item is None and name in declared and name not in required:
+                types = self._schemas.types(self._schemas.resolved(declared[name]))
                 if types is not None and "null" not in types:
                     continue
             if name in properties:
                 item = self._inner(item, properties[name])
-            elif name not in known and isinstance(others, Mapping):
+            elif name not in declared and isinstance(others, Mapping):
                 item = self._inner(item, others)
             fitted[name] = item
         if fill and self._with_defaults:
@@ -380,7 +377,6 @@ class _Coercion:
         return fitted
 
     def _fill(self, fitted: dict[str, Any], properties: _Schema) -> None:
-        """Put the defaults in."""
         self._steps.take(len(properties) // 16)
         for name, form in properties.items():
             form = self._schemas.resolved(form)

@@ -1,6 +1,6 @@
-"""Describe the constraints of a schema in short sentences for a model.
+"""Constraints of a schema in short sentences for a model.
 
-One sentence a keyword; a nested schema is a phrase, never JSON Schema notation; only values are shown as JSON.
+One sentence per keyword; a nested schema is a phrase without JSON Schema notation; values are JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_PHRASE_DEPTH = 5
 _MAX_SHOWN = 20
 _MAX_PARTS = 10
 _JOINED = ("with ", "perhaps ", "of ", "either ")
-"""How details begin that follow a type without a comma."""
+"""Starts of details that follow a type without a comma."""
 _ENDS = (".", "!", "?", ":", "…", ")", "`")
 _PAIRS = {
     "minLength": ("maxLength", "characters"),
@@ -31,7 +31,7 @@ _PAIRS = {
 
 
 def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
-    """A value as JSON on one line, cut when it is long."""
+    """Format a value as one line of JSON, cut at `longest`."""
     try:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, RecursionError):
@@ -39,9 +39,9 @@ def compact(value: object, longest: int = _MAX_VALUE_LENGTH) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def names(found: Iterable[str], last: str = "and") -> str:
-    """Names in backticks, as a list in a sentence."""
-    quoted = [f"`{name}`" for name in found]
+def names(items: Iterable[str], last: str = "and") -> str:
+    """Format names in backticks as a list of a sentence."""
+    quoted = [f"`{name}`" for name in items]
     if len(quoted) > _MAX_SHOWN:
         quoted = [*quoted[:_MAX_SHOWN], f"{len(quoted) - _MAX_SHOWN} more"]
     if len(quoted) < 2:
@@ -50,7 +50,7 @@ def names(found: Iterable[str], last: str = "and") -> str:
 
 
 def among(values: list[Any]) -> str:
-    """The values of an `enum` that cannot stay one."""
+    """Format the values of an `enum` that cannot be kept."""
     if len(values) == 1:
         return f"It must be {compact(values[0])}."
     shown = ", ".join(compact(value, 60) for value in values[:_MAX_SHOWN])
@@ -59,8 +59,7 @@ def among(values: list[Any]) -> str:
 
 
 def sentences(node: Node, words: Iterable[str]) -> list[str]:
-    """Sentences for those words of the node that are left out; none for what checks nothing and
-    helps nobody."""
+    """Describe these omitted keywords; annotations without a constraint give no sentence."""
     left = [word for word in words if word in node]
     return [sentence for word in left if (sentence := _sentence(word, node, left))]
 
@@ -68,13 +67,13 @@ def sentences(node: Node, words: Iterable[str]) -> list[str]:
 def _sentence(word: str, node: Node, left: list[str]) -> str:
     value = node[word]
     if word in _PAIRS:
-        other, what = _PAIRS[word]
+        other, noun = _PAIRS[word]
         if other in left and other in node:
-            return f"{_count(value, node[other])} {what}."
-        return "" if not value else "Not empty." if value == 1 else f"At least {value:,} {what}."
-    for near, (far, what) in _PAIRS.items():
+            return f"{_count(value, node[other])} {noun}."
+        return "" if not value else "Not empty." if value == 1 else f"At least {value:,} {noun}."
+    for near, (far, noun) in _PAIRS.items():
         if word == far:
-            return "" if near in left and near in node else f"At most {value:,} {what}."
+            return "" if near in left and near in node else f"At most {value:,} {noun}."
     if word in ("minimum", "maximum"):
         if "minimum" in left and "maximum" in left and {"minimum", "maximum"} <= node.keys():
             return f"From {node['minimum']} to {value}." if word == "maximum" else ""
@@ -95,7 +94,7 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
         case "default":
             return "" if value is None else f"Default: {compact(value)}."
         case "examples":
-            return f"For example {', '.join(compact(one, 80) for one in value[:3])}."
+            return f"For example {', '.join(compact(example, 80) for example in value[:3])}."
         case "title" | "description" | "type":
             return ""
         case "prefixItems":
@@ -115,7 +114,7 @@ def _sentence(word: str, node: Node, left: list[str]) -> str:
                 if isinstance(needs, list) and needs
             )
         case "then" | "else" | "minContains" | "maxContains":
-            return ""  # told with what they belong to
+            return ""  # described with their owner
         case "if":
             return _condition(node)
         case "contains":
@@ -155,14 +154,14 @@ def _condition(node: Node) -> str:
 
 def _contained(node: Node) -> str:
     low, high = node.get("minContains", 1), node.get("maxContains")
-    what = phrase(node["contains"])
+    item = phrase(node["contains"])
     if high is not None:
-        return f"{_count(low, high)} items are {what}."
-    return f"Some item is {what}." if low == 1 else f"At least {low:,} items are {what}."
+        return f"{_count(low, high)} items are {item}."
+    return f"Some item is {item}." if low == 1 else f"At least {low:,} items are {item}."
 
 
 def _form(node: Node) -> str:
-    """A node in a word if there is one, else as a phrase."""
+    """Format a node as one word, or as a phrase."""
     text = node.get("description")
     types = node.get("type")
     if types and set(node) <= {"type", "description"}:
@@ -182,12 +181,12 @@ def _says_nothing(node: Node) -> bool:
 
 
 def phrase(node: Node, longest: int = _MAX_PHRASE_LENGTH) -> str:
-    """What a schema takes, as a phrase: `object with a (integer), perhaps b`."""
+    """Format the accepted values: `object with a (integer), perhaps b`."""
     return _shortened(_phrase(node, 0), longest)
 
 
 def details(node: Node, longest: int) -> str:
-    """What a schema of one type says besides its type, as the rest of a sentence; may be empty."""
+    """Format the constraints of a node with one type as the rest of a sentence; may be empty."""
     return _shortened(", ".join(_details(node, 0)), longest)
 
 
@@ -206,38 +205,41 @@ def _phrase(node: Node, depth: int) -> str:
         head = among(node["enum"]).rstrip(".")
         head = head.removeprefix("It must be ").replace("One of", "one of", 1)
         rest = [word for word in ("allOf", "not", "if") if word in node]
-        found = [_lowered(sentence) for sentence in sentences(node, rest)]
+        parts = [_lowered(sentence) for sentence in sentences(node, rest)]
     else:
         types = node.get("type") or types_of(node)
         head = " or ".join(types)
-        found = _details(node, depth)
-    if head and found:
-        head += " " if found[0].startswith(_JOINED) else ", "
-    return f"{head}{', '.join(found)}" or "anything"
+        parts = _details(node, depth)
+    if head and parts:
+        head += " " if parts[0].startswith(_JOINED) else ", "
+    return f"{head}{', '.join(parts)}" or "anything"
 
 
 def _details(node: Node, depth: int) -> list[str]:
-    """What a node says besides its types, each as a part of a phrase."""
-    found = []
+    """Return the constraints besides the types as parts of a phrase."""
+    parts = []
     if properties := _properties(node, depth):
-        found.append(properties)
+        parts.append(properties)
     if "items" in node and not is_never(node["items"]) and not _says_nothing(node["items"]):
-        found.append(f"of {_phrase(node['items'], depth + 1)}")
-    found += [
+        parts.append(f"of {_phrase(node['items'], depth + 1)}")
+    parts += [
         f"{'either ' if len(node[word]) > 1 else ''}{_parts(node[word], depth, ' or ')}"
         for word in ("anyOf", "oneOf")
         if word in node
     ]
-    told = ("type", "enum", "properties", "required", "items", "anyOf", "oneOf", *ANNOTATIONS)
-    found += [_lowered(one) for one in sentences(node, [word for word in node if word not in told])]
-    return found
+    covered = ("type", "enum", "properties", "required", "items", "anyOf", "oneOf", *ANNOTATIONS)
+    parts += [
+        _lowered(sentence)
+        for sentence in sentences(node, [word for word in node if word not in covered])
+    ]
+    return parts
 
 
 def _properties(node: Node, depth: int) -> str:
     properties, required = node.get("properties", {}), node.get("required", [])
     parts = []
-    for given, word in ((True, "with "), (False, "perhaps ")):
-        listed = required if given else [name for name in properties if name not in required]
+    for is_required, word in ((True, "with "), (False, "perhaps ")):
+        listed = required if is_required else [name for name in properties if name not in required]
         shown = [_property(name, properties.get(name, {}), depth) for name in listed[:_MAX_PARTS]]
         if len(listed) > _MAX_PARTS:
             shown.append(f"{len(listed) - _MAX_PARTS} more")
@@ -258,28 +260,27 @@ def _parts(nodes: list[Node], depth: int = 0, between: str = "; ") -> str:
 
 
 def _lowered(sentence: str) -> str:
-    """A sentence as a part of a phrase."""
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def joined(*texts: str | None) -> str:
-    """Texts after one another, each once, as sentences."""
-    found = ""
+    """Join distinct texts as sentences."""
+    result = ""
     for text in texts:
-        if not text or text in found:
+        if not text or text in result:
             continue
-        if found and not found.endswith(_ENDS):
-            found += "."
-        found = f"{found} {text}".strip()
-    return found
+        if result and not result.endswith(_ENDS):
+            result += "."
+        result = f"{result} {text}".strip()
+    return result
 
 
 def with_notes(text: str, notes: Iterable[str], longest: int) -> str:
-    """A description and what has to be told beside it, no longer than `longest`; the notes stay."""
+    """Append notes to a description within `longest` characters; the notes are kept."""
     more = joined(*notes)
     room = longest if not more else max(longest - len(more) - 2, longest // 2)
-    found = joined(_cut(text, room), more)
-    return _cut(found, longest)
+    full = joined(_cut(text, room), more)
+    return _cut(full, longest)
 
 
 def _cut(text: str, longest: int) -> str:
@@ -295,10 +296,10 @@ def _cut(text: str, longest: int) -> str:
 
 
 def again(name: str) -> str:
-    """That a node is one from further up."""
+    """Describe recursion."""
     return f"The same form as {compact(name, 80)} above, again."
 
 
 def own_name(name: str) -> str:
-    """How the tool calls a property that has another name here."""
+    """Describe the original name of a renamed property."""
     return f"(The tool calls it {compact(name, 200)}.)"

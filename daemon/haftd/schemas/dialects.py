@@ -1,7 +1,6 @@
-"""The keywords and limits of each provider, one table each.
+"""Keywords and limits of each provider (pages: see the package).
 
-A keyword outside `keeps` is removed, and described where that helps the reader. The providers' pages are listed in
-the head of the package.
+Keywords outside `keeps` are removed, and described if useful.
 """
 
 from __future__ import annotations
@@ -38,49 +37,49 @@ _ALL = (
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider's subset of JSON Schema."""
+    """A provider's subset of JSON Schema."""
 
     keeps: frozenset[str]
-    """The words that stay; the others are told in the description."""
+    """Keywords to keep; others go to the description."""
     formats: frozenset[str] | None = None
-    """The values of `format` that stay; None: all."""
+    """Kept values of `format`; None keeps all."""
     root_choice: bool = False
-    """Whether the root may have `oneOf`, `anyOf`, `allOf`, `not` and conditions beside its type."""
+    """The root may have `oneOf`, `anyOf`, `allOf`, `not` and conditions beside its type."""
     choice_alone: bool = True
-    """Whether `anyOf` stands alone: what stood beside it goes into each branch, and a type is one
-    type. Otherwise a node stays in the form in which it was written."""
+    """`anyOf` stands alone: siblings move into each branch, and a type is single. False keeps a
+    node's form."""
     null: Literal["type", "nullable"] = "type"
-    """How a value says that it may be null: as one more type, or by `nullable`."""
+    """Nullability: an additional type, or `nullable`."""
     enum: Literal["any", "typed", "text"] = "any"
-    """Which values an `enum` has: any, those of its one type, or texts only."""
+    """Values of an `enum`: any, one type, or strings."""
     strict: bool = False
-    """Every property is required (an optional one may be null) and no object takes other names; an
-    object without names of its own is written as JSON text."""
+    """Every property is required (optional ones are nullable) and objects are closed; an object
+    without properties is a JSON string."""
     types: bool = True
-    """Whether each value says its type, each list its items, each object its properties."""
+    """Each value needs a type, each list its items, each object its properties."""
     plain_patterns: bool = False
-    """Whether a pattern must do without looking around and back references."""
+    """Patterns without lookaround and back references."""
     empty_choice: bool = True
-    """Whether an `enum` may hold the empty text."""
+    """`enum` may contain the empty string."""
     property_first: str = ""
     property_rest: str = ""
-    """The characters of a property's name, as the inside of a character class; empty: all."""
+    """Permitted characters of property names, inside a character class; empty permits all."""
     depth: int = 32
-    """How deep lists and objects may stand in each other; what is deeper is JSON text."""
+    """Nesting of lists and objects; deeper ones are JSON strings."""
     enum_values: int | None = None
-    """The most values in all `enum` together; of longer ones the first are told."""
+    """Values of all `enum` together; only the first of longer ones are kept in a description."""
     long_enum: tuple[int, int] | None = None
-    """With more values than the first, their texts together have at most so many characters."""
+    """Above the first number of values, the second bounds their characters."""
     properties: int | None = None
-    """The most properties in all."""
+    """Properties in total."""
     names_text: int | None = None
-    """The most characters of all names and `enum` values together."""
+    """Characters of all names and `enum` values."""
     description: int = 16_384
-    """The longest description of a tool."""
+    """Characters of a tool's description."""
     text: int = 4_096
-    """The longest description of a parameter."""
+    """Characters of a parameter's description."""
     style: Style = "flat"
-    """How a stateful tool is put when nobody says it."""
+    """Default style of stateful tools."""
 
 
 PLAIN = Dialect(
@@ -92,9 +91,9 @@ PLAIN = Dialect(
     description=1 << 30,
     style="oneof",
 )
-"""JSON Schema 2020-12 without references: what `generic` and `flat` are made of."""
+"""JSON Schema 2020-12 without references, for `generic` and `flat`."""
 
-# What no page limits: more than this fills a model's window and helps it with nothing.
+# Undocumented limits: more would only fill the model's window.
 _BEARABLE_VALUES = 1_000
 _BEARABLE_PROPERTIES = 8_000
 
@@ -155,4 +154,4 @@ PROVIDERS: dict[str, Dialect] = {
         properties=_BEARABLE_PROPERTIES,
     ),
 }
-"""The dialects by provider. `generic` has none: it is the schema as it was written."""
+"""Dialects by provider. `generic` has none and keeps the original."""

@@ -1,7 +1,7 @@
-"""Intersect two normalized schemas: the result accepts the values that both accept.
+"""Intersection of two normalized schemas.
 
-Keywords that cannot be joined (two patterns, two choices) stay side by side in `allOf`. Schemas without a common
-value give `NEVER`.
+Keywords that cannot be joined (two patterns, two choices) stay side by side in `allOf`. Disjoint
+schemas give `NEVER`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 Node = dict[str, Any]
-"""A schema of the one form (`reading`)."""
+"""Normalized schema."""
 
 NEVER: Node = {"not": {}}
-"""The schema that takes nothing."""
+"""Schema without valid values."""
 
 ANNOTATIONS = frozenset(["description", "title", "default", "examples"])
-"""Words that say something and check nothing."""
+"""Keywords without a constraint."""
 
 _SMALLEST = ("maximum", "exclusiveMaximum")
 _LARGEST = ("minimum", "exclusiveMinimum")
@@ -23,79 +23,80 @@ _CONDITION = ("if", "then", "else")
 
 
 def is_never(node: Node) -> bool:
-    """Whether the schema takes nothing."""
     return node.get("not") == {} or node.get("enum") == [] or node.get("anyOf") == []
 
 
-def merge(one: Node, other: Node) -> Node:
-    """What takes what both take. The texts of `one` come first."""
-    if is_never(one) or is_never(other):
+def merge(left: Node, right: Node) -> Node:
+    """Intersect two schemas. Texts of `one` come first."""
+    if is_never(left) or is_never(right):
         return dict(NEVER)
-    found = dict(one)
-    beside: list[Node] = list(one.get("allOf", ()))
-    beside.extend(other.get("allOf", ()))
-    for key, value in other.items():
+    merged = dict(left)
+    beside: list[Node] = list(left.get("allOf", ()))
+    beside.extend(right.get("allOf", ()))
+    for key, value in right.items():
         if key in ("allOf", "properties", "additionalProperties") or key in _CONDITION:
             continue
-        if key not in found:
-            found[key] = value
-        elif found[key] != value or type(found[key]) is not type(value):
-            _join(found, key, value, beside)
-    if "if" in other:
-        condition = {key: other[key] for key in _CONDITION if key in other}
-        if "if" not in found:
-            found.update(condition)
-        elif condition != {key: found[key] for key in _CONDITION if key in found}:
+        if key not in merged:
+            merged[key] = value
+        elif merged[key] != value or type(merged[key]) is not type(value):
+            _join(merged, key, value, beside)
+    if "if" in right:
+        condition = {key: right[key] for key in _CONDITION if key in right}
+        if "if" not in merged:
+            merged.update(condition)
+        elif condition != {key: merged[key] for key in _CONDITION if key in merged}:
             beside.append(condition)
-    _join_objects(found, one, other)
+    _join_objects(merged, left, right)
     if beside:
-        found["allOf"] = beside
-    if found.get("type") == [] or found.get("enum") == []:
+        merged["allOf"] = beside
+    if merged.get("type") == [] or merged.get("enum") == []:
         return dict(NEVER)
-    return found
+    return merged
 
 
-def _join(found: Node, key: str, value: Any, beside: list[Node]) -> None:
-    """Join one word that both have, each with a value of its own."""
-    mine = found[key]
+def _join(merged: Node, key: str, value: Any, beside: list[Node]) -> None:
+    """Join two values of one keyword."""
+    mine = merged[key]
     if key == "type":
-        found[key] = _common_types(mine, value)
+        merged[key] = _common_types(mine, value)
     elif key == "enum":
-        found[key] = _common_values(mine, value)
+        merged[key] = _common_values(mine, value)
     elif key == "required":
-        found[key] = list(dict.fromkeys([*mine, *value]))
+        merged[key] = list(dict.fromkeys([*mine, *value]))
     elif key in _LARGEST or key.startswith("min"):
-        found[key] = max(mine, value)
+        merged[key] = max(mine, value)
     elif key in _SMALLEST or key.startswith("max"):
-        found[key] = min(mine, value)
+        merged[key] = min(mine, value)
     elif key == "description":
         if value not in mine:
-            found[key] = f"{mine}\n\n{value}"
+            merged[key] = f"{mine}\n\n{value}"
     elif key in ("items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"):
-        found[key] = merge(mine, value)
+        merged[key] = merge(mine, value)
     elif key == "patternProperties":
-        found[key] = {**mine, **value}
+        merged[key] = {**mine, **value}
         for name in mine.keys() & value.keys():
-            found[key][name] = merge(mine[name], value[name])
+            merged[key][name] = merge(mine[name], value[name])
     elif key not in ANNOTATIONS and key != "uniqueItems":
         beside.append({key: value})
 
 
-def _join_objects(found: Node, one: Node, other: Node) -> None:
-    """Join the properties: a name that only one of them has is one of the other's further ones."""
-    first, second = one.get("properties", {}), other.get("properties", {})
+def _join_objects(merged: Node, left: Node, right: Node) -> None:
+    """Join properties: a name of one side only falls under the other's `additionalProperties`."""
+    first, second = left.get("properties", {}), right.get("properties", {})
     if not first and not second:
         properties: dict[str, Any] = {}
     else:
         properties = {}
         for name in [*first, *(name for name in second if name not in first)]:
-            mine = first.get(name, _further(one))
-            properties[name] = merge(mine, second.get(name, _further(other)))
-    if "properties" in one or "properties" in other:
-        found["properties"] = properties
-    more = [node["additionalProperties"] for node in (one, other) if "additionalProperties" in node]
+            mine = first.get(name, _further(left))
+            properties[name] = merge(mine, second.get(name, _further(right)))
+    if "properties" in left or "properties" in right:
+        merged["properties"] = properties
+    more = [
+        node["additionalProperties"] for node in (left, right) if "additionalProperties" in node
+    ]
     if more:
-        found["additionalProperties"] = merge(more[0], more[1]) if len(more) == 2 else more[0]
+        merged["additionalProperties"] = merge(more[0], more[1]) if len(more) == 2 else more[0]
 
 
 def _further(node: Node) -> Node:
@@ -103,19 +104,19 @@ def _further(node: Node) -> Node:
     return {key: value for key, value in further.items() if key not in ANNOTATIONS}
 
 
-def _common_types(one: list[str], other: list[str]) -> list[str]:
-    common = [name for name in one if name in other]
-    if "integer" not in common and "integer" in (*one, *other) and "number" in (*one, *other):
+def _common_types(left: list[str], right: list[str]) -> list[str]:
+    common = [name for name in left if name in right]
+    if "integer" not in common and "integer" in (*left, *right) and "number" in (*left, *right):
         common.append("integer")
     return common
 
 
-def _common_values(one: list[Any], other: list[Any]) -> list[Any]:
-    plain = {(value, isinstance(value, bool)) for value in other if _is_plain(value)}
-    composed = [value for value in other if not _is_plain(value)]
+def _common_values(left: list[Any], right: list[Any]) -> list[Any]:
+    plain = {(value, isinstance(value, bool)) for value in right if _is_plain(value)}
+    composed = [value for value in right if not _is_plain(value)]
     return [
         value
-        for value in one
+        for value in left
         if ((value, isinstance(value, bool)) in plain if _is_plain(value) else value in composed)
     ]
 

@@ -1,6 +1,6 @@
-"""The keywords and values that belong to each JSON type, for normalized schemas.
+"""Keywords and values of each JSON type, for normalized schemas.
 
-A keyword that constrains one type only implies that type where no other keyword states one.
+A keyword that constrains a single type implies that type unless another keyword names types.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NUMBER_FORMATS = {"number": ("float", "double"), "integer": ("int32", "int64")}
 
 
 def types_of(node: Node) -> list[str]:
-    """The types that a node takes; empty when it takes all of them."""
+    """Return the accepted types; empty for all."""
     types: list[str] = node.get("type", [])
     if not types and "enum" not in node:
         types = [kind for kind in TYPES if kind != "integer" and WORDS[kind] & node.keys()]
@@ -64,10 +64,10 @@ def types_of(node: Node) -> list[str]:
 
 
 def only(node: Node, kind: str) -> Node:
-    """The node for one of its types."""
+    """Restrict a node to one type."""
     others = TYPED - WORDS[kind]
-    found = {k: v for k, v in node.items() if k not in others and k not in ANNOTATIONS}
-    return {**found, "type": [kind]}
+    kept = {k: v for k, v in node.items() if k not in others and k not in ANNOTATIONS}
+    return {**kept, "type": [kind]}
 
 
 def type_of(value: Any) -> str:
@@ -94,7 +94,7 @@ def is_of(value: Any, types: list[str]) -> bool:
 
 
 def size(node: Any) -> int:
-    """How many nodes stand in a schema."""
+    """Count the nodes of a schema."""
     if isinstance(node, dict):
         return 1 + sum(size(value) for value in node.values())
     if isinstance(node, list):

@@ -1,8 +1,8 @@
 """Tool and property names that providers accept.
 
-A name that is accepted stays. Any other tool name gets a suffix hashed from the whole name, so it depends neither on
-the other tools nor on their order, and no two collide. A property name depends on the names beside it only. Both can
-be mapped back.
+Accepted names stay. Any other tool name gets a suffix hashed from the whole name, so it is unique
+and independent of other tools. A property name depends on its siblings only. Both can be mapped
+back.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def fits(name: str) -> bool:
-    """Whether every provider takes the name for a tool: Google wants a letter or `_` first, OpenAI
-    no more than 64 characters and no dot."""
+    """Return True if every provider accepts the tool name: Google needs an initial letter or `_`,
+    OpenAI at most 64 characters without dots."""
     return _FITS.fullmatch(name) is not None
 
 
@@ -33,16 +33,16 @@ def _mark(name: str, length: int) -> str:
 
 
 def _marked(name: str, plain: str, taken: Set[str]) -> str:
-    """The plain form with a mark of the name, longer when it would be one that is taken."""
+    """Append a hash of the name, longer on collision."""
     for length in range(_MARK, 64, 4):
-        found = f"{plain[: MAX_LENGTH - length - 1]}_{_mark(name, length)}"[-MAX_LENGTH:]
-        if found not in taken:
-            return found
+        candidate = f"{plain[: MAX_LENGTH - length - 1]}_{_mark(name, length)}"[-MAX_LENGTH:]
+        if candidate not in taken:
+            return candidate
     raise AssertionError("a whole hash is taken by another name")
 
 
 def _plain(name: str, first: str, rest: str) -> str:
-    """The name with `_` for what is not in the alphabet."""
+    """Replace characters outside the alphabet by `_`."""
     plain = re.sub(f"[^{rest}]", "_", name)
     if not re.match(f"[{first}]", plain):
         plain = f"_{plain}"
@@ -50,48 +50,48 @@ def _plain(name: str, first: str, rest: str) -> str:
 
 
 def exposed(names: Iterable[str]) -> dict[str, str]:
-    """The name under which each tool is shown to a model, by its own name."""
-    known = sorted(set(names))
-    right = [name for name in known if fits(name)]
-    found = {name: name for name in right}
+    """Map each tool name to the name shown to models."""
+    distinct = sorted(set(names))
+    right = [name for name in distinct if fits(name)]
+    shown_names = {name: name for name in right}
     taken = set(right)
-    for name in known:
-        if name not in found:
+    for name in distinct:
+        if name not in shown_names:
             shown = _marked(name, _plain(name, "A-Za-z_", "A-Za-z0-9_-"), taken)
-            found[name] = shown
+            shown_names[name] = shown
             taken.add(shown)
-    return found
+    return shown_names
 
 
 def exposed_properties(names: Iterable[str], dialect: Dialect) -> dict[str, str]:
-    """The name of each property of one object as the dialect writes it, by its own name."""
-    known = list(names)
+    """Map each property name of an object to the dialect's."""
+    originals = list(names)
     if not dialect.property_rest:
-        return {name: name for name in known}
+        return {name: name for name in originals}
     first, rest = dialect.property_first, dialect.property_rest
     right = re.compile(f"[{first}][{rest}]{{0,{MAX_LENGTH - 1}}}")
-    found = {name: name for name in known if right.fullmatch(name)}
-    taken = set(known)
-    for name in sorted(taken - found.keys()):
+    shown_names = {name: name for name in originals if right.fullmatch(name)}
+    taken = set(originals)
+    for name in sorted(taken - shown_names.keys()):
         shown = _plain(name, first, rest)
         if len(shown) > MAX_LENGTH or shown in taken:
             shown = _marked(name, shown, taken)
-        found[name] = shown
+        shown_names[name] = shown
         taken.add(shown)
-    return {name: found[name] for name in known}
+    return {name: shown_names[name] for name in originals}
 
 
 def own_properties(names: Iterable[str]) -> Mapping[str, str]:
-    """The property behind each name that some dialect shows instead of its own."""
-    known = tuple(names)
-    return _NONE if all(map(_EVERYWHERE.fullmatch, known)) else _own(known)
+    """Map the names of any dialect back to properties."""
+    distinct = tuple(names)
+    return _NONE if all(map(_EVERYWHERE.fullmatch, distinct)) else _own(distinct)
 
 
-@lru_cache(maxsize=64)  # asked at every call of a tool, and the names of a tool seldom change
-def _own(known: tuple[str, ...]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+@lru_cache(maxsize=64)  # called for every tool call, and tools rarely change
+def _own(names: tuple[str, ...]) -> Mapping[str, str]:
+    originals: dict[str, str] = {}
     for dialect in PROVIDERS.values():
-        for name, shown in exposed_properties(known, dialect).items():
+        for name, shown in exposed_properties(names, dialect).items():
             if shown != name:
-                found.setdefault(shown, name)
-    return MappingProxyType(found)
+                originals.setdefault(shown, name)
+    return MappingProxyType(originals)

@@ -1,8 +1,9 @@
-"""Normalize a schema of any draft to the one form that this package works on.
+"""Normalization of a schema of any draft to the form of this package.
 
-Local references are replaced by their targets, recursive ones cut and marked with `CUT`. `type` is a list, `const`
-an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty schema, `false` `NEVER`. A malformed
-keyword is skipped. The number of nodes is bounded, so mutually recursive references end.
+Local references are replaced by their targets, recursive ones cut and marked with `CUT`. `type` is
+a list, `const` an `enum` of one, an item list `prefixItems`, a limit a number, `true` the empty
+schema, `false` `NEVER`. Malformed keywords are skipped. The number of nodes is bounded, so mutually
+recursive references end.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from .intersection import NEVER, Node, merge
 
 CUT = "\0cut"
-"""The key of a node that stands for one further up: the name of what it repeats."""
+"""Key of a recursive node: the name of the repeated one."""
 
 TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _MAX_NODES = 1_000
@@ -46,16 +47,15 @@ _TEXTS = ("description", "title", "pattern", "format")
 
 
 class UnsupportedSchema(ValueError):
-    """A tool's schema cannot be put into the words of a provider; the sentence says why."""
+    """A tool's schema cannot be expressed for a provider; the message has the reason."""
 
 
 def normalize(schema: object) -> Node:
-    """The schema in the one form."""
     return _Reader(schema).node(schema, 0)
 
 
 class _Reader:
-    """One schema being read: where its references lead, and how much it may still grow."""
+    """Reader of one schema: resolved references and remaining growth."""
 
     def __init__(self, whole: object) -> None:
         self._whole = whole
@@ -74,43 +74,43 @@ class _Reader:
         reference = form.get("$ref", form.get("$dynamicRef", form.get("$recursiveRef")))
         if isinstance(reference, str):
             beside = {key: value for key, value in form.items() if not key.startswith("$")}
-            found = self._referred(reference, depth)
-            # A text beside a reference is about this use of it, and comes first.
-            return merge(self.node(beside, depth), found) if beside else found
+            target = self._referred(reference, depth)
+            # A text beside a reference is about this use, and comes first.
+            return merge(self.node(beside, depth), target) if beside else target
         return self._words(form, depth)
 
     def _referred(self, reference: str, depth: int) -> Node:
         target = self._find(reference)
         if reference in self._stack or self._left < 0:
-            known = target.get("type") if isinstance(target, dict) else None
-            if isinstance(target, dict) and known is None and "properties" in target:
-                known = "object"
+            declared = target.get("type") if isinstance(target, dict) else None
+            if isinstance(target, dict) and declared is None and "properties" in target:
+                declared = "object"
             cut: Node = {CUT: reference.rpartition("/")[2].lstrip("#") or "the whole"}
-            if types := _types(known):
+            if types := _types(declared):
                 cut["type"] = types
             return cut
         self._stack.append(reference)
-        found = self.node(target, depth)
+        node = self.node(target, depth)
         self._stack.pop()
-        return found
+        return node
 
     def _find(self, reference: str) -> Any:
         if not reference.startswith("#"):
             return {}
         if reference[1:2] not in ("", "/"):
             return self._anchored(reference[1:])
-        found: Any = self._whole
+        target: Any = self._whole
         for key in reference[1:].split("/")[1:]:
             key = _unquoted(key)
-            if isinstance(found, dict):
-                found = found.get(key, {})
-            elif isinstance(found, list) and len(key) < 8 and key.isdecimal():
-                if int(key) >= len(found):
+            if isinstance(target, dict):
+                target = target.get(key, {})
+            elif isinstance(target, list) and len(key) < 8 and key.isdecimal():
+                if int(key) >= len(target):
                     return {}
-                found = found[int(key)]
+                target = target[int(key)]
             else:
                 return {}
-        return found
+        return target
 
     def _anchored(self, name: str) -> Any:
         if self._anchors is None:
@@ -149,7 +149,7 @@ class _Reader:
             if (limit := _number(form.get(key))) is not None:
                 node[key] = limit
         for near, far in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-            if form.get(far) is True and near in node:  # as draft 4 wrote it
+            if form.get(far) is True and near in node:  # draft 4
                 node[far] = node.pop(near)
         if form.get("uniqueItems") is True:
             node["uniqueItems"] = True
@@ -169,7 +169,7 @@ class _Reader:
             if isinstance(inner, dict | bool) and inner is not True:
                 node[key] = self.node(inner, depth + 1)
         first = form.get("prefixItems")
-        if isinstance(form.get("items"), list):  # as drafts up to 2019-09 wrote it
+        if isinstance(form.get("items"), list):  # drafts up to 2019-09
             first = form["items"]
             rest = form.get("additionalItems")
             if isinstance(rest, dict | bool) and rest is not True:
@@ -189,7 +189,7 @@ class _Reader:
             dict(form.get("dependentRequired") or {}) if _is_dict(form, "dependentRequired") else {}
         )
         for name, need in form["dependencies"].items() if _is_dict(form, "dependencies") else ():
-            if isinstance(need, list):  # as drafts up to 7 wrote both
+            if isinstance(need, list):  # drafts up to 7 wrote both
                 needs.setdefault(name, need)
             else:
                 node.setdefault("dependentSchemas", {}).setdefault(name, self.node(need, depth + 1))
@@ -212,15 +212,15 @@ def _number(value: object) -> float | None:
 
 
 def _types(value: object) -> list[str]:
-    """The types of a `type` in the order of `TYPES`; empty when it says none that there is."""
-    said = [value] if isinstance(value, str) else _list(value)
-    lowered = [one.lower() for one in said if isinstance(one, str)]
+    """Return the known types in the order of `TYPES`."""
+    declared = [value] if isinstance(value, str) else _list(value)
+    lowered = [entry.lower() for entry in declared if isinstance(entry, str)]
     return [name for name in TYPES if name in lowered]
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """Each value once; 1 and true are two, 1 and 1.0 are one."""
-    found: list[Any] = []
+    """Remove duplicates; 1 and true differ, 1 and 1.0 do not."""
+    values_: list[Any] = []
     seen: set[str] = set()
     for value in values:
         key = (
@@ -230,12 +230,12 @@ def _distinct(values: list[Any]) -> list[Any]:
         )
         if key not in seen:
             seen.add(key)
-            found.append(value)
-    return found
+            values_.append(value)
+    return values_
 
 
 def _unquoted(key: str) -> str:
-    """One step of a JSON pointer as it stands in a URI."""
+    """Unescape a step of a JSON pointer in a URI."""
     if "%" in key:
         parts = key.split("%")
         data = parts[0].encode("utf-8", "surrogatepass")

@@ -1,7 +1,7 @@
-"""Write a normalized schema with every keyword, for providers that accept all of them.
+"""Writer of a normalized schema with every keyword, for permissive providers.
 
-Only references are gone, and recursion, which is described. Property names that a provider rejects are replaced; a
-choice of very many values is described by its first ones.
+References are inlined and recursion is described. Rejected property names are replaced; a very long
+choice is described by its first values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMED = ("patternProperties", "dependentSchemas")
 
 
 class PassThrough:
-    """Writes one schema; `lossless` is false when something came back to itself or was too long."""
+    """Writes one schema; `lossless` turns false for recursion or excess length."""
 
     def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
         self._dialect = dialect
@@ -33,8 +33,8 @@ class PassThrough:
         return {"type": "object", **self.write(node)}
 
     def write(self, node: Node) -> Node:
-        """Write a node, every word of it."""
-        found: Node = {}
+        """Write a node with every keyword."""
+        written: Node = {}
         notes: list[str] = []
         renamed = exposed_properties(_names_in(node), self._dialect)
         for key, value in node.items():
@@ -43,51 +43,53 @@ class PassThrough:
                 self.lossless = False
             elif key == "enum" and self._is_too_long(value):
                 types = list(dict.fromkeys(map(type_of, value)))
-                found.setdefault("type", types[0] if len(types) == 1 else types)
+                written.setdefault("type", types[0] if len(types) == 1 else types)
                 notes.append(among(value))
                 self.lossless = False
             elif key == "type":
-                found[key] = value[0] if len(value) == 1 else value
+                written[key] = value[0] if len(value) == 1 else value
             elif key == "properties":
-                found[key] = {renamed[n]: self._renamed(n, renamed[n], v) for n, v in value.items()}
+                written[key] = {
+                    renamed[n]: self._renamed(n, renamed[n], v) for n, v in value.items()
+                }
             elif key == "required":
-                found[key] = [renamed.get(name, name) for name in value]
+                written[key] = [renamed.get(name, name) for name in value]
             elif key == "dependentRequired":
-                found[key] = {
+                written[key] = {
                     renamed.get(name, name): [renamed.get(each, each) for each in needs]
                     for name, needs in value.items()
                 }
             elif key in _EXACT:
-                found[key] = self._exactly(value)
+                written[key] = self._exactly(value)
             elif key in ("prefixItems", "anyOf", "allOf"):
-                found[key] = [self.write(item) for item in value]
+                written[key] = [self.write(item) for item in value]
             elif key in _NAMED:
-                found[key] = {name: self.write(item) for name, item in value.items()}
+                written[key] = {name: self.write(item) for name, item in value.items()}
             elif key in ("additionalProperties", "unevaluatedProperties", "unevaluatedItems"):
-                found[key] = False if value == NEVER else self.write(value)
+                written[key] = False if value == NEVER else self.write(value)
             elif key == "items" and value == NEVER:
-                found[key] = False
+                written[key] = False
             elif key in _ONE:
-                found[key] = self.write(value)
+                written[key] = self.write(value)
             else:
-                found[key] = value
-        return self._described(found, node, notes)
+                written[key] = value
+        return self._described(written, node, notes)
 
     def _is_too_long(self, values: list[Any]) -> bool:
         return self._most_values is not None and len(values) > self._most_values
 
     def _exactly(self, value: Any) -> Any:
-        """Write what a looser form would turn into its contrary, every value of it."""
+        """Write a negated schema exactly: a looser one would invert its meaning."""
         most, self._most_values = self._most_values, None
-        found = (
+        values = (
             [self.write(item) for item in value] if isinstance(value, list) else self.write(value)
         )
         self._most_values = most
-        return found
+        return values
 
     def _renamed(self, name: str, shown: str, node: Node) -> Node:
         written = self.write(node)
-        if is_never(node):  # a word about its name would be lost where two schemas are joined
+        if is_never(node):  # a note on the name would be lost in an intersection
             return written
         return written if name == shown else self._described(written, written, [own_name(name)])
 
@@ -99,8 +101,8 @@ class PassThrough:
 
 
 def _names_in(node: Node) -> list[str]:
-    """All names of properties that a node speaks of, so that each is renamed alike."""
-    found = [*node.get("properties", ()), *node.get("required", ())]
+    """Return all property names of a node, so that each is renamed alike."""
+    names = [*node.get("properties", ()), *node.get("required", ())]
     for name, needs in node.get("dependentRequired", {}).items():
-        found.extend([name, *needs] if isinstance(needs, list) else [name])
-    return list(dict.fromkeys(found))
+        names.extend([name, *needs] if isinstance(needs, list) else [name])
+    return list(dict.fromkeys(names))

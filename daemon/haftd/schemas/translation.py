@@ -1,7 +1,7 @@
-"""Translate one tool, its description and parameters, for a provider.
+"""Translation of one tool, description and parameters, for a provider.
 
-Constraints that are lost at the root of the schema are appended to the tool's description. A schema over the
-provider's limits, even with its long choices as texts, raises `UnsupportedSchema`.
+Constraints lost at the root are appended to the tool's description. A schema above the provider's
+limits, even with long choices as strings, raises `UnsupportedSchema`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import msgspec
 from haft_protocol.methods import Style
 
 from .descriptions import with_notes
+from .dialect_writer import DialectWriter
 from .dialects import Dialect
-from .flattening import flatten
 from .intersection import Node, is_never
-from .lowering import Lowering
 from .normalization import UnsupportedSchema, normalize
+from .object_root import flatten
 from .passthrough import PassThrough
 
 _CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", "dependentSchemas")
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """A tool as a provider takes it. `lossless`: whatever fits these parameters fits the tool's."""
+    """Tool for a provider. `lossless`: whatever matches these parameters matches the tool's."""
 
     description: str
     parameters: dict[str, Any]
@@ -38,9 +38,9 @@ def translate(
     dialect: Dialect,
     style: Style | None = None,
 ) -> Translated:
-    """Put a tool into the words of a dialect; raises `UnsupportedSchema`. A choice at the root stays
-    where the provider takes it and the style, without one the provider's own, is `oneof`."""
-    if isinstance(parameters, Mapping):  # else `flatten` says what it is
+    """Translate a tool; raises `UnsupportedSchema`. A choice at the root needs a provider that
+    accepts one and the style `oneof` (default: the provider's style)."""
+    if isinstance(parameters, Mapping):  # else `flatten` raises
         _hold_properties(parameters.get("properties"), dialect)
     node = normalize(parameters)
     notes: list[str] = []
@@ -52,7 +52,7 @@ def translate(
     elif is_never(node):
         raise UnsupportedSchema("its parameters take nothing at all")
     written, exact = _within_limits(node, dialect)
-    # What is said of all parameters is said of the tool: not every provider reads it at the root.
+    # Constraints of the root belong to the tool: not every provider reads a description there.
     text = written.pop("description", "")
     if text and text not in description:
         notes.insert(0, text)
@@ -64,10 +64,12 @@ def translate(
 
 
 def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
-    """The schema, with as many of its long choices as the provider takes."""
+    """Shorten long choices until the provider's limits hold."""
     most = dialect.enum_values
     for values in (most, 250, 50, 10, 0) if most is not None else (None,):
-        writer = Lowering(dialect, values) if dialect.choice_alone else PassThrough(dialect, values)
+        writer = (
+            DialectWriter(dialect, values) if dialect.choice_alone else PassThrough(dialect, values)
+        )
         written = writer.root(node)
         if is_never(written):
             raise UnsupportedSchema("no arguments fit its parameters")
@@ -84,34 +86,33 @@ def _within_limits(node: Node, dialect: Dialect) -> tuple[Node, bool]:
     return written, writer.lossless
 
 
-def _hold_properties(found: object, dialect: Dialect) -> None:
-    """Refuse more properties than the dialect has; at once, before anything is made of them."""
+def _hold_properties(properties: object, dialect: Dialect) -> None:
+    """Raise at once for too many properties, before any work."""
     most = dialect.properties
-    if most is not None and isinstance(found, Sized) and len(found) > most:
+    if most is not None and isinstance(properties, Sized) and len(properties) > most:
         raise UnsupportedSchema(
-            f"it has {len(found):,} properties, and at most {most:,} can be given"
+            f"it has {len(properties):,} properties, and at most {most:,} can be given"
         )
 
 
 def _count(written: Any) -> tuple[int, int, int]:
-    """How many properties a schema has, how many characters their names and its choices, and how
-    many values its choices."""
+    """Count properties, characters of their names and choices, and values of choices."""
     if isinstance(written, list):
-        found = [_count(item) for item in written]
+        counts = [_count(item) for item in written]
     elif isinstance(written, dict):
         properties = written.get("properties", {})
         values = written.get("enum", [])
         text = sum(map(len, properties)) + sum(len(v) for v in values if isinstance(v, str))
-        found = [(len(properties), text, len(values))]
+        counts = [(len(properties), text, len(values))]
         for key, value in written.items():
             if key == "properties":
-                found.extend(_count(item) for item in value.values())
+                counts.extend(_count(item) for item in value.values())
             elif key not in ("enum", "required", "default", "examples"):
-                found.append(_count(value))
+                counts.append(_count(value))
     else:
         return 0, 0, 0
     return (
-        sum(one[0] for one in found),
-        sum(one[1] for one in found),
-        sum(one[2] for one in found),
+        sum(count[0] for count in counts),
+        sum(count[1] for count in counts),
+        sum(count[2] for count in counts),
     )

@@ -1,7 +1,7 @@
-"""Explain one finding of the schema validator in a sentence for a model or a person.
+"""Explanation of a validator's error in a sentence.
 
-The sentence lists the accepted alternatives: the values of an `enum`, the branches of a choice, of which the one for
-the value's type is explained. Long lists are cut and counted; similar names are looked up a limited number of times.
+The sentence lists the accepted alternatives: `enum` values, or the branch of a choice that suits
+the value's type. Long lists are cut and counted; lookups of similar names are limited.
 """
 
 from __future__ import annotations
@@ -31,27 +31,26 @@ _UNCHECKED = (
     jsonschema_rs.ValidationErrorKind.RegexEngineFailure,
 )
 _OFFERING = frozenset(["type", "enum", "const"])
-"""Findings that say what is taken instead of the whole value."""
+"""Errors that name alternatives to the whole value."""
 
 
 class Names:
-    """Words about names that are not known; a near one is looked for a few times only."""
+    """Sentences about unknown names, with a limited search for similar ones."""
 
     def __init__(self) -> None:
         self._left = _MAX_SUGGESTED
 
-    def unknown(self, name: str, known: Sequence[str]) -> str:
-        """What to say about a name where others are known."""
-        if near := self.near(name, known):
+    def unknown(self, name: str, names: Sequence[str]) -> str:
+        if near := self.near(name, names):
             return f"it is not known; did you mean `{near}`?"
-        return f"it is not known; known are {', '.join(known[:12]) or 'none'}"
+        return f"it is not known; known are {', '.join(names[:12]) or 'none'}"
 
-    def near(self, name: str, known: Sequence[str]) -> str | None:
-        """The one of the known names that is most like this one, if any is."""
+    def near(self, name: str, names: Sequence[str]) -> str | None:
+        """Return the most similar name, if any."""
         if self._left <= 0 or len(name) > _MAX_NAME_LENGTH:
             return None
         self._left -= 1
-        near = difflib.get_close_matches(name, known[:_MAX_COMPARED], n=1)
+        near = difflib.get_close_matches(name, names[:_MAX_COMPARED], n=1)
         return near[0] if near else None
 
 
@@ -62,16 +61,17 @@ def explain(
     names: Names,
     depth: int = 0,
 ) -> list[_Finding]:
-    """Sentences for one finding, each with its path; `place` gives the path of an instance path."""
+    """Return sentences for one error, each with its path; `place` maps the validator's instance
+    path."""
     path, kind = place(error.instance_path), str(error.kind.name)
     if isinstance(error.kind, _UNCHECKED):
         return [(path, "it could not be checked against the pattern that it must match: too hard")]
     if kind == "required":
         return [((*path, str(error.kind.as_dict()["property"])), "it is required")]
     if kind in ("additionalProperties", "unevaluatedProperties"):
-        known = list(_holder(schema, error).get("properties", {}))
+        declared = list(_holder(schema, error).get("properties", {}))
         unexpected = error.kind.as_dict()["unexpected"][:_MAX_UNEXPECTED]
-        return [((*path, name), names.unknown(name, known)) for name in unexpected]
+        return [((*path, name), names.unknown(name, declared)) for name in unexpected]
     if kind in ("oneOf", "anyOf"):
         if either := ", ".join(f"`{name}`" for name in _needed(_holder(schema, error).get(kind))):
             how = "exactly" if kind == "oneOf" else "at least"
@@ -99,27 +99,27 @@ def _meant(
     error: jsonschema_rs.ValidationError,
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
 ) -> Sequence[jsonschema_rs.ValidationError]:
-    """The findings of the branch that the value was given for; none where that cannot be told.
+    """Return the errors of the intended branch; empty if unclear.
 
-    Such a branch takes the value's type, and no other does, or no other has the values that it fixes
-    in the value's properties."""
-    inside = [found for found in branches if not _is_offering(error, found)]
+    That branch alone accepts the value's type, or alone has the fixed values of its properties.
+    """
+    inside = [findings for findings in branches if not _is_offering(error, findings)]
     if len(inside) > 1:
         inside = [
-            found
-            for found in inside
-            if not any(str(inner.kind.name) in ("const", "enum") for inner in found)
+            findings
+            for findings in inside
+            if not any(str(inner.kind.name) in ("const", "enum") for inner in findings)
         ]
     return inside[0] if len(inside) == 1 else []
 
 
 def _is_offering(
-    error: jsonschema_rs.ValidationError, found: Sequence[jsonschema_rs.ValidationError]
+    error: jsonschema_rs.ValidationError, findings: Sequence[jsonschema_rs.ValidationError]
 ) -> bool:
-    """Whether findings of a branch only say what is taken in place of the whole value."""
+    """Return True if a branch's errors only name alternatives to the whole value."""
     return all(
         str(inner.kind.name) in _OFFERING and len(inner.instance_path) == len(error.instance_path)
-        for inner in found
+        for inner in findings
     )
 
 
@@ -128,37 +128,39 @@ def _offer(
     branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
     names: Names,
 ) -> str:
-    """All that is taken instead of the value; empty where the findings say something else as well."""
+    """List all alternatives; empty if other errors are present."""
     values: dict[str, Any] = {}
     types: dict[str, None] = {}
     count = 0
-    for found in branches:
-        if not _is_offering(error, found):
+    for findings in branches:
+        if not _is_offering(error, findings):
             return ""
-        said = {str(inner.kind.name): inner.kind.as_dict() for inner in found}
-        if "const" in said or "enum" in said:
+        offers = {str(inner.kind.name): inner.kind.as_dict() for inner in findings}
+        if "const" in offers or "enum" in offers:
             listed = (
-                said["enum"]["options"] if "enum" in said else [said["const"]["expected_value"]]
+                offers["enum"]["options"]
+                if "enum" in offers
+                else [offers["const"]["expected_value"]]
             )
             count += len(listed)
             values |= {_json(value): value for value in listed[: _MAX_VALUES - len(values)]}
         else:
-            types |= dict.fromkeys(said["type"]["types"])
+            types |= dict.fromkeys(offers["type"]["types"])
     parts = list(types)
     if values:
         parts.insert(0, _values(error.instance, values, count, names))
     return " or ".join(parts)
 
 
-def _values(given: Any, values: Mapping[str, Any], count: int, names: Names) -> str:
-    """The values that are taken; of very many the nearest and the first, and how many there are."""
+def _values(actual: Any, values: Mapping[str, Any], count: int, names: Names) -> str:
+    """List the accepted values; of very many, the similar and the first ones, with the count."""
     if len(values) == 1:
         return next(iter(values))
     listed = ", ".join(values)
     if len(listed) <= _MAX_LIST_LENGTH and len(values) < _MAX_VALUES:
         return f"one of {listed}"
     texts = [value for value in values.values() if isinstance(value, str)]
-    near = names.near(given, texts) if isinstance(given, str) else None
+    near = names.near(actual, texts) if isinstance(actual, str) else None
     first = dict.fromkeys([*([] if near is None else [_json(near)]), *values])
     kept: list[str] = []
     left = _MAX_LIST_LENGTH
@@ -172,7 +174,7 @@ def _values(given: Any, values: Mapping[str, Any], count: int, names: Names) -> 
 
 
 def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, Any]:
-    """The part of the schema that has the word of a finding; an empty one behind a `$ref`."""
+    """Return the subschema with the error's keyword; empty behind a `$ref`."""
     for key in list(error.schema_path)[:-1]:
         try:
             schema = schema[key]
@@ -182,7 +184,7 @@ def _holder(schema: Any, error: jsonschema_rs.ValidationError) -> Mapping[str, A
 
 
 def _needed(branches: object) -> list[str]:
-    """The names, when a choice only says which of them have to be there."""
+    """Return the names if a choice only varies `required`."""
     if not isinstance(branches, list):
         return []
     if all(
@@ -199,6 +201,6 @@ def _json(value: object) -> str:
 
 def _short(value: object) -> str:
     if isinstance(value, str):
-        value = value[:61]  # no more is shown
+        value = value[:61]  # the rest is not shown
     text = _json(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from haft_protocol.methods import ParameterInfo, ToolDescription
 from haftd.schemas.descriptions import among, joined, sentences
-from haftd.schemas.flattening import flatten
 from haftd.schemas.normalization import UnsupportedSchema, normalize
+from haftd.schemas.object_root import flatten
 
 from .definition import Tool
 from .tool_list import AWAIT

@@ -15,9 +15,9 @@ from typing import Any
 
 import minijinja
 
-from haftd.schemas.flattening import flatten
 from haftd.schemas.intersection import is_never
 from haftd.schemas.normalization import UnsupportedSchema, normalize
+from haftd.schemas.object_root import flatten
 
 from .definition import Command, Each, Tool
 from .parameters import InvalidField

@@ -17,8 +17,8 @@ from haft_protocol.errors import RpcError, action_not_supported, invalid_argumen
 from haft_protocol.methods import ID_FORM
 from haftd.schemas.calls import INPUT, READING
 from haftd.schemas.coercion import coerce
-from haftd.schemas.flattening import flatten
 from haftd.schemas.normalization import normalize
+from haftd.schemas.object_root import flatten
 from haftd.schemas.validation import problems
 
 from .arguments import check

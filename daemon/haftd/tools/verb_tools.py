@@ -16,8 +16,8 @@ import jsonschema_rs
 
 from haft_protocol.methods import Annotations, ToolInfo
 from haftd.schemas.dialects import PLAIN
-from haftd.schemas.flattening import flatten
 from haftd.schemas.normalization import normalize
+from haftd.schemas.object_root import flatten
 from haftd.schemas.passthrough import PassThrough
 
 from .definition import Tool, VerbForm, compile_schema

@@ -25,7 +25,7 @@ from haftd.host import descriptors
 from haftd.rpc.connection import serve_connection
 from haftd.rpc.transports import accept
 from haftd.rpc.transports.unix import UnixWire
-from haftd.rpc.wire import Gone
+from haftd.rpc.wire import Disconnected
 from tests.patience import PATIENCE_S
 from tests.rpc.rig import (
     QUICK,
@@ -38,16 +38,16 @@ from tests.rpc.rig import (
     limits,
     notification,
     ok,
-    pace,
     read,
     request,
     serving,
+    timeouts,
 )
 
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    async with serving(Rig(pace=pace()), websocket=False) as found:
+    async with serving(Rig(timeouts=timeouts()), websocket=False) as found:
         yield found
 
 
@@ -164,7 +164,7 @@ async def test_U05_a_message_that_does_not_get_whole_is_not_waited_for(served: S
 
 async def test_U05_a_byte_now_and_then_gives_no_new_time(autojump_clock: object) -> None:
     ours, theirs = socket.socketpair()
-    wire = UnixWire(ours, 1000, pace(partial=30))
+    wire = UnixWire(ours, 1000, timeouts(partial=30))
     try:
         begun = trio.current_time()
         theirs.send(b"{")
@@ -174,13 +174,13 @@ async def test_U05_a_byte_now_and_then_gives_no_new_time(autojump_clock: object)
             theirs.send(b" ")
         assert trio.current_time() - begun == pytest.approx(30, abs=1)
     finally:
-        await wire.close(polite=False)
+        await wire.close(graceful=False)
         theirs.close()
 
 
 async def test_U05_every_whole_message_gives_new_time(autojump_clock: object) -> None:
     ours, theirs = socket.socketpair()
-    wire = UnixWire(ours, 1000, pace(partial=30))
+    wire = UnixWire(ours, 1000, timeouts(partial=30))
     theirs.setblocking(False)
     try:
         for _ in range(5):
@@ -192,7 +192,7 @@ async def test_U05_every_whole_message_gives_new_time(autojump_clock: object) ->
         assert await wire.receive() == []
         assert wire.fault is not None
     finally:
-        await wire.close(polite=False)
+        await wire.close(graceful=False)
         theirs.close()
 
 
@@ -230,11 +230,11 @@ async def test_U06_a_late_reply_to_half_a_hang_up_may_be_large(served: Served) -
 
 async def test_U07_who_reads_slowly_but_reads_is_kept(pair: tuple[socket.socket, ...]) -> None:
     ours, theirs = pair
-    rig = Rig(pace=pace(stalled=0.5))
+    rig = Rig(timeouts=timeouts(stalled=0.5))
     theirs.setblocking(False)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
-            serve_connection, UnixWire(ours, 1000, rig.pace), Caller("unix"), rig.rpc_context
+            serve_connection, UnixWire(ours, 1000, rig.timeouts), Caller("unix"), rig.rpc_context
         )
         theirs.send(request("echo", size=1_500_000) + b"\n")
         begun, got = time.monotonic(), 0
@@ -284,7 +284,7 @@ async def test_many_messages_in_one_read_give_others_their_turn(
         seen.add(turns)
         return note(caller, params)
 
-    rig.rpc_context.dispatcher._methods["note"]._verb = record  # type: ignore[attr-defined]
+    rig.rpc_context.dispatcher._methods["note"]._handler = record  # type: ignore[attr-defined]
     theirs.send((request("note", name="n") + b"\n") * 800)
 
     async def others() -> None:
@@ -309,7 +309,7 @@ async def test_U09_more_connects_than_descriptors_and_those_there_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    rig = Rig(limits=limits(max_connections=10_000), pace=pace())
+    rig = Rig(limits=limits(max_connections=10_000), timeouts=timeouts())
     async with serving(rig, websocket=False) as served:
         first = await line(served)
         assert ok(await ask(first, "ping"))
@@ -440,7 +440,7 @@ async def test_U17_ids_that_are_none(served: Served) -> None:
 
 @pytest.mark.parametrize("rounds", [300, pytest.param(10_000, marks=pytest.mark.soak)])
 async def test_U21_peers_that_close_while_we_write(rounds: int) -> None:
-    async with serving(Rig(pace=pace()), websocket=False, seconds=600) as served:
+    async with serving(Rig(timeouts=timeouts()), websocket=False, seconds=600) as served:
         steady = await line(served)
         ask_much = (request("echo", size=20_000) + b"\n") * 20
         for number in range(rounds):
@@ -527,9 +527,9 @@ async def test_a_wire_that_is_gone_says_so(pair: tuple[socket.socket, socket.soc
     ours, theirs = pair
     wire = UnixWire(ours, 1000, QUICK)
     theirs.close()
-    with pytest.raises(Gone):
+    with pytest.raises(Disconnected):
         wire.write(b"x")
-    await wire.close(polite=True)
+    await wire.close(graceful=True)
     assert ours.fileno() == -1
 
 
@@ -541,7 +541,7 @@ async def test_a_farewell_is_as_long_as_something_is_unread(
     assert wire.write(b"the last reply") == 14
     began = trio.current_time()
     assert theirs.recv(100) == b"the last reply"
-    await wire.close(polite=True)
+    await wire.close(graceful=True)
     assert trio.current_time() == began  # an editor that keeps its connection holds up no stop
     assert theirs.recv(100) == b""
 
@@ -554,8 +554,8 @@ async def test_what_is_unread_is_waited_for(
     assert wire.write(b"the last reply") == 14
     theirs.sendall(b"what nobody reads any more")
     began = trio.current_time()
-    await wire.close(polite=True)
-    assert trio.current_time() == pytest.approx(began + QUICK.farewell)
+    await wire.close(graceful=True)
+    assert trio.current_time() == pytest.approx(began + QUICK.close_grace)
 
 
 async def test_a_fault_in_the_rim_ends_one_connection(
@@ -588,7 +588,7 @@ async def test_a_wire_is_writable_when_most_was_read_beside_one_that_sends(
     ours, theirs = pair
     ours.setblocking(False)
     theirs.setblocking(False)
-    wire = UnixWire(ours, 1000, pace(stalled=30))
+    wire = UnixWire(ours, 1000, timeouts(stalled=30))
     await wire.writable()
     while wire.write(b"x" * 10_000):
         pass

@@ -26,18 +26,18 @@ from tests.rpc.rig import (
     code,
     limits,
     ok,
-    pace,
     read,
     request,
     serving,
     shake,
+    timeouts,
     upgrade,
 )
 
 
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
-    async with serving(Rig(pace=pace(handshake=3))) as found:
+    async with serving(Rig(timeouts=timeouts(handshake=3))) as found:
         yield found
 
 
@@ -209,7 +209,7 @@ async def test_W09_a_wrong_version_is_turned_away(served: Served) -> None:
 
 @pytest.mark.parametrize("rounds", [150, pytest.param(20_000, marks=pytest.mark.soak)])
 async def test_W09_fuzz_and_resets_end_only_themselves(rounds: int) -> None:
-    async with serving(Rig(pace=pace(handshake=3)), seconds=600) as served:
+    async with serving(Rig(timeouts=timeouts(handshake=3)), seconds=600) as served:
         chance = random.Random(rounds)
         whole = shaking(served.port)
         steady = await served.connect("websocket")
@@ -240,7 +240,7 @@ async def connected(served: Served) -> trio_websocket.WebSocketConnection:
 
 
 async def test_W11_a_message_over_the_limit_is_closed_with_1009_and_the_limit() -> None:
-    async with serving(Rig(limits=limits(max_message=1000), pace=pace())) as served:
+    async with serving(Rig(limits=limits(max_message=1000), timeouts=timeouts())) as served:
         connection = await connected(served)
         await connection.send_message("x" * 1001)
         with pytest.raises(trio_websocket.ConnectionClosed) as closed, trio.fail_after(PATIENCE_S):
@@ -251,7 +251,7 @@ async def test_W11_a_message_over_the_limit_is_closed_with_1009_and_the_limit() 
 
 
 async def test_W11_endless_fragments_are_not_collected() -> None:
-    async with serving(Rig(pace=pace(ping=0.1, partial=0.2))) as served:
+    async with serving(Rig(timeouts=timeouts(ping=0.1, partial=0.2))) as served:
         connection = await connected(served)
         stream, lock = connection._stream, connection._stream_lock
         piece = b"\x01\x80\0\0\0\0"
@@ -274,7 +274,7 @@ async def test_W12_compression_is_not_negotiated(served: Served) -> None:
 
 
 async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
-    async with serving(Rig(pace=pace(handshake=0.2))) as served:
+    async with serving(Rig(timeouts=timeouts(handshake=0.2))) as served:
         for begun in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"):
             status, _ = await shake(served.port, begun)
             assert status in (0, 400)
@@ -282,7 +282,7 @@ async def test_W13_a_handshake_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_W13_who_goes_before_the_handshake_leaves_nothing() -> None:
-    async with serving(Rig(pace=pace(handshake=600))) as served:
+    async with serving(Rig(timeouts=timeouts(handshake=600))) as served:
         before = len(served.nursery.child_tasks)
         for data in (b"", b"GET / HTTP/1.1\r\n"):
             stream = await trio.open_tcp_stream("127.0.0.1", served.port)
@@ -299,7 +299,7 @@ async def test_W13_when_all_places_are_taken_the_oldest_makes_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(websocket, "_HANDSHAKES", 4)
-    async with serving(Rig(pace=pace(handshake=600))) as served:
+    async with serving(Rig(timeouts=timeouts(handshake=600))) as served:
         held = [await trio.open_tcp_stream("127.0.0.1", served.port) for _ in range(12)]
         assert await alive(served)
         with trio.fail_after(PATIENCE_S):
@@ -317,7 +317,7 @@ async def test_W14_a_flood_of_headers_is_refused(served: Served) -> None:
 
 
 async def test_W15_a_dead_peer_is_noticed() -> None:
-    async with serving(Rig(pace=pace(ping=0.1))) as served:
+    async with serving(Rig(timeouts=timeouts(ping=0.1))) as served:
         connection = await connected(served)
         await connection.send_message(request("wait", 1, name="g").decode())
         await served.rig.until(lambda: served.rig.waiting == 1)

@@ -1,4 +1,3 @@
-"""Where connections come from: Unix socket, WebSocket, inherited sockets.
-
-`unix` `websocket` `inherited`, with `accept`, and what a browser has to pass: `handshake` and `token`.
+"""Sources of connections: `unix`, `websocket`, `socket_activation`, with `accept`; a browser's checks:
+`handshake`, `credentials`.
 """

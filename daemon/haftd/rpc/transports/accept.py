@@ -1,8 +1,8 @@
-"""Accept connections in bursts, and go on when descriptors run out.
+"""Accept loop that survives a lack of file descriptors.
 
-Rules: everything that waits is accepted before the loop is asked again, with a turn for others every
-few. When descriptors run out, or nearly, nothing is accepted until a connection has gone or a second
-has passed, and one line says so; what is connected is served on meanwhile.
+All waiting connections are accepted in bursts, with turns for other tasks. Without descriptors,
+accepting pauses until a connection has closed or a second has passed, and one line is logged; open
+connections are served on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PAUSE = 1.0
 def acceptor(
     listener: socket.socket, rpc_context: RpcContext
 ) -> Callable[[], Awaitable[socket.socket]]:
-    """A function that waits for the next connection of `listener` and returns its socket."""
+    """Return a function that waits for the next connection of `listener` and returns the socket."""
     listener.setblocking(False)
     burst = 0
 
@@ -49,7 +49,7 @@ def acceptor(
                     await full(str(error.strerror))
                 elif error.errno in (errno.EBADF, errno.EINVAL, errno.ENOTSOCK):
                     raise
-                # Anything else is the end of that one connection before it was ours.
+                # Any other error ends only that connection, before it was accepted.
             else:
                 if has_room(sock.fileno(), "client"):
                     return sock

@@ -1,9 +1,9 @@
-"""Who may open a WebSocket: judged from the request's headers, before anything is answered.
+"""Access control of the WebSocket, by the request's headers, before any reply.
 
-Rules: pure but for the count of failures. The host must be one of ours (no DNS rebinding), an origin
-must be listed (none is by default), the token must be right; the absence of an origin proves nothing.
-The token is compared in constant time and never shown. After ten failures each further one is
-answered a second late, one a second in all, so that guessing over many connections is no faster.
+The host must be the daemon's (no DNS rebinding), an origin must be listed (default: none), the
+token must match; a missing origin proves nothing. The token is compared in constant time and never
+shown. After ten failures each reply to a further one is a second late, one per second in total, so
+parallel guesses are no faster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a handshake is refused: HTTP status, the kind that is counted, a sentence, a delay."""
+    """Refused handshake: HTTP status, counted kind, sentence, delay in seconds."""
 
     status: int
     kind: str
@@ -33,7 +33,7 @@ class Refusal:
 
 
 class Gatekeeper:
-    """Judge handshakes. `hosts` are names, or `name:port` where the port is not the bound one."""
+    """Judges handshakes. `hosts` are names, or `name:port` for a port other than the bound one."""
 
     def __init__(
         self,
@@ -55,21 +55,21 @@ class Gatekeeper:
         self._next = float("-inf")
 
     def bound(self, address: str, port: int) -> None:
-        """Learn where we listen: a host goes with this port, and the address itself is a host."""
+        """Accept the bound address as a host, and this port with every host."""
         self._port = str(port)
         self._hosts |= {address}
 
     def judge(self, host: str, headers: Headers, protocols: Sequence[str]) -> Refusal | str | None:
-        """A refusal, or the sub-protocol to answer with, which may be none."""
+        """Return a refusal, or the sub-protocol for the reply, if any."""
         if not self._host_is_ours(host):
             return Refusal(403, "host", "This host name is not one that haftd serves.")
-        found: dict[bytes, list[bytes]] = {}
+        by_name: dict[bytes, list[bytes]] = {}
         for name, value in headers:
-            found.setdefault(name.lower(), []).append(value)
-        origins = found.get(b"origin", [])
+            by_name.setdefault(name.lower(), []).append(value)
+        origins = by_name.get(b"origin", [])
         if any(_text(origin).lower() not in self._origins for origin in origins):
             return Refusal(403, "origin", "Pages of this origin may not connect to haftd.")
-        if not self._token_is_right(found.get(b"authorization", []), protocols):
+        if not self._token_is_right(by_name.get(b"authorization", []), protocols):
             return Refusal(
                 401,
                 "token",
@@ -89,19 +89,23 @@ class Gatekeeper:
         named = name in self._hosts or name.strip("[]") in self._hosts
         return named and port == self._port
 
-    def _token_is_right(self, given: Sequence[bytes], protocols: Sequence[str]) -> bool:
+    def _token_is_right(self, authorizations: Sequence[bytes], protocols: Sequence[str]) -> bool:
         shown: list[bytes] = []
-        for value in given:
+        for value in authorizations:
             scheme, _, token = value.partition(b" ")
             if scheme.lower() == b"bearer":
                 shown.append(token.strip())
-        shown += [one.removeprefix(_TOKEN).encode() for one in protocols if one.startswith(_TOKEN)]
+        shown += [
+            protocol.removeprefix(_TOKEN).encode()
+            for protocol in protocols
+            if protocol.startswith(_TOKEN)
+        ]
         if len(shown) != 1 or len(shown[0]) > _MAX_TOKEN_LENGTH:
             return False
         return hmac.compare_digest(shown[0], self._token)
 
     def _failed(self) -> float:
-        """Count a failure; the seconds that its answer is to be held back."""
+        """Count a failure; return the delay of its reply in seconds."""
         now = self._clock()
         if now - self._last > _FORGIVEN_AFTER:
             self._failures = 0

@@ -1,10 +1,10 @@
-"""The Unix stream socket: who may connect, how bytes move, when a peer is gone.
+"""Unix stream socket: access, input and output, hang-up.
 
-Rules: the peer is identified by the kernel before a byte is read: its uid, and whether this daemon has
-started it. `recv` is tried first, the loop is
-asked only when there is nothing; a busy peer lets others in every few reads. Plain `recv` takes no
-descriptors, so a peer can give us none. A socket that is closed too early takes the last reply from
-its reader: we stop writing and throw away what still comes, until it has read all or for a moment.
+- The kernel identifies the peer before the first byte: uid, and process tree.
+- `recv` is tried before the loop waits; a busy peer yields every few reads. Plain `recv` takes no
+  descriptors from a peer.
+- An early close would discard the last reply, so writing stops and input is drained until the peer
+  has read all, or for a moment.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from haft_protocol.errors import RpcError, limit_exceeded
 from haft_protocol.framing import Framer
 from haftd.host.process.peer_process import identify
 from haftd.rpc.connection import RpcContext, full, start_connection
-from haftd.rpc.wire import Gone, Pace
+from haftd.rpc.wire import Disconnected, Timeouts
 
 from .accept import acceptor
 
 _CHUNK = 65_536
-_EAGER = 2  # reads in a row before others get their turn: more is faster for all, unfair to each
-_REFUSALS = 32  # peers that are being told at the same time that there is no room
+_EAGER = 2  # reads before a turn of other tasks: more raise throughput and unfairness
+_REFUSALS = 32  # peers that concurrently get the reply that there is no room
 
 
 class UnixWire:
-    """One connected Unix stream socket; owns it."""
+    """Connected Unix stream socket; owns the socket."""
 
     transport: Literal["unix", "websocket"] = "unix"
 
-    def __init__(self, sock: socket.socket, max_message: int, pace: Pace) -> None:
+    def __init__(self, sock: socket.socket, max_message: int, timeouts: Timeouts) -> None:
         sock.setblocking(False)
         self._sock = sock
         self._framer = Framer(max_message)
-        self._pace = pace
+        self._timeouts = timeouts
         self._eager = _EAGER
         self._begun: float | None = None
         self._late: RpcError | None = None
@@ -49,11 +49,10 @@ class UnixWire:
 
     @property
     def fault(self) -> RpcError | None:
-        """What the peer's framing came to, or that a message took too long."""
+        """Return the framing error, or that of a message over its deadline."""
         return self._framer.fault or self._late
 
     async def receive(self) -> list[bytes] | None:
-        """Take what is there, else wait for it."""
         while True:
             if not self._eager:
                 self._eager = _EAGER
@@ -66,10 +65,10 @@ class UnixWire:
                     return []
                 continue
             except OSError as error:
-                raise Gone(error.strerror) from None
+                raise Disconnected(error.strerror) from None
             self._eager -= 1
             if not data:
-                # A client that only shuts down its side of the connection still reads replies.
+                # A client that shuts down only its sending side still reads replies.
                 messages = self._framer.finish()
                 self._begun = None
                 return messages if messages or self._framer.fault else None
@@ -82,11 +81,11 @@ class UnixWire:
                 return messages
 
     async def _readable(self) -> bool:
-        """Wait for bytes; false when a message was begun too long ago."""
+        """Wait for input; False after the deadline of an incomplete message."""
         if self._begun is None:
             await trio.lowlevel.wait_readable(self._sock)
             return True
-        limit = self._pace.partial
+        limit = self._timeouts.partial
         with trio.move_on_at(self._begun + limit) as scope:
             await trio.lowlevel.wait_readable(self._sock)
         if scope.cancelled_caught:
@@ -96,47 +95,46 @@ class UnixWire:
         return not scope.cancelled_caught
 
     def write(self, data: bytes | memoryview) -> int:
-        """Write what the kernel takes now."""
         try:
             return self._sock.send(data)
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise Gone(error.strerror) from None
+            raise Disconnected(error.strerror) from None
 
     async def send(self, data: bytes | memoryview) -> int:
-        """Write a part, once the kernel takes one."""
-        with trio.move_on_after(self._pace.stalled):
+        with trio.move_on_after(self._timeouts.stalled):
             while True:
                 done = self.write(data)
                 if done:
                     return done
                 await trio.lowlevel.wait_writable(self._sock)
-        raise Gone(f"took nothing for {self._pace.stalled:g} s")
+        raise Disconnected(f"took nothing for {self._timeouts.stalled:g} s")
 
     async def writable(self) -> None:
-        """Wait for room in the kernel; by an epoll, as one task only can wait for a socket."""
+        """Wait for room in the kernel; by an epoll, since trio permits one waiting task per socket."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, select.EPOLLOUT)
             if not epoll.poll(0):
                 await trio.lowlevel.wait_readable(epoll)
 
     async def hung_up(self) -> None:
-        """Wait for the peer's end to be closed both ways: an epoll with no events tells just that."""
+        """Wait for the hang-up: an epoll without events reports only that."""
         with select.epoll(1) as epoll:
             epoll.register(self._sock, 0)
             await trio.lowlevel.wait_readable(epoll)
 
     def _is_read(self) -> bool:
-        """Whether the peer has read all that was written: on a Unix socket that stays ours till then."""
+        """Return True if the peer has read everything: the bytes stay in this socket's queue until
+        then."""
         return not int.from_bytes(fcntl.ioctl(self._sock, termios.TIOCOUTQ, bytes(4)), "little")
 
-    async def close(self, *, polite: bool) -> None:
-        """Close; a polite close gives the peer time to read its last reply, if it has not yet."""
+    async def close(self, *, graceful: bool) -> None:
+        """Close; a graceful close gives the peer time to read its last reply."""
         try:
-            if polite:
+            if graceful:
                 self._sock.shutdown(socket.SHUT_WR)
-                with trio.move_on_after(self._pace.farewell):
+                with trio.move_on_after(self._timeouts.close_grace):
                     while True:
                         try:
                             if not self._sock.recv(_CHUNK):
@@ -158,7 +156,8 @@ async def serve_unix(
 ) -> None:
     """Accept from `listener`, which stays the caller's, until cancelled.
 
-    Connections run in `connections`, a nursery that outlives this call."""
+    Connections run in `connections`, a nursery that outlives this call.
+    """
     own = os.geteuid()
     refusing = 0
 
@@ -183,7 +182,7 @@ async def serve_unix(
             rpc_context.connections.refuse("uid", rpc_context.log, uid=peer.uid, pid=peer.pid)
             sock.close()
             continue
-        wire = UnixWire(sock, rpc_context.limits.max_message, rpc_context.pace)
+        wire = UnixWire(sock, rpc_context.limits.max_message, rpc_context.timeouts)
         if len(rpc_context.connections) < rpc_context.limits.max_connections:
             start_connection(connections, wire, rpc_context.caller_of("unix", peer), rpc_context)
             continue
@@ -199,18 +198,18 @@ async def serve_unix(
 def _tell(wire: UnixWire, rpc_context: RpcContext) -> None:
     try:
         wire.write(wire.frame(encode_error(b"null", full(rpc_context.limits))))
-    except Gone:
+    except Disconnected:
         pass
 
 
 async def _refuse(wire: UnixWire, rpc_context: RpcContext) -> None:
-    """Say that there is no room, in the framing that the peer uses if it shows it soon."""
+    """Reply that there is no room, in the peer's framing if that shows soon."""
     try:
-        with trio.move_on_after(rpc_context.pace.farewell):
+        with trio.move_on_after(rpc_context.timeouts.close_grace):
             await wire.receive()
         _tell(wire, rpc_context)
-    except Gone:
+    except Disconnected:
         pass
     finally:
         with trio.CancelScope(shield=True):
-            await wire.close(polite=True)
+            await wire.close(graceful=True)

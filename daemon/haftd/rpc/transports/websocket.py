@@ -1,10 +1,10 @@
-"""The WebSocket on a loopback port: trio-websocket inside one guard a connection.
+"""WebSocket on a loopback port: trio-websocket, one nursery per connection.
 
-Rules: nothing is upgraded before host, origin and token were judged. Whatever a peer sends, what
-escapes ends that connection only: the library's reader raises on a header that is no ASCII and on
-resets, so its task lives in the connection's own nursery. Handshakes have five seconds and so many
-places; when all are taken the oldest makes room. The queue is written by the outbox's task, pings by
-ours, and the library keeps their frames apart.
+- No upgrade before host, origin and token are judged.
+- An escaping exception ends one connection only: the library's reader raises on non-ASCII headers
+  and on resets, so its task lives in the connection's nursery.
+- Handshakes have five seconds and limited places; the oldest makes room for a new one.
+- The outbox's task writes messages, a task here pings; the library keeps their frames apart.
 """
 
 from __future__ import annotations
@@ -25,40 +25,39 @@ from haft_protocol.errors import RpcError, invalid_request, limit_exceeded
 from haftd.config.loopback import is_loopback
 from haftd.host.process.peer_process import identify_tcp
 from haftd.rpc.connection import RpcContext, full, serve_connection
-from haftd.rpc.wire import Gone, Pace
+from haftd.rpc.wire import Disconnected, Timeouts
 
 from .accept import acceptor
 from .handshake import Gatekeeper, Refusal
 
 _CHUNK = 65_536
-_QUEUE = 16  # messages that the library may hold before it stops reading
+_QUEUE = 16  # messages buffered by the library before it stops reading
 _HANDSHAKES = 64
 _END = b"\r\n\r\n"
 _BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
 class NotLoopback(ValueError):
-    """The configured address could be reached from other machines."""
+    """The configured address is reachable from other machines."""
 
 
 class _Stream(trio.abc.Stream):
-    """A TCP stream as the library sees it. Writes go in pieces, each of which has to get away in
-    time. `ended` cancels what waits for a handshake that can no longer come. What is sent behind the
-    handshake is held until `open`: wsproto would lose it. Before that, a close lets the peer read
-    its answer first."""
+    """TCP stream for the library. Writes go in pieces with a deadline each. `ended` cancels the
+    wait for a handshake that can no longer come. Bytes behind the handshake are held until `open`:
+    wsproto would lose them. Before that, a close lets the peer read its reply first."""
 
-    def __init__(self, sock: trio.socket.SocketType, pace: Pace) -> None:
+    def __init__(self, sock: trio.socket.SocketType, timeouts: Timeouts) -> None:
         self.ended = trio.CancelScope()
         self._upgraded = trio.Event()
         self._shaken = False
         self._seam = b""
         self._held = b""
         self._stream = trio.SocketStream(sock)
-        self._stalled = pace.stalled
+        self._stalled = timeouts.stalled
         self._written = False
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
-        """Receive; the end cancels `ended`."""
+        """Receive; end of file cancels `ended`."""
         if self._shaken:
             await self._upgraded.wait()
             if self._held:
@@ -74,7 +73,7 @@ class _Stream(trio.abc.Stream):
         return data if self._shaken else self._cut(bytes(data))
 
     def _cut(self, data: bytes) -> bytes:
-        """Hold back what follows the end of the headers, which may lie across two reads."""
+        """Hold back the bytes behind the headers' end, which may span two reads."""
         before = len(self._seam)
         end = (self._seam + data).find(_END)
         if end < 0:
@@ -86,11 +85,11 @@ class _Stream(trio.abc.Stream):
         return data[:end]
 
     def open(self) -> None:
-        """The upgrade was answered: frames may follow."""
+        """Release held frames: the upgrade was answered."""
         self._upgraded.set()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send; a peer that takes nothing in time is cut off."""
+        """Send; a peer that takes nothing in time is disconnected."""
         self._written = True
         view = memoryview(data)
         for start in range(0, len(view), _CHUNK):
@@ -101,17 +100,16 @@ class _Stream(trio.abc.Stream):
                 raise trio.BrokenResourceError("took nothing in time")
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait for room."""
         await self._stream.wait_send_all_might_not_block()
 
     async def aclose(self) -> None:
-        """Close, for the library; before the upgrade the last of it is left to `finish`."""
+        """Close for the library; before the upgrade, `finish` does the rest."""
         self.ended.cancel()
         if self._upgraded.is_set():
             await self._stream.aclose()
 
     async def finish(self, answer: bytes) -> None:
-        """Send `answer` to a peer that got none, then close; bound it from outside."""
+        """Send `answer` to a peer without one, then close; the caller sets a deadline."""
         try:
             if not self._upgraded.is_set():
                 if answer and not self._written:
@@ -126,22 +124,24 @@ class _Stream(trio.abc.Stream):
 
 
 class WebSocketWire:
-    """One upgraded connection."""
+    """Upgraded connection."""
 
     transport: Literal["unix", "websocket"] = "websocket"
 
-    def __init__(self, connection: WebSocketConnection, max_message: int, pace: Pace) -> None:
+    def __init__(
+        self, connection: WebSocketConnection, max_message: int, timeouts: Timeouts
+    ) -> None:
         self.fault: RpcError | None = None
         self._connection = connection
         self._max = max_message
-        self._pace = pace
+        self._timeouts = timeouts
 
     async def receive(self) -> list[bytes] | None:
-        """The next message; one that is binary or too long is a fault."""
+        """Return the next message; a binary or too long one is a fault."""
         try:
             message = await self._connection.get_message()
         except ConnectionClosed as closed:
-            raise Gone(f"closed the WebSocket: {closed.reason}") from None
+            raise Disconnected(f"closed the WebSocket: {closed.reason}") from None
         if not isinstance(message, str):
             self.fault = invalid_request("a message is one text frame, this one was binary")
             return []
@@ -152,55 +152,53 @@ class WebSocketWire:
         return [data]
 
     def frame(self, message: bytes) -> bytes:
-        """A message is a frame."""
         return message
 
     def write(self, data: bytes | memoryview) -> int:
-        """Nothing is ever written at once here."""
+        """Write nothing: every write waits."""
         return 0
 
     async def send(self, data: bytes | memoryview) -> int:
-        """Send one message, whole."""
         try:
             await self._connection.send_message(str(data, "utf-8"))
         except ConnectionClosed as closed:
-            raise Gone(f"closed the WebSocket: {closed.reason}") from None
+            raise Disconnected(f"closed the WebSocket: {closed.reason}") from None
         return len(data)
 
     async def writable(self) -> None:
-        """Not to be known of a WebSocket: its pings find out who takes nothing."""
+        """Return at once: unobservable for a WebSocket, whose pings detect a stalled peer."""
 
     async def hung_up(self) -> None:
-        """Wait for the end, past whatever the peer still sends."""
+        """Wait for the end, discarding input."""
         try:
             while True:
                 await self._connection.get_message()
         except ConnectionClosed:
             return
 
-    async def close(self, *, polite: bool) -> None:
-        """Close with a frame that says why, and wait for its echo for a moment."""
+    async def close(self, *, graceful: bool) -> None:
+        """Close with a frame that has the reason, and wait briefly for its echo."""
         code: int = 1001
         reason: str | None = "haftd is going"
         if self.fault is not None:
             code, reason = (1009 if self.fault.kind == "limit_exceeded" else 1003), None
-        with trio.move_on_after(self._pace.farewell if polite else 0.1):
+        with trio.move_on_after(self._timeouts.close_grace if graceful else 0.1):
             await self._connection.aclose(code, reason)
 
     async def keep_alive(self) -> None:
-        """Ping; returns when the peer does not answer, or dawdles over a message in pieces."""
+        """Ping; return when a pong, or the rest of a fragmented message, is late."""
         begun: list[Any] = []
         since = 0.0
         while True:
-            await trio.sleep(self._pace.ping)
-            with trio.move_on_after(self._pace.ping) as scope:
+            await trio.sleep(self._timeouts.ping)
+            with trio.move_on_after(self._timeouts.ping) as scope:
                 await self._connection.ping()
             if scope.cancelled_caught:
                 return
-            # The library makes a new list for each message, and tells nobody that one was begun.
+            # The library makes a new list per message and has no event for its start.
             parts = self._connection._message_parts
             if parts and parts is begun:
-                if trio.current_time() - since >= self._pace.partial:
+                if trio.current_time() - since >= self._timeouts.partial:
                     return
             else:
                 begun, since = parts, trio.current_time()
@@ -231,7 +229,8 @@ async def serve_websocket(
 ) -> None:
     """Accept from `listener`, which stays the caller's, until cancelled.
 
-    Connections run in `connections`, a nursery that outlives this call."""
+    Connections run in `connections`, a nursery that outlives this call.
+    """
     keeper.bound(*listener.getsockname()[:2])
     accept = acceptor(listener, rpc_context)
     pending: OrderedDict[trio.CancelScope, None] = OrderedDict()
@@ -241,7 +240,7 @@ async def serve_websocket(
             oldest, _ = pending.popitem(last=False)
             oldest.cancel()
             rpc_context.connections.refuse("handshakes", rpc_context.log)
-        scope = trio.CancelScope(deadline=trio.current_time() + rpc_context.pace.handshake)
+        scope = trio.CancelScope(deadline=trio.current_time() + rpc_context.timeouts.handshake)
         pending[scope] = None
         connections.start_soon(_serve_peer, sock, rpc_context, keeper, scope, pending)
 
@@ -253,9 +252,9 @@ async def _serve_peer(
     scope: trio.CancelScope,
     pending: OrderedDict[trio.CancelScope, None],
 ) -> None:
-    """Serve one peer from its first byte to its last; raises nothing but a cancellation."""
+    """Serve one peer from its first byte to its last; raises only a cancellation."""
     try:
-        stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.pace)
+        stream = _Stream(trio.socket.from_stdlib_socket(sock), rpc_context.timeouts)
     except OSError:
         sock.close()
         pending.pop(scope, None)
@@ -279,7 +278,9 @@ async def _serve_peer(
                     )
                 else:
                     upgraded = await request.accept(subprotocol=verdict)
-                    wire = WebSocketWire(upgraded, rpc_context.limits.max_message, rpc_context.pace)
+                    wire = WebSocketWire(
+                        upgraded, rpc_context.limits.max_message, rpc_context.timeouts
+                    )
                     stream.open()
             pending.pop(scope, None)
             if wire is not None:
@@ -291,7 +292,7 @@ async def _serve_peer(
         rpc_context.connections.refuse("websocket", rpc_context.log, why=repr(error))
     finally:
         pending.pop(scope, None)
-        with trio.move_on_after(rpc_context.pace.farewell, shield=True):
+        with trio.move_on_after(rpc_context.timeouts.close_grace, shield=True):
             await stream.finish(b"" if answered else _BAD_REQUEST)
 
 
@@ -306,7 +307,7 @@ async def _keep_alive(wire: WebSocketWire, scope: trio.CancelScope) -> None:
 def _judge(
     request: WebSocketRequest, rpc_context: RpcContext, keeper: Gatekeeper
 ) -> Refusal | str | None:
-    # The library gives all headers but this one.
+    # The library omits this header.
     host = request._event.host
     verdict = keeper.judge(host, request.headers, request.proposed_subprotocols)
     if isinstance(verdict, Refusal):

@@ -1,9 +1,9 @@
-"""Write a normalized schema in the few keywords of a dialect.
+"""Writer of a normalized schema in the keywords of a dialect.
 
-A missing keyword is described at its node; `lossless` turns false once a value may match the written schema but not
-the original. Where a choice has to stand alone, its siblings move into each branch, and a type is a single type. A
-node that a strict dialect cannot hold (an object with unknown names, excessive depth, recursion) is written as JSON
-text, which `coercion` decodes at the call.
+Dropped keywords are described at their node; `lossless` turns false once a value may match the
+output but not the original. Where a choice must stand alone, its siblings move into each branch,
+with one type each. A node that a strict dialect cannot hold (open objects, excessive depth,
+recursion) becomes a JSON string, which `coercion` decodes at the call.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MAX_COPIES = 20_000
 _HARD_PATTERN = re.compile(r"\(\?[^:]|\\[1-9pPkgZ]")
 
 
-class Lowering:
-    """Writes one schema; what it had to leave is in `lossless`."""
+class DialectWriter:
+    """Writes one schema; sets `lossless`."""
 
     def __init__(self, dialect: Dialect, enum_values: int | None = None) -> None:
         self._dialect = dialect
@@ -53,7 +53,7 @@ class Lowering:
         return written
 
     def _node(self, node: Node, depth: int) -> Node | None:
-        """The node, or None when nothing fits it."""
+        """Write a node; None if no value matches."""
         if is_never(node):
             return None
         for choice in _CHOICES:
@@ -70,18 +70,17 @@ class Lowering:
         if not types:
             return self._anything(node, depth)
         if len(types) > 1:
-            return self._choice([only(node, one) for one in types], node, depth, [])
+            return self._choice([only(node, kind) for kind in types], node, depth, [])
         return self._single(node, types[0], depth)
 
     def _branches(self, node: Node, choice: str) -> list[Node] | None:
-        """The branches of a choice, each with what stood beside it; None when that grows too
-        large."""
+        """Return the branches, each joined with the siblings; None if too large."""
         beside = {k: v for k, v in node.items() if k != choice and k not in ANNOTATIONS}
         self._copies -= len(node[choice]) * (1 + size(beside))
         if self._copies < 0:
             return None
         if choice == "oneOf":
-            self.lossless = False  # two of the branches may fit
+            self.lossless = False  # more than one branch may match
         return [merge(branch, beside) for branch in node[choice]]
 
     def _choice(
@@ -96,7 +95,7 @@ class Lowering:
                 inner = [written]
                 if "anyOf" in written:
                     first, *rest = written["anyOf"]
-                    inner = [self._said(first, written.get("description", "")), *rest]
+                    inner = [self._with_text(first, written.get("description", "")), *rest]
                 for part in inner:
                     if part == {"type": "null"}:
                         null = True
@@ -106,22 +105,20 @@ class Lowering:
             return self._null(node) if null else None
         notes = [*notes, *sentences(node, ("default", "examples"))]
         text = joined(node.get("description"), *notes)
-        written = self._said(parts[0] if len(parts) == 1 else {"anyOf": parts}, text)
+        written = self._with_text(parts[0] if len(parts) == 1 else {"anyOf": parts}, text)
         return self._or_null(written) if null else written
 
-    def _said(self, written: Node, text: str) -> Node:
-        """The same with a text before its own; where a choice has to be alone its first branch says
-        it."""
+    def _with_text(self, written: Node, text: str) -> Node:
+        """Prefix the description; a choice that stands alone has the text in its first branch."""
         if not text:
             return written
         if "anyOf" in written and self._dialect.null == "nullable":
             first, *rest = written["anyOf"]
-            return {**written, "anyOf": [self._said(first, text), *rest]}
+            return {**written, "anyOf": [self._with_text(first, text), *rest]}
         own = joined(text, written.get("description"))
         return self._described(dict(written), {"description": own}, [])
 
     def _or_null(self, written: Node) -> Node:
-        """The same, or null."""
         if self._dialect.null == "nullable":
             if "anyOf" in written:
                 first, *rest = written["anyOf"]
@@ -149,7 +146,7 @@ class Lowering:
         return self._described({"type": "null"}, node, [])
 
     def _enum(self, node: Node) -> Node | None:
-        """Values as an `enum` of each type that they have; composed ones as JSON text."""
+        """Write an `enum` per type; compound values as JSON strings."""
         values = [v for v in node["enum"] if "type" not in node or is_of(v, node["type"])]
         distinct: dict[str, dict[Any, None]] = {}
         for value in values:
@@ -157,7 +154,7 @@ class Lowering:
             if kind in ("object", "array"):
                 kind, value = "string", compact(value, 4_000)
             distinct.setdefault(kind, {})[value] = None
-        groups = {kind: list(found) for kind, found in distinct.items()}
+        groups = {kind: list(members) for kind, members in distinct.items()}
         if groups.keys() == {"number", "integer"}:
             groups = {"number": [*groups["number"], *groups["integer"]]}
         null = bool(groups.pop("null", None))
@@ -166,8 +163,8 @@ class Lowering:
             flat = [v if isinstance(v, str) else compact(v, 4_000) for v in values if v is not None]
             groups = {"string": list(dict.fromkeys(flat))}
         parts = []
-        for kind, found in groups.items():
-            part = self._values(kind, found)
+        for kind, members in groups.items():
+            part = self._values(kind, members)
             if part not in parts:
                 parts.append(part)
         leftover = [word for word in node if word in TYPED or word in ("allOf", "not", "if")]
@@ -226,7 +223,7 @@ class Lowering:
         return written
 
     def _single(self, node: Node, kind: str, depth: int) -> Node | None:
-        """A node of one type."""
+        """Write a node of a single type."""
         if kind == "null":
             return self._null(node)
         if kind in ("object", "array"):
@@ -269,7 +266,7 @@ class Lowering:
         return True
 
     def _finished(self, written: Node, node: Node, left: list[str], *notes: str) -> Node:
-        """The written node with a description that tells what was left out."""
+        """Append the omitted keywords to the description."""
         if CUT in left:
             left = [word for word in left if word != CUT]
             self.lossless = False
@@ -279,10 +276,10 @@ class Lowering:
         return self._described(written, node, [*notes, *sentences(node, left)])
 
     def _text(self, node: Node, kind: str) -> Node:
-        """The value as JSON text."""
-        what = "an object" if kind == "object" else "a list"
+        """Write a JSON string for the value."""
+        noun = "an object" if kind == "object" else "a list"
         rest = "" if CUT in node else details(node, 1_000)
-        notes = [f"Written as JSON text of {what}{f', {rest}' if rest else ''}."]
+        notes = [f"Written as JSON text of {noun}{f', {rest}' if rest else ''}."]
         if CUT in node:
             notes.append(again(node[CUT]))
         self.lossless = False
@@ -307,28 +304,28 @@ class Lowering:
         written: Node = {"type": "object", "properties": {}}
         needed = []
         for name, inner in properties.items():
-            found = self._node(inner, depth)
-            if found is None:
+            form = self._node(inner, depth)
+            if form is None:
                 if name in required:
                     return None
                 self.lossless = self.lossless and dialect.strict
                 continue
             if renamed[name] != name:
-                found = self._said(found, own_name(name))
+                form = self._with_text(form, own_name(name))
             if dialect.strict and name not in required:
-                found = self._or_null(found)
-            written["properties"][renamed[name]] = found
+                form = self._or_null(form)
+            written["properties"][renamed[name]] = form
             if dialect.strict or name in required:
                 needed.append(renamed[name])
         if needed or dialect.strict:
             written["required"] = needed
         left = [w for w in node if w not in ("type", "description", "properties", "required")]
         if dialect.strict:
-            # No other names can be given, so there is nothing to tell of them.
+            # Closed objects need no note.
             written["additionalProperties"] = False
             left = [w for w in left if w not in ("additionalProperties", "patternProperties")]
         elif is_never(further):
-            left.remove("additionalProperties")  # nobody gives a name that is not there
+            left.remove("additionalProperties")  # implied by the closed object
         for word in ("minProperties", "maxProperties"):
             if word in left and word in dialect.keeps:
                 written[word] = node[word]
@@ -346,17 +343,17 @@ class Lowering:
             if "items" in node and not is_never(rest):
                 forms.append(rest)
             items = {"anyOf": forms} if len(forms) > 1 else forms[0]
-        found = self._node(items, depth)
+        item_form = self._node(items, depth)
         written: Node = {"type": "array"}
         counts: Node = {word: node[word] for word in ("minItems", "maxItems") if word in node}
-        if found is None or is_never(rest):
+        if item_form is None or is_never(rest):
             counts["maxItems"] = min(len(first), counts.get("maxItems", len(first)))
             if not first:
                 notes.append("It must be an empty list.")
             self.lossless = self.lossless and not first
-        if found is None:
-            found = self._node({"type": ["string"]}, depth)
-        written["items"] = found
+        if item_form is None:
+            item_form = self._node({"type": ["string"]}, depth)
+        written["items"] = item_form
         left = [
             w for w in node if w not in ("type", "description", "items", "minItems", "maxItems")
         ]

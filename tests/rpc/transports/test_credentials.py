@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from haft_protocol.paths import Runtime, runtime_paths
-from haftd.rpc.transports.token import Credentials
+from haftd.rpc.transports.credentials import Credentials
 
 
 def places(folder: Path) -> Runtime:

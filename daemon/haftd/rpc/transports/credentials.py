@@ -1,12 +1,11 @@
-"""What a WebSocket client and the daemon show each other: 256 random bits each, in files of the owner's.
+"""Credentials of the WebSocket: token and key, 256 random bits each, in the owner's files.
 
-The token is sent to whoever listens at the port. That may be another process while this one does not, so
-a token holds for one listener: it is made once the port is bound, and removed with it. The daemon in its
-turn proves that it has the key, which is never sent, by an HMAC of the client's challenge.
+A client sends the token to whatever process listens at the port, so a token holds for one listener:
+made after the bind, removed with the listener. The daemon proves knowledge of the key, which is
+never sent, by an HMAC of the client's challenge.
 
-Rules: a file is made whole beside its place and renamed into it, so that nobody ever reads half of one or
-opens it before its mode is set. One that is a link, another user's, readable by others, or damaged is not
-believed: a new one takes its place. Neither secret is ever logged.
+Files are replaced by rename, complete and with their mode set. A link, another user's file, one
+readable by others or a damaged one is replaced by a new one. Secrets are never logged.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ _FORM = re.compile(rb"[A-Za-z0-9_-]{43}\n?")
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The token that a client shows, and the key by which the daemon proves who it is."""
+    """The token from a client, and the key that authenticates the daemon."""
 
     token: str = field(repr=False)
     key: str = field(repr=False)
 
     @classmethod
     def make(cls, places: Runtime) -> Credentials:
-        """Make new ones in the runtime folder. Raises `OSError` when they cannot be kept."""
-        made = cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
-        made.write(places)
-        return made
+        """Create the files in the runtime folder. Raises `OSError`."""
+        credentials = cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        credentials.write(places)
+        return credentials
 
     @classmethod
     def keep(cls, places: Runtime) -> Credentials:
-        """Read those that are there, or make what is missing: for a port that a service manager has
-        held all the time. Raises `OSError`."""
+        """Read the files, or create missing ones: for a port that a service manager keeps open.
+        Raises `OSError`."""
         token, key = _believed(Path(places.token)), _believed(Path(places.proof_key))
         kept = cls(token or secrets.token_urlsafe(32), key or secrets.token_urlsafe(32))
         if token is None or key is None:
@@ -51,16 +50,16 @@ class Credentials:
 
     @staticmethod
     def remove(places: Runtime) -> None:
-        """Remove the files: no client is to send its token to whoever listens next. Raises `OSError`."""
+        """Remove the files, so that clients send no token to the port's next listener. Raises
+        `OSError`."""
         for path in (places.token, places.proof_key):
             Path(path).unlink(missing_ok=True)
 
     def are_there(self, places: Runtime) -> bool:
-        """Say whether both files are there."""
         return all(os.path.lexists(path) for path in (places.token, places.proof_key))
 
     def write(self, places: Runtime) -> None:
-        """Put both files in their places. Raises `OSError`."""
+        """Replace both files. Raises `OSError`."""
         _put(Path(places.proof_key), self.key)
         _put(Path(places.token), self.token)
 
@@ -75,10 +74,10 @@ def _believed(path: Path) -> str | None:
     except OSError:
         return None
     with open(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             return None
-        if found.st_mode & 0o077 or found.st_nlink != 1:
+        if status.st_mode & 0o077 or status.st_nlink != 1:
             return None
         text = file.read(64)
     return text.strip().decode() if _FORM.fullmatch(text) else None

@@ -1,7 +1,7 @@
-"""Flatten parameters to one object without a choice or a condition at its root.
+"""Reduction of parameters to one object without a choice or condition at the root.
 
-The properties of all branches stand side by side; a property is required if every branch requires it. The
-constraints of each branch become sentences, and are checked at the call.
+Properties of all branches stand side by side; required are those that every branch requires. Other
+constraints become sentences, checked at the call.
 """
 
 from __future__ import annotations
@@ -30,39 +30,40 @@ _MAX_FORMS = 12
 
 
 def flatten(node: Node) -> tuple[Node, list[str]]:
-    """The object, and sentences about what its root no longer says; raises `UnsupportedSchema`."""
+    """Return the object, and sentences about the constraints removed from its root; raises
+    `UnsupportedSchema`."""
     if is_never(node):
         raise UnsupportedSchema("its parameters take nothing at all")
     if "type" in node and "object" not in node["type"]:
         raise UnsupportedSchema(f"its parameters are {' or '.join(node['type'])}, not an object")
-    found, notes = _flat(node, 0)
-    return {**found, "type": ["object"]}, notes
+    root, notes = _flat(node, 0)
+    return {**root, "type": ["object"]}, notes
 
 
 def _flat(node: Node, depth: int) -> tuple[Node, list[str]]:
-    found = {key: value for key, value in node.items() if key not in _GONE}
+    root = {key: value for key, value in node.items() if key not in _GONE}
     notes: list[str] = []
     if depth > _MAX_DEPTH:
-        return found, sentences(node, [key for key in _GONE if key in node])
+        return root, sentences(node, [key for key in _GONE if key in node])
     for choice in _CHOICES:
         if choice in node:
-            found, more = _choice(found, choice, node[choice], depth)
+            root, more = _choice(root, choice, node[choice], depth)
             notes.extend(more)
-    for part in node.get("allOf", ()):  # what could not be joined: two choices, two conditions
+    for part in node.get("allOf", ()):  # not joinable: two choices, two conditions
         inner, more = _flat(part, depth + 1)
-        found = _beside(found, [inner], needed=True)
+        root = _beside(root, [inner], needed=True)
         notes.extend(more)
     further = [node[key] for key in ("then", "else") if isinstance(node.get(key), dict)]
     further += list(node.get("dependentSchemas", {}).values())
-    found = _beside(found, [_flat(part, depth + 1)[0] for part in further if not is_never(part)])
+    root = _beside(root, [_flat(part, depth + 1)[0] for part in further if not is_never(part)])
     if "enum" in node:
         notes.append(among(node["enum"]))
     notes.extend(sentences(node, ["not", "if", "dependentRequired", "dependentSchemas"]))
-    return found, notes
+    return root, notes
 
 
-def _choice(found: Node, choice: str, branches: list[Node], depth: int) -> tuple[Node, list[str]]:
-    """Join the branches of a choice to what stands beside it."""
+def _choice(root: Node, choice: str, branches: list[Node], depth: int) -> tuple[Node, list[str]]:
+    """Join the branches of a choice with its siblings."""
     live = []
     notes: list[str] = []
     for branch in branches:
@@ -73,17 +74,17 @@ def _choice(found: Node, choice: str, branches: list[Node], depth: int) -> tuple
     if not live:
         raise UnsupportedSchema("no branch of its parameters is an object")
     how = "exactly" if choice == "oneOf" else "at least"
-    if len(live) > 1 and (sentence := _told(live, how)):
+    if len(live) > 1 and (sentence := _describe_branches(live, how)):
         notes.insert(0, sentence)
-    return _beside(found, live, needed=True), notes
+    return _beside(root, live, needed=True), notes
 
 
-def _beside(found: Node, branches: list[Node], *, needed: bool = False) -> Node:
-    """The object with the names of the branches, too; `needed`: one of them has to fit."""
+def _beside(root: Node, branches: list[Node], *, needed: bool = False) -> Node:
+    """Add the branches' properties; `needed`: one branch must match."""
     if not branches:
-        return found
-    further = {} if "patternProperties" in found else found.get("additionalProperties", {})
-    properties = dict(found.get("properties", {}))
+        return root
+    further = {} if "patternProperties" in root else root.get("additionalProperties", {})
+    properties = dict(root.get("properties", {}))
     named = list(dict.fromkeys(n for branch in branches for n in branch.get("properties", ())))
     for name in named:
         forms = [b["properties"][name] for b in branches if name in b.get("properties", {})]
@@ -93,7 +94,7 @@ def _beside(found: Node, branches: list[Node], *, needed: bool = False) -> Node:
                 properties[name] = merge(properties[name], _any(forms))
         elif forms and not is_never(further):
             properties[name] = merge(_any(forms), _checks(further))
-    found = {**found, "properties": properties} if properties else found
+    root = {**root, "properties": properties} if properties else root
     if needed:
         shared = [
             name
@@ -101,11 +102,11 @@ def _beside(found: Node, branches: list[Node], *, needed: bool = False) -> Node:
             if all(name in branch.get("required", ()) for branch in branches)
         ]
         if shared:
-            found["required"] = list(dict.fromkeys([*found.get("required", ()), *shared]))
+            root["required"] = list(dict.fromkeys([*root.get("required", ()), *shared]))
         closed = [is_never(branch.get("additionalProperties", {})) for branch in branches]
-        if "additionalProperties" not in found and all(closed):
-            found["additionalProperties"] = branches[0]["additionalProperties"]
-    return found
+        if "additionalProperties" not in root and all(closed):
+            root["additionalProperties"] = branches[0]["additionalProperties"]
+    return root
 
 
 def _checks(node: Node) -> Node:
@@ -113,7 +114,7 @@ def _checks(node: Node) -> Node:
 
 
 def _any(forms: list[Node]) -> Node:
-    """One form that takes what any of these takes."""
+    """Return a schema that accepts the values of all forms."""
     distinct = [form for at, form in enumerate(forms) if form not in forms[:at]]
     if len(distinct) == 1:
         return distinct[0]
@@ -121,27 +122,27 @@ def _any(forms: list[Node]) -> Node:
         {k: v for k, v in form.items() if k not in ("enum", "description")} for form in distinct
     ]
     texts = list(dict.fromkeys(form["description"] for form in distinct if "description" in form))
-    said = {"description": " / ".join(texts)} if texts else {}
-    if all("enum" in form for form in distinct) and all(one == bare[0] for one in bare):
+    description = {"description": " / ".join(texts)} if texts else {}
+    if all("enum" in form for form in distinct) and all(form_ == bare[0] for form_ in bare):
         values: dict[str, Any] = {}
         for form in distinct:
             for value in form["enum"]:
                 values.setdefault(compact(value), value)
-        return {**bare[0], "enum": list(values.values()), **said}
-    if all(one == bare[0] for one in bare) and not any("enum" in form for form in distinct):
-        return {**bare[0], **said}
+        return {**bare[0], "enum": list(values.values()), **description}
+    if all(form_ == bare[0] for form_ in bare) and not any("enum" in form for form in distinct):
+        return {**bare[0], **description}
     return {"anyOf": distinct}
 
 
-def _told(branches: list[Node], how: str) -> str:
-    """What the branches ask for, as a sentence; empty when they ask for nothing."""
+def _describe_branches(branches: list[Node], how: str) -> str:
+    """Describe the branches' requirements; empty if none."""
     sets = [branch.get("required", []) for branch in branches]
     if all(set(branch) <= {"required", "type"} | ANNOTATIONS for branch in branches):
         if not any(sets):
             return ""
         if all(len(needs) == 1 for needs in sets):
-            found = [needs[0] for needs in sets]
-            return f"Give {how} one of {names(dict.fromkeys(found), 'or')}."
+            required = [needs[0] for needs in sets]
+            return f"Give {how} one of {names(dict.fromkeys(required), 'or')}."
         forms = [names(needs) or "nothing more" for needs in sets]
     else:
         forms = [_form(branch) for branch in branches]

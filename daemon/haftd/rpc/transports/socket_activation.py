@@ -1,8 +1,8 @@
-"""Sockets that the service manager opened for us: LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID.
+"""Socket activation: LISTEN_FDS, LISTEN_FDNAMES, LISTEN_PID, see sd_listen_fds(3).
 
-Rules: `rpc` is a listening Unix stream socket, `ws` a listening TCP socket on a loopback address; any
-other is closed and named as a problem. The variables are taken away, and the descriptors are made
-close-on-exec, so that no tool ever inherits either. See sd_listen_fds(3).
+`rpc` is a listening Unix stream socket, `ws` a listening TCP socket on a loopback address; any
+other is closed and reported. The variables are removed and the descriptors made close-on-exec, so
+tools inherit neither.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _MAX_SOCKETS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Inherited:
-    """The listening sockets we were started with; the taker closes them."""
+class ActivatedSockets:
+    """Listening sockets of the service manager; the caller of `take` closes them."""
 
     rpc: tuple[socket.socket, ...] = ()
     ws: tuple[socket.socket, ...] = ()
     problems: tuple[str, ...] = ()
 
 
-def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> Inherited:
+def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> ActivatedSockets:
     """Take over the sockets that `env` announces to the process `pid`."""
     meant = env.pop("LISTEN_PID", "")
     count = env.pop("LISTEN_FDS", "")
     names = env.pop("LISTEN_FDNAMES", "")
     env.pop("LISTEN_PIDFDID", None)
     if meant != str(pid) or not count.isdecimal() or len(count) > 9 or int(count) > _MAX_SOCKETS:
-        return Inherited()
+        return ActivatedSockets()
     listed = names.split(":") if names else []
     rpc: list[socket.socket] = []
     ws: list[socket.socket] = []
@@ -55,11 +55,11 @@ def take(env: MutableMapping[str, str], pid: int, first: int = _FIRST) -> Inheri
         else:
             problems.append(f"inherited socket {fd} ({name}): {problem}")
             sock.close()
-    return Inherited(tuple(rpc), tuple(ws), tuple(problems))
+    return ActivatedSockets(tuple(rpc), tuple(ws), tuple(problems))
 
 
 def _judge(sock: socket.socket, name: str) -> str | None:
-    """Say what is wrong with an inherited socket, if anything is."""
+    """Return the fault of an inherited socket, if any."""
     try:
         listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError as error:
