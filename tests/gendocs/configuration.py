@@ -57,6 +57,8 @@ MEANINGS: dict[str, str] = {
     " another `url` none",
     "inquiry.llm.key_file": "absolute path of a file with the key, mode 0600 or less; instead of `key_env`",
     "inquiry.llm.timeout_s": "how long one request may take",
+    "inquiry.llm.gather_ms": "how long a question waits for others of the same conversation, to be asked in one request; 0: each is"
+    " asked alone",
     "inquiry.llm.attempts": "how often one request is sent at most",
     "inquiry.llm.max_tokens": "longest answer; by default Anthropic's 4,096, else the provider's own bound",
     "inquiry.llm.system": "system message where the context of the call has none",

@@ -67,6 +67,8 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Maximal number of attempts of one request."""
     max_tokens: int | None = None
     system: str = ""
+    gather_ms: int = 100
+    """How long a question waits for others of its conversation, which are asked in the same request."""
 
 
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,6 +175,7 @@ LLM: dict[str, Reader] = {
     "url": _url,
     "key_env": _key_env,
     "key_file": _key_file,
+    "gather_ms": number(0, 60_000),
     **_MODEL_KEYS,
 }
 

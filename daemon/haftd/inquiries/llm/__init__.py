@@ -5,4 +5,5 @@ Imported only where the configuration names the backend `llm`: `sending` brings 
 Pure: `provider`, the seam, and behind it `openai` `anthropic` `google` `ollama`; what is said
 (`conversation`, put into `words`), `keys`, and when it is said again (`retrying`). `sending` alone speaks
 HTTP, over `portions`, which takes little at a time; `backend` joins them.
+What waits at once is a `group`, and asked in one request.
 """

@@ -4,17 +4,21 @@ Rules: never a secret, never what is for a person, and what names nobody only wi
 calls without one is no model, and would not expect one to decide. A context that is no conversation, and
 a definition that means another provider, decline; what cannot be mended by asking somebody else (no
 key, a server that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to
-the model with what was wrong, `MAX_ATTEMPTS` times in all; then the inquiry has failed, too: left open, the
-question would hold up a call that only the model was to answer.
+the model with what was wrong, `MAX_ATTEMPTS` times in all, alone; then the inquiry has failed, too: left open, the
+question would hold up a call that only the model was to answer. Questions of several tools that wait at once, in
+one session and conversation, are asked in one request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 
+import msgspec
 import structlog
 import trio
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from haft_protocol.inquiries import Inquiry
 from haftd.config.inquiry_settings import LlmSettings, read_model_settings
@@ -27,6 +31,7 @@ from . import words
 from .anthropic import Anthropic
 from .conversation import Conversation, NoConversation, find_paused, is_none, read_context
 from .google import Google
+from .group import Groups, Member
 from .keys import NoKey, read_key
 from .ollama import Ollama
 from .openai import OpenAI
@@ -58,6 +63,7 @@ class LlmBackend(Backend):
         self._provider = _PROVIDERS[settings.provider]
         self._sender = sender or Sender()
         self._turns = trio.Semaphore(_MOST_AT_ONCE)
+        self._groups = Groups()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
         """See `backend.Backend`."""
@@ -89,7 +95,7 @@ class LlmBackend(Backend):
             raise InquiryFailed(f"the model cannot be asked: {no}") from None
         model = settings.model
         yield Candidate(
-            self._conversation(settings, key, exchange),
+            self._conversation(settings, key, exchange, pending.kind.tool),
             {"by": "llm", "provider": settings.provider, "model": model},
             exhausted=f"the model {model} has given no answer that fits in {MAX_ATTEMPTS} attempts",
         )
@@ -108,7 +114,7 @@ class LlmBackend(Backend):
         )
 
     def _conversation(
-        self, settings: LlmSettings, key: str | None, exchange: Exchange
+        self, settings: LlmSettings, key: str | None, exchange: Exchange, tool: str
     ) -> Callable[[Inquiry], Awaitable[object]]:
         """Return one attempt at an answer, to which each of the earlier ones is put back with what was wrong."""
         turns = exchange.turns
@@ -119,27 +125,81 @@ class LlmBackend(Backend):
             if isinstance(inquiry.refused, str):
                 said = (Turn("assistant", text),) if text.strip() else ()
                 turns = (*turns, *said, Turn("user", words.correct(inquiry, inquiry.refused)))
-            now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
-            request = self._provider.request(settings, key, now)
-            async with self._turns:
-                reply = self._provider.read(await self._sender.send(request, settings))
-            match reply:
-                case None:
-                    raise InquiryFailed(
-                        "the model's server answered in a form that is not"
-                        f" {settings.provider}'s: look at `inquiry.llm.url`"
-                    )
-                case Refused():
-                    raise InquiryFailed(f"the model {settings.model} refused to answer")
-                case Cut():
-                    raise InquiryFailed(
-                        f"the answer of the model {settings.model} was cut before its end: raise"
-                        " `max_tokens`"
-                    )
-                case Said(text):
+            elif settings.gather_ms and inquiry.handle is not UNSET:
+                member = Member(inquiry, tool)
+                together = partial(self._ask_together, settings, key, exchange.conversation)
+                found = await self._groups.ask(
+                    _group_key(settings, key, inquiry), member, settings.gather_ms / 1000, together
+                )
+                if found is not None:
+                    text = found
                     return words.read_text(inquiry, text)
+            now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
+            text = await self._text(settings, key, now)
+            return words.read_text(inquiry, text)
 
         return attempt
+
+    async def _ask_together(
+        self,
+        settings: LlmSettings,
+        key: str | None,
+        conversation: Conversation,
+        members: Sequence[Member],
+    ) -> dict[str, str]:
+        """Ask several questions in one request; see `group.AskTogether`."""
+        inquiries = [member.inquiry for member in members]
+        try:
+            schema = fit(words.schema_of_all(inquiries), self._provider.dialect)
+        except UnsupportedSchema:
+            return {}
+        calls = self._provider.open_calls(conversation.messages)
+        paused: dict[int, str] = {}
+        for member in members:
+            open_calls = [call for at, call in enumerate(calls) if at not in paused]
+            call_id = member.inquiry.call_id
+            if isinstance(call_id, UnsetType):
+                continue
+            asks = find_paused(open_calls, call_id, member.tool)
+            at = next((at for at, call in enumerate(calls) if call is asks), None)
+            if at is not None:
+                paused[at] = words.paused(member.inquiry.question)
+        replies = tuple((call, paused.get(at, words.ELSEWHERE)) for at, call in enumerate(calls))
+        asked = words.ask_all([(member.inquiry, member.tool) for member in members])
+        if settings.max_tokens is not None:
+            settings = msgspec.structs.replace(
+                settings, max_tokens=settings.max_tokens * len(members)
+            )
+        exchange = Exchange(conversation, replies, (Turn("user", asked),), schema)
+        log.info("asked together", inquiries=[one.inquiry_id for one in inquiries])
+        return words.read_all(inquiries, await self._text(settings, key, exchange))
+
+    async def _text(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> str:
+        """Return the model's text. Raises `InquiryFailed`."""
+        request = self._provider.request(settings, key, exchange)
+        async with self._turns:
+            reply = self._provider.read(await self._sender.send(request, settings))
+        match reply:
+            case None:
+                raise InquiryFailed(
+                    "the model's server answered in a form that is not"
+                    f" {settings.provider}'s: look at `inquiry.llm.url`"
+                )
+            case Refused():
+                raise InquiryFailed(f"the model {settings.model} refused to answer")
+            case Cut():
+                raise InquiryFailed(
+                    f"the answer of the model {settings.model} was cut before its end: raise"
+                    " `max_tokens`"
+                )
+            case Said(text):
+                return text
+
+
+def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
+    """Return what questions that are asked together have in common: the model, the session and the conversation."""
+    context = b"" if inquiry.context is UNSET else msgspec.json.encode(inquiry.context)
+    return settings, key, inquiry.session, hashlib.sha256(context).digest()
 
 
 def _table(inquiry: Inquiry) -> Mapping[str, object] | None:

@@ -7,6 +7,7 @@ answer stands in the question, too. What was wrong with an answer is said withou
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -42,26 +43,71 @@ def ask(inquiry: Inquiry, tool: str) -> str:
     return "\n\n".join(parts)
 
 
+def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
+    """Return the questions of several tools, each with the tool's name, as the model gets them."""
+    parts = ["Several tools require additional input."]
+    for inquiry, tool in questions:
+        question = inquiry.question
+        lines = [f"{_json(inquiry.inquiry_id)}, the tool {tool}:"]
+        if question.pre_amble:
+            lines.append(question.pre_amble)
+        lines.append(question.text)
+        if question.default is not None:
+            lines.append(f"The tool offers {_json(question.default)} as its default.")
+        parts.append("\n".join(lines))
+    parts.append("Provide your answers based on the conversation context.")
+    each = (f"{_json(one.inquiry_id)} is {_value(one.question)}" for one, _ in questions)
+    parts.append(f"Reply with one JSON object and nothing else: {', '.join(each)}.")
+    return "\n\n".join(parts)
+
+
+def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
+    """Return the schema of the answers to several questions: a property for each inquiry's id."""
+    return {
+        "type": "object",
+        "properties": {one.inquiry_id: one.schema["properties"]["answer"] for one in inquiries},
+        "required": [one.inquiry_id for one in inquiries],
+        "additionalProperties": False,
+    }
+
+
+def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
+    """Return the text of the answer to each question out of a model's text, unchecked, by the inquiry's id; empty where
+    there is none."""
+    try:
+        reply = _read_object(text)
+    except InvalidAnswer:
+        reply = {}
+    ids = [one.inquiry_id for one in inquiries]
+    own = own_properties(ids)
+    answers = {own.get(name, name): value for name, value in reply.items()}
+    return {
+        id: _json({"inquiry_id": id, "answer": answers[id]}) if id in answers else "" for id in ids
+    }
+
+
 def correct(inquiry: Inquiry, refused: str) -> str:
     """Return the turn that follows a wrong answer; `refused` is a sentence that says what was wrong."""
     return f"That is no answer: {refused}\n\n{_form(inquiry)}"
 
 
 def _form(inquiry: Inquiry) -> str:
-    match inquiry.question.answer_type:
-        case Boolean():
-            what = "true or false"
-        case Select(options=options):
-            what = _choice(options)
-        case Form(fields=fields):
-            each = (f"{_json(name)}: {_choice(one.options)}" for name, one in fields.items())
-            what = f"an object with {'; '.join(each)}"
-        case _:
-            what = "a text"
     return (
         f'Reply with one JSON object and nothing else: "inquiry_id" is'
-        f' {_json(inquiry.inquiry_id)}, "answer" is {what}.'
+        f' {_json(inquiry.inquiry_id)}, "answer" is {_value(inquiry.question)}.'
     )
+
+
+def _value(question: Question) -> str:
+    match question.answer_type:
+        case Boolean():
+            return "true or false"
+        case Select(options=options):
+            return _choice(options)
+        case Form(fields=fields):
+            each = (f"{_json(name)}: {_choice(one.options)}" for name, one in fields.items())
+            return f"an object with {'; '.join(each)}"
+    return "a text"
 
 
 def _choice(options: tuple[Scalar, ...]) -> str:
@@ -74,6 +120,13 @@ def _json(value: Any) -> str:
 
 def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
     """Return the reply in a model's text, unchecked; raises `InvalidAnswer` where there is none."""
+    reply = _read_object(text)
+    if not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
+        raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
+    return {**reply, "answer": _own(inquiry.question, reply["answer"])}
+
+
+def _read_object(text: str) -> dict[str, Any]:
     text = text.strip()
     if found := _FENCE.match(text):
         text = found[1]
@@ -83,9 +136,9 @@ def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
         reply = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
         raise InvalidAnswer("it is no JSON object") from None
-    if not isinstance(reply, dict) or not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
-        raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
-    return {**reply, "answer": _own(inquiry.question, reply["answer"])}
+    if not isinstance(reply, dict):
+        raise InvalidAnswer("it is no JSON object")
+    return reply
 
 
 def _own(question: Question, answer: Any) -> Any:

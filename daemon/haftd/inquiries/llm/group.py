@@ -1,0 +1,98 @@
+"""Questions of several tools that a model is asked in one request.
+
+Rules: a group is open for a moment, `gather_ms`; then what is in it is asked together. The first member that waits
+leads; where its question is answered elsewhere meanwhile, the next one leads and asks again. A failure is one for all
+members. A group of one is no group: its member is asked alone, and so is any whose answer did not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from haft_protocol.inquiries import Inquiry
+
+from ..backend import InquiryFailed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A question of a group, and the tool that asks it."""
+
+    inquiry: Inquiry
+    tool: str
+
+
+AskTogether = Callable[[Sequence[Member]], Awaitable[Mapping[str, str]]]
+"""Asks the questions in one request; returns the text of each answer by the inquiry's id, none where they cannot be asked
+together. Raises `InquiryFailed`."""
+
+
+class Groups:
+    """The groups that are open, by what their members have in common."""
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, _Group] = {}
+
+    async def ask(
+        self, key: Hashable, member: Member, gather_s: float, ask: AskTogether
+    ) -> str | None:
+        """Return the text of the member's answer, perhaps none; None where it is to be asked alone. Raises
+        `InquiryFailed`."""
+        group = self._open.get(key)
+        if group is None:
+            group = self._open[key] = _Group()
+        elif member.inquiry.inquiry_id in group.members:
+            return None
+
+        async def lead() -> Mapping[str, str]:
+            await trio.sleep(gather_s)
+            if self._open.get(key) is group:
+                del self._open[key]
+            members = tuple(group.members.values())
+            return await ask(members) if len(members) > 1 else {}
+
+        try:
+            return await group.reply(member, lead)
+        finally:
+            if not group.members and self._open.get(key) is group:
+                del self._open[key]
+
+
+class _Group:
+    """Questions that are asked together."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self._has_leader = False
+        self._changed = trio.Event()
+        self._texts: Mapping[str, str] | None = None
+        self._failure = ""
+
+    async def reply(
+        self, member: Member, lead: Callable[[], Awaitable[Mapping[str, str]]]
+    ) -> str | None:
+        """Wait for the texts, which one of the members gets by `lead`."""
+        id = member.inquiry.inquiry_id
+        self.members[id] = member
+        try:
+            while self._texts is None and not self._failure:
+                if self._has_leader:
+                    await self._changed.wait()
+                    continue
+                self._has_leader = True
+                try:
+                    self._texts = await lead()
+                except InquiryFailed as failed:
+                    self._failure = str(failed)
+                finally:
+                    self._has_leader = False
+                    self._changed.set()
+                    self._changed = trio.Event()
+        finally:
+            del self.members[id]
+        if self._texts is None:
+            raise InquiryFailed(self._failure)
+        return self._texts.get(id)
