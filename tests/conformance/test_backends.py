@@ -23,7 +23,7 @@ from haftd.inquiries.command import CommandBackend
 from haftd.inquiries.fake import FakeBackend
 from haftd.inquiries.kind import Message
 from haftd.inquiries.llm.backend import LlmBackend
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.static import StaticBackend
 from haftd.runtimes.base import Call
 from tests.inquiries.llm.judging import judge

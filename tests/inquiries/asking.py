@@ -9,7 +9,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.inquiries.kind import InquiryContext
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.tools.definition import QuestionPolicy
 

@@ -16,7 +16,7 @@ from haftd.caller import Caller, Confinement
 from haftd.client_requests import ClientRequests, Clients
 from haftd.inquiries.client import ClientBackend
 from haftd.inquiries.kind import Answered
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import ask_backend
 from tests.inquiries.asking import pending
 

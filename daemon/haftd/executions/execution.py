@@ -25,7 +25,7 @@ from haft_protocol.states import EndedBy, LeftBehind, Screen
 from haftd.core.ending import Ending
 from haftd.core.handles import Handle
 from haftd.inquiries.kind import Withdrawn
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
 from haftd.runtimes.base import (
     Call,

@@ -1,8 +1,8 @@
-"""Approval: an action of a tool waits until a person allows it.
+"""Approval: an action of a tool is withheld until a user allows it.
 
-Rules: connected clients with the capability are asked, and `approvals/decide` decides unasked; no decision within
-the time is a no. Changed arguments are checked before they count. A remembered decision is about a tool and an
-action in a session, and of what starts a tool about that very definition. Arguments are in no log and in no
+Connected clients with the capability are asked, and `approvals/decide` decides unasked; the
+deadline denies. Edited arguments are validated first. A remembered decision is bound to tool,
+action and session, and for a start to that very definition. Arguments appear in no log and no audit
 record.
 """
 
@@ -28,7 +28,8 @@ log = structlog.get_logger("haftd.inquiries")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """A decision. `edited` is what `Approval.check` made of changed arguments, `by` names the client."""
+    """A decision. `edited` is the result of `Approval.check` on edited arguments, `by` names the
+    client."""
 
     decision: Decision
     reason: str = ""
@@ -38,8 +39,8 @@ class ApprovalDecision:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Approval(InquiryKind):
-    """An action on a handle, or the start of one. `check` makes of changed arguments what is done with them, or
-    raises `RpcError` (invalid_arguments)."""
+    """An action on a handle, or its start. `check` validates edited arguments and raises `RpcError`
+    (invalid_arguments)."""
 
     method = ASK_APPROVAL
     capability = "approval"
@@ -48,14 +49,14 @@ class Approval(InquiryKind):
 
     handle: Handle
     id: str = ""
-    """It is given by `seek`."""
+    """Set by `seek`."""
     action: PolicedAction
     arguments: dict[str, Any] = field(repr=False)
     rendered: str = field(repr=False)
     mode: Literal["ask", "edit"]
     check: Callable[[dict[str, Any]], Any]
     render: Callable[[], Awaitable[str]] | None = None
-    """Makes `rendered`, where that takes time; no client is asked before."""
+    """Computes `rendered` where that takes time; no client is asked before."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -122,8 +123,8 @@ class Approval(InquiryKind):
 
 
 async def seek(router: InquiryRouter, approval: Approval) -> ApprovalDecision | None:
-    """Wait for a decision: allow, edit or skip; None where nothing is left to decide. Raises `RpcError`
-    (not_approved, shutting_down)."""
+    """Wait for a decision: allow, edit or skip; None where nothing is left to decide. Raises
+    `RpcError` (not_approved, shutting_down)."""
     approval = replace(approval, id=router.new_id())
     match await router.resolve(router.put(approval)):
         case Answered(value=ApprovalDecision() as decision, caller=caller):

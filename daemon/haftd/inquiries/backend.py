@@ -1,8 +1,8 @@
-"""The seam between an inquiry and the backends that find an answer.
+"""Interface between an inquiry and the backends that answer.
 
-Rules: a backend names candidates, one after the other. A candidate returns a reply as it came; the router alone
-checks it. It may wait without bound; cancelled, it ends all that it has begun. An answer is in no log, no error,
-no argument of a program; a backend that is no place for a secret is not asked for one.
+A backend yields candidates in order. A candidate returns the raw reply; the router alone checks. A
+candidate may wait without bound; on cancellation it ends all that it has begun. An answer appears
+in no log, no error and no program's arguments.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ import trio
 
 from haftd.caller import Caller
 
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 MAX_ATTEMPTS = 3
-"""How often a candidate is asked that answers wrongly."""
+"""Attempts of a candidate whose answers do not fit."""
 
 
 class Declined(Exception):
-    """Another candidate is to be asked; the argument says why, for the log."""
+    """The next candidate is to be asked; the argument is the reason, for the log."""
 
 
 class InquiryFailed(Exception):
-    """The inquiry has failed for good; the argument says why, as the rest of a sentence."""
+    """The inquiry has failed for good; the argument is the reason, as the rest of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One that can be asked. `ask` takes the message, with `refused` on a repeat, and returns the raw reply.
-    `source` and `caller` name the author of its answer. One whose replies never fit has declined, unless
-    `exhausted` says why the inquiry has failed then."""
+    """A potential answerer. `ask` takes the message, with `refused` on a repeat, and returns the
+    raw reply. `source` and `caller` name the author. After `MAX_ATTEMPTS` the candidate has
+    declined, or, with `exhausted`, the inquiry has failed for that reason."""
 
     ask: Callable[[Any], Awaitable[object]]
     source: Mapping[str, object]
@@ -42,14 +42,14 @@ class Candidate:
 
 
 class Backend(Protocol):
-    """One way of finding an answer."""
+    """A source of answers."""
 
     name: str
     takes_secrets: bool
-    """Whether a secret may be asked here: a person is there to answer, and nothing keeps it."""
+    """True if secrets may be asked here: a user answers, and the answer is not stored."""
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
-        """Yield one candidate after the other, each when the last has declined. May raise `Declined` and
+        """Yield the candidates, each after the last has declined. May raise `Declined` and
         `InquiryFailed`."""
 
     async def change(self, pending: PendingInquiry) -> None:

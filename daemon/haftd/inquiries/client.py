@@ -1,9 +1,11 @@
-"""The backend `client`: connected clients with the capability, the caller's own first, then others of its session.
+"""The backend `client`: connected clients with the capability, the caller's own first, then others
+of
+its session.
 
-Rules: one after the other. A client that is gone or leaves too much unanswered has declined; so has one that does
-not serve the request (`-32601`) or cancels it (`-32800`). Any other error of a client that is asked a question
-says that there is no answer: the inquiry has failed. One that is asked to decide in a person's place has declined
-by any error. A client that connects while an inquiry is open is asked then.
+Clients are asked one at a time. A client declines by disconnecting, by too many unanswered
+requests, by not serving the request (`-32601`) or by cancelling (`-32800`). Any other error fails a
+question, but only declines a decision that stands in for a user's. A client that connects while an
+inquiry is open is asked then.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from haftd.client_requests import ClientRequests, Clients, Unreachable
 
 from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 _DECLINES = (CODES["method_not_found"], CODES["request_cancelled"])
 
 
 class ClientBackend(Backend):
-    """The backend `client`. `members` names the connections of a session, in order."""
+    """The backend `client`. `members` lists the connections of a session, in order."""
 
     name = "client"
     takes_secrets = True
@@ -48,7 +50,7 @@ class ClientBackend(Backend):
             await self._clients.arrival()
 
     def _next(self, pending: PendingInquiry) -> ClientRequests | None:
-        """Return the client that is to be asked now; None where all there are have been."""
+        """Return the next client to ask; None after the last."""
         kind, asked = pending.kind, self._asked.get(pending, ())
         first = kind.context.caller
         others = (caller for caller in self._members(kind.session) if caller is not first)

@@ -1,7 +1,7 @@
-"""ClientQuestion: a client asks a question of its own, and gets the answer as the reply to its call.
+"""ClientQuestion: a client asks, and the answer is the reply to its call.
 
-Rules: everyone is asked that a tool's question would go to, but for the client that asks. Nothing is remembered, and the
-question ends with the call. A secret is for a person, and is recorded nowhere. Section 6.
+The candidates of a tool's question are asked, without the asking client. The question ends with the
+call and is never remembered. A secret goes to a user and is not recorded. Section 6.
 """
 
 from __future__ import annotations

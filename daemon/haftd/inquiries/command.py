@@ -1,8 +1,8 @@
-"""The backend `command`: a program of the user's, such as a prompt on the desktop or a bot.
+"""The backend `command`: a program of the user's, such as a desktop prompt or a bot.
 
-Rules: the question is JSON on its standard input, never an argument; the answer is the object
-`{"answer": …}` on its standard output, and neither is logged, nor its standard error. Any exit but 0 declines. It
-runs as a helper command (`runtimes.process.helper`): when another candidate has answered it is ended.
+The question is JSON on stdin, never an argument; the answer is the object `{"answer": …}` on
+stdout. Neither is logged, nor is stderr. Any status but 0 declines. The program runs as a helper
+command (`runtimes.process.helper`) and is killed when another candidate has answered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from haftd.runtimes.process.helper import run_helper
 
 from .backend import Backend, Candidate, Declined
 from .kind import Message
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 _MAX_AT_ONCE = 16
 
@@ -27,8 +27,8 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class CommandBackend(Backend):
-    """The backend `command`. `begin` makes the call of one run, `clear_up` is called when nothing of
-    that is left, with whether all of it was confirmed gone."""
+    """The backend `command`. `begin` returns the launch of one run; `clear_up` is called after its
+    last process, with False if some may be left."""
 
     name = "command"
     takes_secrets = True
@@ -44,8 +44,8 @@ class CommandBackend(Backend):
 
     async def _run(self, message: Message) -> object:
         async with self._turns:
-            given = msgspec.json.encode(message) + b"\n"
-            printed = await run_helper(self._begin(), self._clear_up, given)
+            request = msgspec.json.encode(message) + b"\n"
+            printed = await run_helper(self._begin(), self._clear_up, request)
         if not isinstance(printed, bytes):
             if printed.kind == "start":
                 log.warning("the program that is to answer cannot be started", why=printed.why)

@@ -1,7 +1,7 @@
-"""A backend that plays a script, for tests of the router and of what stands on it.
+"""Scripted backend for tests of the router and its users.
 
-Rules: it obeys the rules at the head of `backend` and is held to them by the same checker as the others. Each
-attempt takes the next step; without one it declines.
+The conformance checker of the other backends holds for this one. Each attempt takes the next step;
+after the last it declines.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import trio
 
 from .backend import Backend, Candidate, Declined, InquiryFailed
 from .kind import Message
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 
 class FakeBackend(Backend):
-    """The backend `fake`. A step is a reply as it would come (`{"answer": …}`), an `InquiryFailed` or `Declined`
-    that is raised, or an event: it waits for that, then takes the next step."""
+    """The backend `fake`. A step is a raw reply (`{"answer": …}`), an `InquiryFailed` or `Declined`
+    to raise, or an event to wait for before the next step."""
 
     name = "fake"
 

@@ -1,7 +1,6 @@
-"""The values of an inquiry: its kind and its ends.
+"""Values of an inquiry: its kind and its ends.
 
-Rules: a kind is frozen. It asks no client itself and knows neither router nor backends; an answer is in no
-`repr`.
+A kind is frozen and knows neither router nor backends. An answer is in no `repr`.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from haftd.core.handles import Handle
 from haftd.tools.definition import QuestionPolicy
 
 Message = Inquiry | Approval
-"""The params of the request that a client gets, and one entry of `inquiries/list` or `approvals/list`."""
+"""The params of the request to a client, and an entry of `inquiries/list` or `approvals/list`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InquiryContext:
-    """The call that an inquiry belongs to. `bound_to` is the program that runs: a remembered answer is given to
-    nothing else of that name; None: to nothing."""
+    """The call of an inquiry. `bound_to` is the running program: a remembered answer is given to no
+    other of the same name; None disables remembering."""
 
     caller: Caller
     call_id: str | None = None
@@ -37,7 +36,8 @@ class InquiryContext:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A checked answer. `source` and `caller` name its author, `remember` how long it counts."""
+    """A checked answer. `source` and `caller` name its author, `remember` the time for which the
+    answer counts."""
 
     value: Any = field(repr=False)
     source: Mapping[str, object] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """There will be no answer: the deadline has passed, or the inquiry has failed."""
+    """The deadline has passed, or the inquiry has failed."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The answer is not wanted any more; `error` is for the call that waits for it."""
+    """The answer is no longer needed; `error` is for the waiting call."""
 
     error: Exception | None = None
 
@@ -72,95 +72,96 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InquiryKind(ABC):
-    """What is asked, of whom, what an answer must look like, and what follows."""
+    """Message, readers, form of an answer, and consequences of an inquiry."""
 
     method: ClassVar[str]
-    """The request that a client gets."""
+    """The request to a client."""
     capability: ClassVar[Literal["inquiry", "approval"]]
-    """The capability of a client that gets it."""
+    """The capability that a client needs."""
     permission: ClassVar[Permission]
-    """What a confined client needs, to speak for a person."""
+    """The permission with which a confined client may decide for a user."""
     clients_only: ClassVar[bool] = False
-    """Whether no backend but connected clients is asked."""
+    """True if only connected clients are asked."""
 
     context: InquiryContext
     session: str
-    """The session whose clients are asked."""
+    """The session of the clients."""
     id: str
     """The id under which a client answers."""
     tool: str
     """The tool's name, for logs and models."""
     may: frozenset[str] = frozenset()
-    """The permissions of the handles that it is about: a confined client needs all of them."""
+    """The permissions of the handles concerned: a confined client needs all of them."""
     depends_on: tuple[Handle, ...] = ()
-    """The handles of which one must run: else nothing is left to decide."""
+    """Handles of which at least one must run, or the inquiry is withdrawn."""
     order: tuple[float, ...] = ()
-    """The place among what is open; equal ones stand in the order of their opening."""
+    """Sort key among open inquiries; equal ones stay in the order of opening."""
 
     @property
     def labels(self) -> dict[str, str]:
-        """More fields for the log."""
+        """Additional fields for the log."""
         return {}
 
     @property
     def is_ready(self) -> bool:
-        """Whether it can be shown; else `prepared` makes a kind that can be."""
+        """Return True if the message is complete; `prepared` completes the others."""
         return True
 
     async def prepared(self) -> InquiryKind:
-        """Return the kind as it is shown."""
+        """Return a kind with a complete message."""
         return self
 
     @abstractmethod
     def message(self) -> Message:
-        """Return what is asked, as of now."""
+        """Return the message, as of now."""
 
     @abstractmethod
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
-        """Return the answer in a reply, and how long it counts. Raises `InvalidAnswer`, or `RpcError`."""
+        """Return the answer in a reply and its `remember`. Raises `InvalidAnswer` or `RpcError`."""
 
     @abstractmethod
     def timeout(self, timeouts: Timeouts) -> tuple[float, str]:
-        """Return the seconds that it stays open, and the reason for which it has then no answer."""
+        """Return the seconds until the deadline, and the reason to report then."""
 
     def failure(self, reason: str) -> str:
-        """Return why there is no answer where a backend has failed for good."""
+        """Return the reason to report for a failed backend."""
         return reason
 
     def admits(self, caller: Caller) -> bool:
-        """Say whether this client may be asked."""
+        """Return True if this client may be asked."""
         message = self.message()
         needs_a_person = not isinstance(message, Inquiry) or message.needs_a_person
         may_answer = caller.may(self.permission) or not needs_a_person
         return may_answer and caller.may_reach(self.may)
 
     def known(self) -> Answered | Unanswered | None:
-        """Return the end that is known without asking."""
+        """Return an end that needs no question."""
         return None
 
     @property
     def memory_key(self) -> tuple[Hashable, Hashable] | None:
-        """The subject of an answer that can be remembered, and the program that it is bound to."""
+        """The cache key of a rememberable answer, and the program that the answer is bound to."""
         return None
 
     def recall(self, value: Any) -> Any:
-        """Return a remembered answer; raises `InvalidAnswer` where it does not fit any more."""
+        """Return a remembered answer; raises `InvalidAnswer` if it no longer fits."""
         return value
 
     @abstractmethod
     def audit_record(self, answer: Answered) -> tuple[str, dict[str, object]] | None:
-        """Return the event of the audit log and its fields; None for none."""
+        """Return the audit event and its fields, or None."""
 
     def opened(self) -> None:  # noqa: B027
-        """Take note that it is asked now."""
+        """Record that the inquiry is open."""
 
     def changed(self) -> None:  # noqa: B027
-        """Take note that a candidate was found, or that all have declined."""
+        """Record that a candidate is asked, or that all have declined."""
 
     def follow(self, end: End) -> Any:
-        """Do at once what follows from its end, if it was opened; the result is kept with the end."""
+        """Apply the end of an opened inquiry synchronously; the result is kept with the end."""
         return None
 
     def end_on_close(self, *, stopping: bool) -> Withdrawn | None:
-        """Return its end when the session is closed or the daemon stops; None where its handle ends it."""
+        """Return the end on close of the session or stop of the daemon; None where the handle ends
+        the inquiry."""
         return None

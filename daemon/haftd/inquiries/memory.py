@@ -1,8 +1,8 @@
-"""Cache of answers that count for longer, by session and subject.
+"""Cache of remembered answers, keyed by session and subject.
 
-Rules: pure. An answer counts for the session, or until its turn ends; one for a turn that no client has begun is
-not kept, as none would end it. It holds for exactly the program that it was bound to. The oldest of very many is
-dropped: then it is asked for again. Section 6, `remember`.
+Pure. An answer counts for the session or its turn; one for a turn that no client has begun is not
+kept, as its end would not come. The answer is bound to one program. Beyond the limit the oldest is
+dropped. Section 6, `remember`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class CachedAnswer(msgspec.Struct, frozen=True):
 
 
 class AnswerCache:
-    """The answers of all sessions. `is_in_turn` says whether a client will end the session's turn."""
+    """The answers of all sessions. `is_in_turn` returns True if a client will end the session's
+    turn."""
 
     __slots__ = ("_answers", "_is_in_turn")
 
@@ -45,7 +46,7 @@ class AnswerCache:
         until: Remember,
         bound_to: Hashable = None,
     ) -> bool:
-        """Keep an answer in place of an earlier one; return whether it is kept."""
+        """Replace the answer; return True if it is kept."""
         if until == "turn" and not self._is_in_turn(session):
             return False
         self._answers.pop((session, subject), None)
@@ -57,21 +58,21 @@ class AnswerCache:
     def find(
         self, session: str, subject: Hashable, bound_to: Hashable = None
     ) -> CachedAnswer | None:
-        """Return the answer, if it is bound to the same program."""
+        """Return the answer if it is bound to this program."""
         answer = self._answers.get((session, subject))
         return answer if answer is not None and answer.bound_to == bound_to else None
 
     def drop(self, session: str, subject: Hashable) -> None:
-        """Drop an answer."""
+        """Remove an answer."""
         self._answers.pop((session, subject), None)
 
     def end_turn(self, session: str) -> None:
-        """Drop the answers for the session's turn."""
+        """Remove the answers for the session's turn."""
         self._keep_if(lambda key, answer: key[0] != session or answer.until != "turn")
 
     def close(self, session: str) -> None:
-        """Drop the answers of a session."""
+        """Remove the answers of a session."""
         self._keep_if(lambda key, answer: key[0] != session)
 
     def _keep_if(self, holds: Callable[[tuple[str, Hashable], CachedAnswer], bool]) -> None:
-        self._answers = {key: one for key, one in self._answers.items() if holds(key, one)}
+        self._answers = {key: answer for key, answer in self._answers.items() if holds(key, answer)}

@@ -1,7 +1,7 @@
-"""ResultReview: the result of a tool that has run waits until a person lets it be handed out.
+"""ResultReview: the result of a tool is withheld until a user releases it.
 
-Rules: it is an approval of the action `result`. What is shown to the person as the text is what is handed out, or
-the text that stands in its place.
+A review is an approval of the action `result`. The text shown to the user is the text released,
+unless the user replaces it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAX_RENDERED = 32_768
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ResultReview(Approval):
-    """The handing out of a result; its one argument is `text`."""
+    """The release of a result; its one argument is `text`."""
 
     shown: Shown
 
@@ -45,7 +45,7 @@ async def review(
     shown: Shown,
     mode: Literal["ask", "edit", "skip"],
 ) -> ReviewDecision:
-    """Wait for a decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
+    """Wait for the decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
     tool = handle.tool
     if mode == "skip":
         return ReviewDecision("skip", said=_not_handed_out(tool, "its definition says so"))
@@ -59,7 +59,7 @@ async def review(
             handle=handle,
             action="result",
             arguments={"text": shown.text},
-            # Its length is bounded already, and an escape makes a character longer.
+            # Limited before, and an escape lengthens a character.
             rendered=escape_invisible(f"{failure}{shown.text}", most=_MAX_RENDERED),
             mode=mode,
             check=lambda arguments: _replacing(tool, arguments),
@@ -76,7 +76,7 @@ async def review(
 
 
 def _replacing(tool: str, arguments: dict[str, Any]) -> str:
-    """Return the text that stands in place of a result."""
+    """Return the replacement of a result."""
     text = arguments.get("text")
     if not isinstance(text, str):
         problem = {"path": "text", "message": "it is missing, and is the text that is handed out"}
@@ -90,5 +90,5 @@ def _replacing(tool: str, arguments: dict[str, Any]) -> str:
 
 
 def _not_handed_out(tool: str, reason: str) -> str:
-    said = f"`{tool}` has run, and its result was not handed out"
-    return said + (f": {reason.rstrip('.')}." if reason else ".")
+    message = f"`{tool}` has run, and its result was not handed out"
+    return message + (f": {reason.rstrip('.')}." if reason else ".")

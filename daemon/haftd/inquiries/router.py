@@ -1,10 +1,10 @@
-"""The router: takes each inquiry to the backends, until there is an answer or none will come.
+"""The router: takes each inquiry to the backends until it is answered or fails.
 
-Rules: what the definition answers, or a person has answered before, is known without asking. Else the backends
-are asked in the configured order; where all decline the inquiry stays open for a client that answers unasked, and
-for a client that comes later. Replies are checked here and nowhere else; a candidate that answers wrongly is
-asked again, `MAX_ATTEMPTS` times in all. A secret goes to a person: not to an assistant, not to a backend that is
-no place for it. Every answer is recorded before anything follows from it.
+The definition's answer and a remembered one come first. Then the backends are asked in the
+configured order. After all have declined the inquiry stays open for clients that answer unasked or
+connect later. Only the router checks replies; a candidate has `MAX_ATTEMPTS`. A secret goes to
+users: to no assistant, and only to a backend that takes secrets. An answer is recorded before its
+consequences.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from haftd.core.ending import internal_failure
 from .backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .memory import AnswerCache
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 M = TypeVar("M", Inquiry, Approval)
 log = structlog.get_logger("haftd.inquiries")
@@ -40,8 +40,8 @@ def _discard(event: str, **fields: object) -> None:
 
 
 class InquiryRouter:
-    """All that is undecided. `clients` is the backend for kinds that ask no other; `record` writes into the audit
-    log; `cache` holds the answers that count for longer."""
+    """All pending inquiries. `clients` is the only backend of kinds with `clients_only`; `record`
+    writes to the audit log."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class InquiryRouter:
         self._is_stopped = False
 
     def replace(self, backends: Sequence[Backend]) -> None:
-        """Ask these backends from now on, also what all others have declined. An answer that is being waited for
-        still counts."""
+        """Ask these backends from now on, also for inquiries that others have declined. A running
+        request still counts."""
         self._backends = tuple(backends)
         self._replaced.set()
         self._replaced = trio.Event()
 
-    # --- what is open ------------------------------------------------------------------------
+    # --- pending inquiries --------------------------------------------------------------------
 
     def put(
         self,
@@ -78,7 +78,7 @@ class InquiryRouter:
         is_queued: bool = False,
         on_end: Callable[[PendingInquiry], None] = lambda pending: None,
     ) -> PendingInquiry:
-        """Open an inquiry, unless it waits for its turn; one whose end is known has ended. `resolve` looks for
+        """Open or queue an inquiry; one with a known end is settled at once. `resolve` looks for
         the answer."""
 
         def ended(pending: PendingInquiry) -> None:
@@ -92,12 +92,12 @@ class InquiryRouter:
                 pending.settle(Withdrawn())
 
         pending = PendingInquiry(kind, ended)
-        known = self._known(kind)
-        if known is not None:
-            pending.settle(known)
-            return pending
-        if self._is_stopped and (end := kind.end_on_close(stopping=True)) is not None:
+        end = self._known(kind)
+        if end is not None:
             pending.settle(end)
+            return pending
+        if self._is_stopped and (withdrawn := kind.end_on_close(stopping=True)) is not None:
+            pending.settle(withdrawn)
             return pending
         self._pending[pending] = look
         for handle in kind.depends_on:
@@ -109,9 +109,9 @@ class InquiryRouter:
     def listed(
         self, message_type: type[M], session: str | None = None, caller: Caller | None = None
     ) -> list[tuple[PendingInquiry, M]]:
-        """Return what is open in a session, or in all, of the kinds that have this message, and of that what the
-        caller may see; each with its message."""
-        found = (
+        """Return the open inquiries of a session, or all, with a message of this type, that the
+        caller may see."""
+        inquiries = (
             (pending, message)
             for pending in sorted(self._pending, key=lambda pending: pending.kind.order)
             if pending.is_open
@@ -119,33 +119,33 @@ class InquiryRouter:
             and (caller is None or _may_see(caller, pending.kind))
             and isinstance(message := pending.kind.message(), message_type)
         )
-        return list(found)
+        return list(inquiries)
 
     def find(
         self, message_type: type[M], session: str, caller: Caller, id: str
     ) -> tuple[PendingInquiry, M] | None:
-        """Return what is open under this id, with its message, if the caller may see it."""
-        found = self.listed(message_type, session, caller)
-        return next((one for one in found if one[0].kind.id == id), None)
+        """Return the open inquiry of this id, with its message, if the caller may see it."""
+        inquiries = self.listed(message_type, session, caller)
+        return next((entry for entry in inquiries if entry[0].kind.id == id), None)
 
     def new_id(self) -> str:
-        """Return an id that no open inquiry has; not to be guessed from another."""
-        known = {pending.kind.id for pending in self._pending}
-        while (found := secrets.token_hex(4)) in known:
+        """Return an unused, unpredictable id."""
+        ids = {pending.kind.id for pending in self._pending}
+        while (id := secrets.token_hex(4)) in ids:
             pass
-        return found
+        return id
 
     def new_number(self) -> int:
-        """Return a number that was given to no inquiry before."""
+        """Return a number, each only once."""
         return next(self._numbers)
 
     def close(self, session: str) -> None:
-        """The session is closed: nothing is asked in it any more, and nothing remembered."""
+        """End the inquiries of a closed session and drop its cache."""
         self.cache.close(session)
         self._end_all(session, stopping=False)
 
     def stop(self) -> None:
-        """The daemon stops: no call waits for a decision any more, nor one that comes later."""
+        """End all inquiries, and later ones as they come: the daemon stops."""
         self._is_stopped = True
         self._end_all(None, stopping=True)
 
@@ -159,7 +159,7 @@ class InquiryRouter:
     # --- answers -----------------------------------------------------------------------------
 
     def accept(self, pending: PendingInquiry, answer: Answered) -> bool:
-        """Take a checked answer; false where the inquiry has ended before."""
+        """Settle with a checked answer; return False if the inquiry has ended before."""
         if pending.end is not None:
             return False
         kind, until = pending.kind, answer.remember
@@ -170,7 +170,7 @@ class InquiryRouter:
         return pending.settle(answer)
 
     def _known(self, kind: InquiryKind) -> Answered | Unanswered | None:
-        """Return the end that is known without asking, by the definition or by an earlier answer."""
+        """Return the end by the definition or the cache."""
         end = kind.known()
         if end is None and (key := kind.memory_key) is not None:
             end = self._remembered(kind, *key)
@@ -197,8 +197,8 @@ class InquiryRouter:
     # --- the search --------------------------------------------------------------------------
 
     async def resolve(self, pending: PendingInquiry) -> End:
-        """Look for an answer and return the end. Cancelled, the inquiry is withdrawn; raises the error of one
-        that was withdrawn before, as that came first."""
+        """Look for an answer and return the end. On cancellation the inquiry is withdrawn; the
+        error of an earlier withdrawal is raised instead."""
         try:
             if pending.end is None:
                 async with trio.open_nursery() as nursery:
@@ -218,7 +218,7 @@ class InquiryRouter:
     async def _search(self, pending: PendingInquiry) -> None:
         await pending.turn.wait()
         if pending.end is not None:
-            return  # it was answered as soon as it was asked
+            return  # answered while queued
         seconds, reason = pending.kind.timeout(self._timeouts)
         end: Answered | Unanswered = Unanswered(reason)
         with trio.move_on_after(seconds):
@@ -236,7 +236,7 @@ class InquiryRouter:
             pending.settle(end)
 
     async def _find(self, pending: PendingInquiry) -> Answered:
-        """Return the first answer. Raises `InquiryFailed`; waits while no candidate answers."""
+        """Return the first answer; wait while no candidate answers. Raises `InquiryFailed`."""
         backends = changed = self._backends_for(pending.kind)
         while True:
             for backend in changed:
@@ -254,7 +254,8 @@ class InquiryRouter:
     async def _changed(
         self, pending: PendingInquiry, declined: tuple[Backend, ...]
     ) -> tuple[Backend, ...]:
-        """Wait until a backend that declined has another candidate, or others have replaced them."""
+        """Wait until a backend that declined has another candidate, or the backends are
+        replaced."""
         changed: list[Backend] = []
         while not changed and self._backends_for(pending.kind) is declined:
             async with trio.open_nursery() as nursery:
@@ -278,7 +279,7 @@ def _may_see(caller: Caller, kind: InquiryKind) -> bool:
 
 
 async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | None:
-    """Ask the candidates of a backend; None where all have declined. Raises `InquiryFailed`."""
+    """Ask the candidates of a backend; return None if all have declined. Raises `InquiryFailed`."""
     message = pending.kind.message()
     reason = "there is nobody to ask"
     if isinstance(message, Inquiry) and message.is_secret and not backend.takes_secrets:
@@ -305,7 +306,7 @@ async def ask_backend(backend: Backend, pending: PendingInquiry) -> Answered | N
 
 
 async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
-    """Return the first of its replies that fits. Raises `Declined` and `InquiryFailed`."""
+    """Return the first reply that fits. Raises `Declined` and `InquiryFailed`."""
     refused: str | UnsetType = msgspec.UNSET
     for _ in range(MAX_ATTEMPTS):
         message = msgspec.structs.replace(pending.kind.message(), refused=refused)
@@ -318,7 +319,7 @@ async def _ask(candidate: Candidate, pending: PendingInquiry) -> Answered:
         else:
             caller = candidate.caller
             if caller is not None and not caller.may(pending.kind.permission):
-                remember = msgspec.UNSET  # how long an answer counts is a person's decision
+                remember = msgspec.UNSET  # only users decide how long an answer counts
             return Answered(value, candidate.source, caller, remember)
     if candidate.exhausted:
         raise InquiryFailed(candidate.exhausted)

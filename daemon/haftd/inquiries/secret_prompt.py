@@ -1,7 +1,8 @@
-"""SecretPrompt: a program that a tool runs asks for a secret, through the helper `haft-askpass`.
+"""SecretPrompt: a program under a tool asks for a secret through the helper `haft-askpass`.
 
-Rules: it is the handle's question, in its turn and for as long as any; the answer goes to the helper alone, and
-is recorded nowhere. What git and ssh ask in the open is recognised by their words, all else is a secret.
+The prompt is queued like any question of the handle; the answer goes to the helper alone and is not
+recorded. Prompts of git and ssh that are no secrets are recognised by their words; all others are
+secrets.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _OPEN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SecretPrompt(ToolQuestion):
-    """A prompt of a process of the handle; the answer is that process's alone, whatever is asked."""
+    """A prompt of a process of the handle; the answer is private to that process."""
 
     is_private = True
 
 
 def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQuestion:
-    """Return the question that a prompt is; with `confirm` it takes yes or no."""
+    """Return the question for a prompt; with `confirm` the answer is yes or no."""
     text = readable(prompt)
     kind: AnswerType = Boolean() if confirm else Text() if _OPEN.fullmatch(text) else Secret()
     question = Question(id=f"askpass.{queue.number()}", text=text, answer_type=kind)
@@ -41,8 +42,8 @@ def secret_prompt(queue: InquiryQueue, prompt: str, *, confirm: bool) -> ToolQue
 
 
 def readable(prompt: str) -> str:
-    """Return a prompt as it is shown: no escape sequences, nothing invisible, at most 4 KiB, of which the end is
-    the question itself."""
+    """Return the prompt without escape sequences and invisible characters, at most its last 4 KiB:
+    the question stands at the end."""
     if len(prompt) > 2 * _MAX_PROMPT:
         prompt = f"{prompt[:_MAX_PROMPT]} … {prompt[-_MAX_PROMPT:]}"
     text = strip(prompt)

@@ -1,7 +1,7 @@
 """The backend `static`: answers from the configuration, by tool and question.
 
-Rules: an answer that does not fit the question is none, and the log says so. Never a secret: a
-configuration is no place to keep one.
+An answer that does not fit is logged and ignored. Secrets are declined: they do not belong in a
+configuration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from haft_protocol.questions import Answer
 
 from .backend import Backend, Candidate, Declined
 from .kind import Message
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 
 log = structlog.get_logger("haftd.inquiries")
 

@@ -1,8 +1,10 @@
-"""ToolQuestion: a running tool asks, and goes on with the answer. InquiryQueue: the questions of one handle.
+"""ToolQuestion: a running tool asks and continues with the answer. InquiryQueue: the questions of
+one
+handle.
 
-Rules: a question never goes to a process of the handle that asks. One question of a handle is open at a time, the
-others wait behind it in order of arrival; the handle is `waiting` for as long. An answer is held only until it is handed to the tool. The definition may answer a
-question itself, and says who else may; a secret is for a person.
+A question never goes to a process of the asking handle. One question is open at a time, the others
+queue in order of arrival; the handle is `waiting` meanwhile. An answer is kept only until the tool
+has it. The definition may answer a question or restrict its target; a secret is for a user.
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ from haftd.core.lifecycle import Running, State
 from haftd.tools.definition import QuestionPolicy
 
 from .kind import Answered, End, InquiryContext, InquiryKind, Timeouts, Unanswered, Withdrawn
-from .pending import PendingInquiry
+from .pending_inquiry import PendingInquiry
 from .router import InquiryRouter
 
 _NO_POLICY = QuestionPolicy()
 
 
 class InquiryCancelled(Exception):
-    """The question was withdrawn, or its handle has ended: there will be no answer."""
+    """The question was withdrawn, or its handle has ended."""
 
 
 class NoAnswer(Exception):
-    """The question will not be answered; the argument says why."""
+    """The question stays unanswered; the argument is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,11 +52,11 @@ class ToolQuestion(InquiryKind):
     handle: Handle
     question: Question
     for_a_person: bool = False
-    """Whether no assistant may answer, whatever the definition says."""
+    """True if no assistant may answer, regardless of the definition."""
 
     @property
     def is_private(self) -> bool:
-        """Whether the answer is the asker's alone."""
+        """True if only the asker may see the answer."""
         return isinstance(self.question.answer_type, Secret)
 
     @property
@@ -159,12 +161,12 @@ class ToolQuestion(InquiryKind):
 
 
 def call_id_of(handle: Handle, context: InquiryContext) -> str:
-    """Return the id of the call that has started the handle."""
+    """Return the id of the call that started the handle."""
     return context.call_id or f"{handle.id}.{handle.generation}"
 
 
 class InquiryQueue:
-    """The questions asked on behalf of `handle`, in order of arrival."""
+    """The questions of `handle`, in order of arrival."""
 
     __slots__ = ("_count", "_queue", "_router", "context", "handle", "id")
 
@@ -183,34 +185,34 @@ class InquiryQueue:
         """The id under which a client answers."""
 
     def number(self) -> int:
-        """Return a number for a question, given once."""
+        """Return the next number for a question."""
         self._count += 1
         return self._count
 
     @property
     def current(self) -> PendingInquiry | None:
-        """The question that is open."""
+        """The open question."""
         return self._queue[0] if self.handle.state is State.WAITING else None
 
     @property
     def inquiry(self) -> Inquiry | None:
-        """The question that is open, as a client gets it."""
+        """The open question, as sent to clients."""
         message = None if self.current is None else self.current.kind.message()
         return message if isinstance(message, Inquiry) else None
 
     @property
     def needs_a_person(self) -> bool:
-        """Whether only a person may answer the question that is open."""
+        """True if only a user may answer the open question."""
         return self.inquiry is not None and self.inquiry.needs_a_person
 
     @property
     def is_private(self) -> bool:
-        """Whether the answer to the question that is open is the asker's alone."""
+        """True if only the asker may see the answer to the open question."""
         kind = None if self.current is None else self.current.kind
         return isinstance(kind, ToolQuestion) and kind.is_private
 
     def question(self, question: Question, kind: type[ToolQuestion] = ToolQuestion) -> ToolQuestion:
-        """Return a question on behalf of the handle; it is not asked yet."""
+        """Return a question of the handle, not yet asked."""
         handle = self.handle
         return kind(
             context=self.context,
@@ -224,7 +226,7 @@ class InquiryQueue:
         )
 
     def put(self, kind: ToolQuestion) -> PendingInquiry:
-        """Ask when all that was asked before has ended. The caller awaits the end (`wait`), or settles it."""
+        """Queue a question. The caller awaits its end (`wait`) or settles it."""
         if self.handle.has_ended:
             pending = PendingInquiry(kind, lambda pending: None)
             pending.settle(Withdrawn())
@@ -236,7 +238,8 @@ class InquiryQueue:
         return pending
 
     async def wait(self, pending: PendingInquiry) -> Any:
-        """Return the answer. Raises `InquiryCancelled` and `NoAnswer`; cancelled, the question is withdrawn."""
+        """Return the answer. Raises `InquiryCancelled` and `NoAnswer`; on cancellation the question
+        is withdrawn."""
         match await self._router.resolve(pending):
             case Answered(value=value):
                 return value
@@ -246,16 +249,16 @@ class InquiryQueue:
                 raise InquiryCancelled
 
     async def ask(self, kind: ToolQuestion) -> Any:
-        """Ask and return the answer; see `put` and `wait`."""
+        """Queue a question and return the answer: `put` and `wait`."""
         return await self.wait(self.put(kind))
 
     def go_on(self) -> None:
-        """Open the first question, if the handle runs and none is open."""
+        """Open the first question if the handle runs and none is open."""
         if self._queue and isinstance(self.handle.phase, Running):
             self._queue[0].open()
 
     def end(self) -> None:
-        """The execution has ended: withdraw all questions."""
+        """Withdraw all questions: the execution has ended."""
         for pending in list(self._queue):
             pending.settle(Withdrawn())
 

@@ -1,9 +1,9 @@
-"""TurnEnd: the turn ends, and of each handle that is open it is asked whether it is waited for, ended or kept.
+"""TurnEnd: the question at a turn's end whether to wait for, abort or keep each open handle.
 
-Rules: one question with a choice for each handle; the more handles, the less is shown of each, so that the whole
-stays within what a person or a model reads. Lines that a program has printed stand behind a bar. A handle drops
-out when it stops; an answer that still names it is as good as one that does not. Without an answer the handles
-are aborted, as the end of a turn does it. The question belongs to no connection. Section 7, `inquire`.
+One choice for each handle; the more handles, the fewer lines of each, so that the text stays
+readable for users and models. Output is prefixed with a bar. A handle that stops leaves the
+question; an answer may still name it. Without an answer the handles are aborted, as by any turn's
+end. The question belongs to no connection. Section 7, `inquire`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .kind import Answered, End, InquiryKind, Timeouts, Unanswered, Withdrawn
 
 _DECISIONS = ("wait", "abort", "keep")
 _MAX_LINES = 5
-_MAX_LINE = 160
-_SHOWN = 16_384
+_MAX_LINE_LENGTH = 160
+_MAX_OUTPUT = 16_384
 """Characters of output in one question."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TurnEnd(InquiryKind):
-    """The question about the handles in `depends_on`. `decide` does what was decided of those that still run; the
-    outcome is the decision by handle."""
+    """The question about the handles in `depends_on`. `decide` applies the decisions on those that
+    still run; the outcome is the decision by handle."""
 
     method = ASK
     capability = "inquiry"
@@ -65,7 +65,7 @@ class TurnEnd(InquiryKind):
     def read(self, reply: object) -> tuple[Any, Remember | UnsetType]:
         if isinstance(reply, dict) and isinstance(answer := reply.get("answer"), dict):
             stopped = {handle.id for handle in self.depends_on if handle.stopped}
-            left = {name: one for name, one in answer.items() if name not in stopped}
+            left = {name: choice for name, choice in answer.items() if name not in stopped}
             reply = {**reply, "answer": left}
         return read_remembered_answer(self.message(), reply)
 
@@ -94,10 +94,10 @@ class TurnEnd(InquiryKind):
 
 
 def question_of(handles: Sequence[Handle], now: float) -> Question:
-    """Return the question about these handles, as they are."""
+    """Return the question about these handles, as of now."""
     count = len(handles)
-    room = _SHOWN // max(1, count)
-    longest = min(_MAX_LINE, max(40, room))
+    room = _MAX_OUTPUT // max(1, count)
+    longest = min(_MAX_LINE_LENGTH, max(40, room))
     lines = max(1, min(_MAX_LINES, room // longest))
     described = "\n".join(_described(handle, now, lines, longest) for handle in handles)
     subject = "1 program still runs" if count == 1 else f"{count} programs still run"
@@ -105,13 +105,15 @@ def question_of(handles: Sequence[Handle], now: float) -> Question:
         id="turn_end",
         text=f"The turn ends and {subject}. For each: wait until it has stopped, abort it, or keep it "
         "running?",
-        answer_type=Form({one.id: Choice(_DECISIONS, _brief(one, now)) for one in handles}),
+        answer_type=Form(
+            {handle.id: Choice(_DECISIONS, _brief(handle, now)) for handle in handles}
+        ),
         pre_amble=described,
     )
 
 
 def _brief(handle: Handle, now: float) -> str:
-    """Describe a handle in one line, with no words of the program."""
+    """Describe a handle in one line, without its output."""
     text = f"{handle.tool}, {handle.state} for {_span(now - handle.created_at)}"
     if handle.last_output is not None:
         text += f", last output {_span(now - handle.last_output)} ago"

@@ -33,7 +33,7 @@ from haft_protocol.states import HandleState, Waiting
 from haftd.caller import Caller
 from haftd.core.notices import NoticeQueues
 from haftd.executions.supervisor import Supervisor
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.schemas import validation
 from haftd.tools.catalogue import Catalogue
 from haftd.tools.definition import Tool, compile_schema

@@ -27,7 +27,7 @@ from haftd.core.handles import Handle
 from haftd.core.turns import Turns
 from haftd.executions.execution import Execution
 from haftd.inquiries.kind import InquiryContext, Unanswered
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.turn_end import TurnEnd
 

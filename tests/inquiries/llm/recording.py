@@ -16,7 +16,7 @@ from typing import Any
 
 from haft_protocol.questions import AnswerType, Boolean
 from haftd.config.inquiry_settings import LlmSettings, ProviderName
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from tests.inquiries.asking import pending
 
 from .judging import KEY, WRAPPED

@@ -20,10 +20,10 @@ from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Secret, S
 from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.backend import InquiryFailed
 from haftd.inquiries.kind import Answered
-from haftd.inquiries.llm.backend import _MOST_AT_ONCE, LlmBackend
+from haftd.inquiries.llm.backend import _MAX_CONCURRENT, LlmBackend
 from haftd.inquiries.llm.conversation import read_context
 from haftd.inquiries.llm.provider import fit
-from haftd.inquiries.llm.sending import Sender, _reason
+from haftd.inquiries.llm.sender import Sender, _reason
 from haftd.inquiries.router import ask_backend
 from tests.patience import PATIENCE_S
 
@@ -237,7 +237,7 @@ async def test_cancelled_it_ends_the_request(provider: ProviderName) -> None:
 
 async def test_so_many_questions_at_once_reach_a_server_and_the_others_have_their_turn() -> None:
     said = recorded("openai")
-    scopes = [trio.CancelScope() for _ in range(_MOST_AT_ONCE + 2)]
+    scopes = [trio.CancelScope() for _ in range(_MAX_CONCURRENT + 2)]
 
     async def ask(backend: LlmBackend, scope: trio.CancelScope) -> None:
         with scope:
@@ -251,9 +251,9 @@ async def test_so_many_questions_at_once_reach_a_server_and_the_others_have_thei
             nursery.start_soon(ask, stage.backend, scope)
             await trio.testing.wait_all_tasks_blocked()
         for at, scope in enumerate(scopes[:2]):
-            await _until(partial(reached, stage.server, _MOST_AT_ONCE + at))
+            await _until(partial(reached, stage.server, _MAX_CONCURRENT + at))
             await trio.testing.wait_all_tasks_blocked(0.02)
-            assert len(stage.server.asked) == _MOST_AT_ONCE + at
+            assert len(stage.server.asked) == _MAX_CONCURRENT + at
             scope.cancel()
         nursery.cancel_scope.cancel()
 

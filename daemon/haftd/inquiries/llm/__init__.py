@@ -1,9 +1,8 @@
-"""Asking a model: one file a provider, one that sends, and the backend that joins them.
+"""Inquiries to a language model: one file for each provider, one sender, one backend.
 
-Imported only where the configuration names the backend `llm`: `sending` brings an HTTP client along.
+Imported only if the configuration names the backend `llm`: `sender` imports an HTTP client.
 
-Pure: `provider`, the seam, and behind it `openai` `anthropic` `google` `ollama`; what is said
-(`conversation`, put into `words`), `keys`, and when it is said again (`retrying`). `sending` alone speaks
-HTTP, over `portions`, which takes little at a time; `backend` joins them.
-What waits at once is a `group`, and asked in one request.
+Pure: `provider`, the interface, with `openai` `anthropic` `google` `ollama`; the `conversation`,
+the `prompt`, `keys`, and the `retry` policy. `sender` alone speaks HTTP, over `transport`, which
+reads in small pieces; `backend` joins them.
 """

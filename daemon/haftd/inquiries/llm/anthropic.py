@@ -1,11 +1,11 @@
 """Anthropic's messages.
 
 After https://platform.claude.com/docs/en/api/messages,
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`, which
-takes the place of the older forced tool), and .../agents-and-tools/tool-use/implement-tool-use: all
-results of a turn's calls stand in the one message behind it, before any text. The messages are the API's
-own; one with the role `system` at their head is what the API calls `system`. The tools stay, and
-`tool_choice` forbids their use.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs (`output_config.format`,
+which replaces the older forced tool), and .../agents-and-tools/tool-use/implement-tool-use: all
+results of a turn's calls stand in the next message, before any text. Messages pass unchanged;
+leading ones with the role `system` become the API's `system`. Tools are sent (they are part of the
+provider's cache key), and `tool_choice` forbids their use.
 """
 
 from __future__ import annotations
@@ -16,11 +16,22 @@ from typing import Any
 from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
+from .provider import (
+    Exchange,
+    ModelText,
+    Provider,
+    Refused,
+    Reply,
+    Request,
+    Truncated,
+    dig,
+    items,
+    word,
+)
 
 _VERSION = "2023-06-01"
-_TOKENS = 4096
-"""The API wants a bound."""
+_DEFAULT_MAX_TOKENS = 4096
+"""The API requires a limit."""
 
 
 class Anthropic(Provider):
@@ -44,18 +55,18 @@ class Anthropic(Provider):
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         """See `provider`."""
-        said = exchange.conversation
-        system, messages = _told(said.system, list(said.messages))
+        conversation = exchange.conversation
+        system, messages = _split_system(conversation.system, list(conversation.messages))
         body: dict[str, Any] = {
             "model": settings.model,
-            "max_tokens": settings.max_tokens or _TOKENS,
-            "messages": _joined(messages, exchange),
+            "max_tokens": settings.max_tokens or _DEFAULT_MAX_TOKENS,
+            "messages": _with_exchange(messages, exchange),
             "output_config": {"format": {"type": "json_schema", "schema": exchange.schema}},
         }
         if system := system or settings.system:
             body["system"] = system
-        if said.tools:
-            body |= {"tools": list(said.tools), "tool_choice": {"type": "none"}}
+        if conversation.tools:
+            body |= {"tools": list(conversation.tools), "tool_choice": {"type": "none"}}
         headers = {"anthropic-version": _VERSION}
         if key is not None:
             headers["x-api-key"] = key
@@ -70,30 +81,30 @@ class Anthropic(Provider):
             case "refusal":
                 return Refused()
             case "max_tokens" | "model_context_window_exceeded":
-                return Cut()
+                return Truncated()
         texts = [dig(block, "text") for block in content if dig(block, "type") == "text"]
-        return Said("".join(text for text in texts if isinstance(text, str)))
+        return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
 def _blocks(message: Message, kind: str) -> list[dict[str, Any]]:
-    return [one for one in items(message.get("content")) if dig(one, "type") == kind]
+    return [block for block in items(message.get("content")) if dig(block, "type") == kind]
 
 
 def _results(message: Message) -> list[dict[str, Any]]:
     return _blocks(message, "tool_result") if message.get("role") == "user" else []
 
 
-def _told(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
-    """What the model is told, and the messages without it."""
-    told = []
+def _split_system(system: Any, messages: list[Message]) -> tuple[Any, list[Message]]:
+    """Return the system prompt, and the messages without it."""
+    systems = []
     while messages and messages[0].get("role") == "system":
-        told.append(messages.pop(0).get("content"))
-    texts = [text for text in told if isinstance(text, str)]
+        systems.append(messages.pop(0).get("content"))
+    texts = [text for text in systems if isinstance(text, str)]
     return system or "\n\n".join(texts), messages
 
 
-def _joined(messages: list[Message], exchange: Exchange) -> list[Message]:
-    """The conversation with the replies and the turns behind it."""
+def _with_exchange(messages: list[Message], exchange: Exchange) -> list[Message]:
+    """Append the tool results and the turns of an exchange."""
     added: list[dict[str, Any]] = [
         {"type": "tool_result", "tool_use_id": call.id, "content": text}
         for call, text in exchange.replies
@@ -109,7 +120,7 @@ def _joined(messages: list[Message], exchange: Exchange) -> list[Message]:
         block = {"type": "text", "text": turn.text}
         last = messages[-1] if messages else {}
         if turn.role == "user" and last.get("role") == "user" and added:
-            # A text of its own message would part the results from the question.
+            # A message of its own would separate the results from the question.
             messages[-1] = {**last, "content": [*last["content"], block]}
             added = []
         else:

@@ -1,12 +1,11 @@
-"""The backend `llm`: asks a model, with the conversation that the call belongs to.
+"""The backend `llm`: asks a model, with the conversation of the call.
 
-Rules: never a secret, never what is for a person, and what names nobody only with a conversation: who
-calls without one is no model, and would not expect one to decide. A context that is no conversation, and
-a definition that means another provider, decline; what cannot be mended by asking somebody else (no
-key, a server that refuses, an answer that was cut) fails the inquiry. A wrong answer is put back to
-the model with what was wrong, `MAX_ATTEMPTS` times in all, alone; then the inquiry has failed, too: left open, the
-question would hold up a call that only the model was to answer. Questions of several tools that wait at once, in
-one session and conversation, are asked in one request.
+No secrets and nothing for a user. A question without a target needs a conversation: a caller that
+sends none is no model and would not expect one to decide. A context that is no conversation, or a
+definition for another provider, declines. A missing key, a refusing server and a truncated answer
+fail the inquiry, as another candidate would not help. A wrong answer returns to the model with its
+fault, `MAX_ATTEMPTS` times in all; then the inquiry fails: left open, the question would block a
+call that only the model was to answer.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from haftd.schemas import UnsupportedSchema
 from haftd.tools.parameters import InvalidField
 
 from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
-from ..pending import PendingInquiry
-from . import words
+from ..pending_inquiry import PendingInquiry
+from . import prompt
 from .anthropic import Anthropic
 from .conversation import Conversation, NoConversation, find_paused, is_none, read_context
 from .google import Google
@@ -35,10 +34,10 @@ from .group import Groups, Member
 from .keys import NoKey, read_key
 from .ollama import Ollama
 from .openai import OpenAI
-from .provider import Cut, Exchange, Provider, Refused, Said, Turn, fit
-from .sending import Sender
+from .provider import Exchange, Provider, Refused, Turn, fit
+from .sender import Sender
 
-_MOST_AT_ONCE = 16
+_MAX_CONCURRENT = 16
 _PROVIDERS: dict[str, Provider] = {
     "openai": OpenAI(),
     "anthropic": Anthropic(),
@@ -50,7 +49,7 @@ log = structlog.get_logger("haftd.inquiries")
 
 
 class LlmBackend(Backend):
-    """The backend `llm`. `environ` is the daemon's, where a key may be."""
+    """The backend `llm`. `environ` is the daemon's and may hold a key."""
 
     name = "llm"
     takes_secrets = False
@@ -102,29 +101,30 @@ class LlmBackend(Backend):
 
     def _exchange(self, inquiry: Inquiry, tool: str, conversation: Conversation) -> Exchange:
         calls = self._provider.open_calls(conversation.messages)
-        # At a turn's end no call asks: those that are open go on meanwhile.
+        # The question at a turn's end belongs to no call: open ones go on meanwhile.
         call_id = inquiry.call_id
         asks = None if isinstance(call_id, UnsetType) else find_paused(calls, call_id, tool)
-        pause = words.paused(inquiry.question)
+        pause = prompt.paused(inquiry.question)
         return Exchange(
             conversation,
-            tuple((call, pause if call is asks else words.ELSEWHERE) for call in calls),
-            (Turn("user", words.ask(inquiry, tool)),),
+            tuple((call, pause if call is asks else prompt.ELSEWHERE) for call in calls),
+            (Turn("user", prompt.ask(inquiry, tool)),),
             fit(inquiry.schema, self._provider.dialect),
         )
 
     def _conversation(
         self, settings: LlmSettings, key: str | None, exchange: Exchange, tool: str
     ) -> Callable[[Inquiry], Awaitable[object]]:
-        """Return one attempt at an answer, to which each of the earlier ones is put back with what was wrong."""
+        """Return a function that makes one attempt, with all earlier attempts and their faults in
+        the request."""
         turns = exchange.turns
         text = ""
 
         async def attempt(inquiry: Inquiry) -> object:
             nonlocal turns, text
             if isinstance(inquiry.refused, str):
-                said = (Turn("assistant", text),) if text.strip() else ()
-                turns = (*turns, *said, Turn("user", words.correct(inquiry, inquiry.refused)))
+                attempted = (Turn("assistant", text),) if text.strip() else ()
+                turns = (*turns, *attempted, Turn("user", words.correct(inquiry, inquiry.refused)))
             elif settings.gather_ms and inquiry.handle is not UNSET:
                 member = Member(inquiry, tool)
                 together = partial(self._ask_together, settings, key, exchange.conversation)
@@ -203,7 +203,8 @@ def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hash
 
 
 def _table(inquiry: Inquiry) -> Mapping[str, object] | None:
-    """What the definition says for whoever asks a model; None where it means nobody of the kind."""
+    """Return the definition's settings for a model; None if the definition names other targets
+    only."""
     target = inquiry.target
     if not isinstance(target, dict):
         return {}

@@ -1,9 +1,8 @@
-"""The conversation that a question belongs to, as its `tools/call` gave it in `context`.
+"""The conversation of a question, as its `tools/call` gave it in `context`.
 
-Rules: pure. A message is handed on as it came, so that what the provider has cached of it counts; what
-it means is the provider's matter. Taken are a list of messages, or an object with `messages` (for
-Google also `contents`), `system` (`systemInstruction`) and `tools`, which is what a request body has;
-what else it has is passed over.
+Pure. Messages pass unchanged, for the provider's cache; only the provider interprets them. Accepted
+are a list of messages, or a request body: an object with `messages` (for Google also `contents`),
+`system` (`systemInstruction`) and `tools`; other keys are ignored.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ _SYSTEM = ("system", "systemInstruction", "system_instruction")
 
 
 class NoConversation(ValueError):
-    """The context is none; the message says what it would be."""
+    """The context is no conversation; the argument describes the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said, what the model was told before, and the tools that it had; as they came."""
+    """Messages, system prompt and tools, unchanged."""
 
     messages: tuple[Message, ...] = field(default=(), repr=False)
     system: Any = field(default=None, repr=False)
@@ -37,20 +36,20 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call of the model's last turn that has no reply yet; not every provider gives it an id."""
+    """A call of the model's last turn without a reply; some providers give no id."""
 
     id: str | None
     name: str
 
 
 def is_none(context: object) -> bool:
-    """Whether there is no conversation in it: `vars` are for the tool."""
+    """Return True if the context holds no conversation: `vars` are for the tool."""
     has_only_vars = isinstance(context, dict) and context.keys() == {"vars"}
     return context is UNSET or context is None or has_only_vars
 
 
 def read_context(context: object) -> Conversation:
-    """The conversation in a `context`, an empty one where there is none; raises `NoConversation`."""
+    """Return the conversation in a `context`, empty if there is none; raises `NoConversation`."""
     if is_none(context):
         return Conversation()
     if isinstance(context, list):
@@ -72,13 +71,13 @@ def _first(context: dict[str, Any], keys: Iterable[str]) -> Any:
 def _messages(value: object) -> tuple[Message, ...]:
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(message, dict) for message in value):
         raise NoConversation("the messages of the call's context are no list of objects")
     return tuple(value)
 
 
 def find_paused(calls: Sequence[OpenCall], call_id: str, tool: str) -> OpenCall | None:
-    """Which of the open calls it is that asks: by its id, else by its name, else the only one."""
+    """Return the open call that asks: by id, else by name, else the only one."""
     for call in calls:
         if call.id == call_id:
             return call

@@ -1,27 +1,40 @@
 """Google's `generateContent`.
 
-After https://ai.google.dev/api/generate-content (`responseSchema`, `promptFeedback`, `finishReason`) and
-https://ai.google.dev/gemini-api/docs/function-calling: each call of a turn has one response, all in the
-content behind it. A content is `{role, parts}`; `{role, content}` with a text is written so. The tools
-are left out: most models refuse them beside an answer in JSON. What is no text in a choice
-is one in the schema, as the API has it, and is read back.
+After https://ai.google.dev/api/generate-content (`responseSchema`, `promptFeedback`,
+`finishReason`) and https://ai.google.dev/gemini-api/docs/function-calling: each call of a turn has
+one response, all in the next content. A content is `{role, parts}`; `{role, content}` with a text
+is converted. Tools are left out: most models refuse them beside a JSON answer. Choices that are not
+text become text in the schema, as the API requires, and are converted back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
+from operator import not_
 from typing import Any
 from urllib.parse import quote
 
 from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
+from .provider import (
+    Exchange,
+    ModelText,
+    Provider,
+    Refused,
+    Reply,
+    Request,
+    Truncated,
+    dig,
+    items,
+    word,
+)
 
 _ENDED = (None, "STOP", "FINISH_REASON_UNSPECIFIED")
-_ODD = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
-"""Ends without an answer that another try may mend."""
+_RETRIABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER")
+"""Finish reasons without an answer that another attempt may mend."""
 
 
 class Google(Provider):
@@ -33,14 +46,16 @@ class Google(Provider):
         """See `provider`."""
         last = len(messages) - 1
         answered: Counter[tuple[str | None, str | None]] = Counter()
-        if last >= 0 and (given := _found(messages[last], "functionResponse", "function_response")):
-            answered.update(map(_mark, given))
+        if last >= 0 and (
+            responses := _parts(messages[last], "functionResponse", "function_response")
+        ):
+            answered.update(map(_mark, responses))
             last -= 1
         if last < 0 or messages[last].get("role") != "model":
             return []
         calls = []
-        for one in _found(messages[last], "functionCall", "function_call"):
-            mark = _mark(one)
+        for call in _parts(messages[last], "functionCall", "function_call"):
+            mark = _mark(call)
             if answered[mark] > 0:
                 answered[mark] -= 1
             else:
@@ -49,8 +64,8 @@ class Google(Provider):
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         """See `provider`."""
-        said = exchange.conversation
-        system, contents = _told(said.system, said.messages)
+        conversation = exchange.conversation
+        system, contents = _split_system(conversation.system, conversation.messages)
         config: dict[str, Any] = {
             "responseMimeType": "application/json",
             "responseSchema": exchange.schema,
@@ -58,7 +73,7 @@ class Google(Provider):
         if settings.max_tokens is not None:
             config["maxOutputTokens"] = settings.max_tokens
         body: dict[str, Any] = {
-            "contents": _joined(contents, exchange),
+            "contents": _with_exchange(contents, exchange),
             "generationConfig": config,
         }
         if system := system or _instruction(settings.system):
@@ -76,34 +91,35 @@ class Google(Provider):
             return None
         reason = candidate.get("finishReason")
         if reason == "MAX_TOKENS":
-            return Cut()
-        if reason in _ODD:
-            return Said("")
+            return Truncated()
+        if reason in _RETRIABLE:
+            return ModelText("")
         if reason not in _ENDED:
             return Refused()
         parts = dig(candidate, "content", "parts")
         texts = [dig(part, "text") for part in items(parts) if not dig(part, "thought")]
-        return Said("".join(text for text in texts if isinstance(text, str)))
+        return ModelText("".join(text for text in texts if isinstance(text, str)))
 
 
-def _found(content: Message, *names: str) -> list[dict[str, Any]]:
-    """The calls or responses among the parts of a content; both spellings are the API's."""
-    found = [dig(part, name) for part in items(content.get("parts")) for name in names]
-    return [one for one in found if isinstance(one, dict)]
+def _parts(content: Message, *names: str) -> list[dict[str, Any]]:
+    """Return the calls or responses among the parts of a content; the API has both spellings."""
+    values = [dig(part, name) for part in items(content.get("parts")) for name in names]
+    return [value for value in values if isinstance(value, dict)]
 
 
-def _mark(one: dict[str, Any]) -> tuple[str | None, str | None]:
-    return word(one.get("id")), word(one.get("name"))
+def _mark(part: dict[str, Any]) -> tuple[str | None, str | None]:
+    return word(part.get("id")), word(part.get("name"))
 
 
 def _instruction(text: Any) -> Any:
     return {"parts": [{"text": text}]} if isinstance(text, str) and text else text
 
 
-def _told(system: Any, messages: Sequence[Message]) -> tuple[Any, list[Message]]:
-    """What the model is told, and the contents."""
-    texts = [one["content"] for one in messages if _is_plain(one) and one["role"] == "system"]
-    contents = [_content(one) for one in messages if not _is_plain(one) or one["role"] != "system"]
+def _split_system(system: Any, messages: Sequence[Message]) -> tuple[Any, list[Message]]:
+    """Return the system instruction, and the contents without it."""
+    is_system = [_is_plain(message) and message["role"] == "system" for message in messages]
+    texts = [message["content"] for message in compress(messages, is_system)]
+    contents = [_content(message) for message in compress(messages, map(not_, is_system))]
     return _instruction(system or "\n\n".join(texts)), contents
 
 
@@ -118,14 +134,14 @@ def _content(message: Message) -> Message:
     return {"role": role, "parts": [{"text": message["content"]}]}
 
 
-def _joined(contents: list[Message], exchange: Exchange) -> list[Message]:
+def _with_exchange(contents: list[Message], exchange: Exchange) -> list[Message]:
     added = []
     for call, text in exchange.replies:
         response: dict[str, Any] = {"name": call.name, "response": {"output": text}}
         if call.id is not None:
             response["id"] = call.id
         added.append({"functionResponse": response})
-    if added and _found(contents[-1], "functionResponse", "function_response"):
+    if added and _parts(contents[-1], "functionResponse", "function_response"):
         last = contents[-1]
         contents[-1] = {**last, "parts": [*last["parts"], *added]}
     elif added:

@@ -1,7 +1,7 @@
-"""The key of a provider: out of the daemon's environment, or a file that only its user can read.
+"""API key of a provider, from the daemon's environment or a private file.
 
-Rules: it is read when a question is asked and kept nowhere. A file belongs to the daemon's user and is
-open to nobody else. A message says what is wrong with the place, never what stood there.
+A key is read for each question and not kept. The file must belong to the daemon's user, without
+access for others. Errors describe the place, never its content.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from haftd.config.inquiry_settings import LlmSettings
 from haftd.ownership import why_replaceable
 
-_MOST = 64 * 1024
+_MAX_KEY_BYTES = 64 * 1024
 _KEY = re.compile(r"[\x21-\x7e]{1,8192}")
 
 
 class NoKey(Exception):
-    """The key cannot be had; the message says why and what to do."""
+    """The key is unavailable; the message gives the reason and the remedy."""
 
 
 def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
-    """The key, or None where there is to be none; raises `NoKey`."""
+    """Return the key, or None if none is configured; raises `NoKey`."""
     if settings.key_file is not None:
         place, key = settings.key_file, _from_file(settings.key_file)
     elif settings.key_env is not None:
@@ -42,20 +42,20 @@ def read_key(settings: LlmSettings, environ: Mapping[str, str]) -> str | None:
 
 def _from_file(path: str) -> str:
     try:
-        # A pipe would block, a terminal become ours.
+        # A FIFO would block, a terminal become the controlling one.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:
         raise NoKey(f"the key file {path} cannot be read: {error.strerror}") from None
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        mode = stat.S_IMODE(found.st_mode)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISREG(status.st_mode):
             raise NoKey(f"the key file {path} is no file")
-        if found.st_uid != os.geteuid():
-            raise NoKey(f"the key file {path} belongs to user {found.st_uid}, it must be yours")
+        if status.st_uid != os.geteuid():
+            raise NoKey(f"the key file {path} belongs to user {status.st_uid}, it must be yours")
         if mode & 0o077:
             raise NoKey(f"the key file {path} has mode {mode:04o}, others can get at it: chmod 600")
         if why := why_replaceable(path):
             raise NoKey(f"the key file {path} could be replaced: {why}")
-        data = file.read(_MOST)
+        data = file.read(_MAX_KEY_BYTES)
     return data.decode("ascii", "replace").strip()

@@ -1,9 +1,9 @@
 """Ollama's `/api/chat`.
 
 After https://docs.ollama.com/api/chat, https://docs.ollama.com/capabilities/structured-outputs and
-https://docs.ollama.com/capabilities/tool-calling (`tool_name`). A message is `{role, content}` and is
-never changed. The tools are left out: a model that has some may call one instead of keeping to
-`format`, and nothing of the API forbids it.
+https://docs.ollama.com/capabilities/tool-calling (`tool_name`). Messages `{role, content}` pass
+unchanged. Tools are left out: a model may call one instead of keeping to `format`, and the API has
+no way to forbid that.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Reply, Request, Said, dig, items, word
+from .provider import Exchange, ModelText, Provider, Reply, Request, Truncated, dig, items, word
 
 
 class Ollama(Provider):
@@ -35,12 +35,12 @@ class Ollama(Provider):
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         """See `provider`."""
-        said = exchange.conversation
+        conversation = exchange.conversation
         body: dict[str, Any] = {
             "model": settings.model,
             "messages": [
-                *_told(settings, exchange),
-                *said.messages,
+                *_system(settings, exchange),
+                *conversation.messages,
                 *(_reply(call, text) for call, text in exchange.replies),
                 *({"role": turn.role, "content": turn.text} for turn in exchange.turns),
             ],
@@ -58,18 +58,18 @@ class Ollama(Provider):
         if not isinstance(message, dict):
             return None
         if dig(body, "done_reason") == "length":
-            return Cut()
+            return Truncated()
         text = message.get("content")
-        return Said(text if isinstance(text, str) else "")
+        return ModelText(text if isinstance(text, str) else "")
 
 
 def _calls(message: Message) -> list[OpenCall]:
-    found = []
+    calls = []
     for call in items(message.get("tool_calls")):
         name = word(dig(call, "function", "name"))
         if name is not None:
-            found.append(OpenCall(word(dig(call, "id")), name))
-    return found
+            calls.append(OpenCall(word(dig(call, "id")), name))
+    return calls
 
 
 def _is_answered(call: OpenCall, answered: Counter[str | None]) -> bool:
@@ -85,8 +85,8 @@ def _reply(call: OpenCall, text: str) -> Message:
     return reply if call.id is None else {**reply, "tool_call_id": call.id}
 
 
-def _told(settings: LlmSettings, exchange: Exchange) -> list[Message]:
-    said = exchange.conversation
-    has_own = bool(said.messages) and said.messages[0].get("role") == "system"
-    system = said.system or ("" if has_own else settings.system)
+def _system(settings: LlmSettings, exchange: Exchange) -> list[Message]:
+    conversation = exchange.conversation
+    has_own = bool(conversation.messages) and conversation.messages[0].get("role") == "system"
+    system = conversation.system or ("" if has_own else settings.system)
     return [{"role": "system", "content": system}] if system else []

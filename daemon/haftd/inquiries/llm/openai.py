@@ -1,10 +1,10 @@
-"""The chat completions of OpenAI, and of all that speak as it does.
+"""OpenAI's chat completions, and compatible servers.
 
 After https://platform.openai.com/docs/api-reference/chat/create and
-https://platform.openai.com/docs/guides/structured-outputs (`response_format`, `refusal`). A message is
-`{role, content}` and is never changed. The tools stay, as they are part of what is cached, and
-`tool_choice` forbids their use. Elsewhere than at OpenAI's the bound of an answer is `max_tokens`: not
-all others know the newer name, and OpenAI's newer models refuse the old one.
+https://platform.openai.com/docs/guides/structured-outputs (`response_format`, `refusal`). Messages
+`{role, content}` pass unchanged. Tools are sent (they are part of the provider's cache key), and
+`tool_choice` forbids their use. The limit is `max_completion_tokens` at OpenAI, whose newer models
+refuse the older `max_tokens`, and `max_tokens` elsewhere, as some servers know no other.
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ from typing import Any
 from haftd.config.inquiry_settings import LlmSettings
 
 from .conversation import Message, OpenCall
-from .provider import Cut, Exchange, Provider, Refused, Reply, Request, Said, dig, items, word
+from .provider import (
+    Exchange,
+    ModelText,
+    Provider,
+    Refused,
+    Reply,
+    Request,
+    Truncated,
+    dig,
+    items,
+    word,
+)
 
-_TOLD = ("system", "developer")
+_SYSTEM_ROLES = ("system", "developer")
 
 
 class OpenAI(Provider):
@@ -41,34 +52,34 @@ class OpenAI(Provider):
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
         """See `provider`."""
-        said = exchange.conversation
+        conversation = exchange.conversation
         messages = [
-            *self._told(settings, exchange),
-            *said.messages,
+            *self._system(settings, exchange),
+            *conversation.messages,
             *(
                 {"role": "tool", "tool_call_id": c.id, "content": text}
                 for c, text in exchange.replies
             ),
             *({"role": turn.role, "content": turn.text} for turn in exchange.turns),
         ]
-        wanted = {"name": "answer", "strict": True, "schema": exchange.schema}
+        schema = {"name": "answer", "strict": True, "schema": exchange.schema}
         body: dict[str, Any] = {
             "model": settings.model,
             "messages": messages,
-            "response_format": {"type": "json_schema", "json_schema": wanted},
+            "response_format": {"type": "json_schema", "json_schema": schema},
         }
-        if said.tools:
-            body |= {"tools": list(said.tools), "tool_choice": "none"}
+        if conversation.tools:
+            body |= {"tools": list(conversation.tools), "tool_choice": "none"}
         if settings.max_tokens is not None:
             bound = "max_completion_tokens" if settings.is_default_url else "max_tokens"
             body[bound] = settings.max_tokens
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         return Request("/chat/completions", headers, body)
 
-    def _told(self, settings: LlmSettings, exchange: Exchange) -> list[Message]:
-        said = exchange.conversation
-        first = said.messages[0].get("role") if said.messages else None
-        system = said.system or ("" if first in _TOLD else settings.system)
+    def _system(self, settings: LlmSettings, exchange: Exchange) -> list[Message]:
+        conversation = exchange.conversation
+        first = conversation.messages[0].get("role") if conversation.messages else None
+        system = conversation.system or ("" if first in _SYSTEM_ROLES else settings.system)
         return [{"role": "system", "content": system}] if system else []
 
     def read(self, body: Any) -> Reply | None:
@@ -80,9 +91,9 @@ class OpenAI(Provider):
         if message.get("refusal") or reason == "content_filter":
             return Refused()
         if reason == "length":
-            return Cut()
+            return Truncated()
         text = message.get("content")
-        return Said(text if isinstance(text, str) else "")
+        return ModelText(text if isinstance(text, str) else "")
 
 
 def _name(call: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The seam between a question to a model and the API that a provider has for it.
+"""Interface between a question to a model and a provider's API.
 
-Rules: a provider is pure. It says which calls are open, builds a request, and reads what came back; it
-sends nothing and knows no file, no clock. What it cannot read in a reply is `None`, never an error.
-The key is in a header, never in the URL, and in no `repr`.
+A provider is pure: it lists open calls, builds a request and reads the reply, without I/O and
+clock. Unreadable replies are `None`, never an error. The key is in a header, never in the URL, and
+in no `repr`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .conversation import Conversation, Message, OpenCall
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One text besides the conversation: the question, a wrong answer, what was wrong with it."""
+    """A text after the conversation: the question, a wrong answer, or its fault."""
 
     role: str
     """`user` or `assistant`."""
@@ -28,19 +28,19 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a request is made of. `replies` are for the calls that are open, all of them: no provider
-    takes a conversation that goes on without."""
+    """The content of a request. `replies` covers all open calls: no provider accepts a conversation
+    with open ones."""
 
     conversation: Conversation
     replies: tuple[tuple[OpenCall, str], ...]
     turns: tuple[Turn, ...]
     schema: dict[str, Any]
-    """Of the answer, in the provider's words."""
+    """Schema of the answer, in the provider's dialect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: POST this to the provider's URL with this path behind it."""
+    """A POST to this path under the provider's URL."""
 
     path: str
     headers: dict[str, str] = field(repr=False)
@@ -48,49 +48,49 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """The model's text, perhaps none."""
+class ModelText:
+    """The model's text, perhaps empty."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The model, or its provider, does not answer this."""
+    """The model or its provider refuses to answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """The answer ended before it was whole: too many tokens."""
+class Truncated:
+    """The answer was truncated by the token limit."""
 
 
-Reply = Said | Refused | Cut
+Reply = ModelText | Refused | Truncated
 
 
 class Provider(Protocol):
-    """One API."""
+    """A provider's API."""
 
     dialect: str
-    """The name of its dialect among `haftd.schemas.PROVIDERS`."""
+    """Key in `haftd.schemas.PROVIDERS`."""
 
     def open_calls(self, messages: Sequence[Message]) -> list[OpenCall]:
-        """The calls at the end of the conversation that nobody has replied to."""
+        """Return the calls at the end of the conversation without a reply."""
 
     def request(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> Request:
-        """Put the exchange into one request."""
+        """Build the request of an exchange."""
 
     def read(self, body: Any) -> Reply | None:
-        """What the model said, or None where that is no reply of this API."""
+        """Return the model's reply; None for a body that this API does not have."""
 
 
 def fit(schema: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """The schema of an answer in a provider's words; raises `UnsupportedSchema`. What `const` says is an
-    `enum` of one value there, which every provider takes."""
+    """Return the schema of an answer in a provider's dialect; raises `UnsupportedSchema`. `const`
+    becomes an `enum` of one value, which every provider accepts."""
     return translate("", schema, PROVIDERS[dialect]).parameters
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """What is at the path, or None where it leads nowhere."""
+    """Return the value at the path, or None."""
     for step in path:
         if isinstance(step, str) and isinstance(value, dict):
             value = value.get(step)
@@ -102,10 +102,10 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def items(value: Any) -> list[Any]:
-    """The value where it is a list, else none."""
+    """Return a list unchanged, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def word(value: Any) -> str | None:
-    """The value where it is a text, else None."""
+    """Return a string unchanged, else None."""
     return value if isinstance(value, str) else None

@@ -1,11 +1,10 @@
-"""Sends a request to a provider and brings back its reply: with `portions` all that speaks HTTP.
+"""Sender of requests to a provider; only this and `transport` speak HTTP.
 
-Rules: one connection for a request and its repetitions, closed with it, also when that is cancelled.
-One time is over the whole of a request, from its beginning to the last byte of the reply; a reply has
-a largest size and no encoding. No redirect is followed, as a key would follow it. Nothing of the
-environment counts, no proxy, no .netrc: a question goes where the configuration says. Certificates are
-held against what the system trusts, and against certifi's list. Neither headers nor bodies are in a
-log or a message.
+A request and its repetitions share one connection, which is closed with them, also on cancellation.
+One timeout covers the whole of a request, to the last byte of the reply; the size of a reply is
+limited, content encodings are refused. Redirects are not followed, as the key would follow. Proxies
+and .netrc of the environment are ignored. Certificates are checked against the system's store and
+certifi's. Headers and bodies appear in no log and no message.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ import trio
 from haftd.config.inquiry_settings import LlmSettings
 
 from ..backend import InquiryFailed
-from .portions import Transport
 from .provider import Request
-from .retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
+from .retry import GiveUp, Outcome, Pause, Received, Unsent, decide
+from .transport import Transport
 
-_MOST = 1 << 20
-"""Bytes of a reply. It is decoded at one go: that much takes some 30 ms at worst."""
-_AT_ONCE = 64
-"""Parts of a reply that are taken before others get their turn: about a millisecond."""
+_MAX_REPLY_BYTES = 1 << 20
+"""Decoding is not interrupted: this much takes some 30 ms at worst."""
+_PARTS_PER_TURN = 64
+"""Parts of a reply between two checkpoints: about a millisecond."""
 
 log = structlog.get_logger("haftd.inquiries")
 
@@ -42,7 +41,8 @@ for _name in ("httpx", "httpcore"):
 
 
 class Sender:
-    """Sends, and tries again as `retrying` says. What waits, the chance and the time come in."""
+    """Sends requests, with the repetitions of `retry`. Sleep, random number and clock are
+    parameters."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Sender:
         self._trust: ssl.SSLContext | None = None
 
     async def send(self, request: Request, settings: LlmSettings) -> Any:
-        """The reply, decoded. Raises `InquiryFailed` when there is none to be had."""
+        """Return the decoded reply. Raises `InquiryFailed`."""
         data = msgspec.json.encode(request.body)
         tries = 0
         transport = Transport(await self._verify(settings.url))
@@ -67,7 +67,7 @@ class Sender:
             timeout=None,
         ) as client:
             while True:
-                transport.begins()
+                transport.reset()
                 outcome = await self._once(client, transport, request, data, settings)
                 tries += 1
                 decision = decide(
@@ -90,7 +90,7 @@ class Sender:
 
     async def _verify(self, url: str) -> ssl.SSLContext | bool:
         if not url.startswith("https:"):
-            return False  # there is nothing to hold against it, and to read the lists takes a while
+            return False  # reading the stores takes a while
         if self._trust is None:
             self._trust = await trio.to_thread.run_sync(_trust)
         return self._trust
@@ -114,7 +114,9 @@ class Sender:
             except httpx.HTTPError as error:
                 return Unsent(f"broke off ({type(error).__name__})")
         if body.is_too_long:
-            raise InquiryFailed(f"the model's server answered with more than {_MOST:,} bytes")
+            raise InquiryFailed(
+                f"the model's server answered with more than {_MAX_REPLY_BYTES:,} bytes"
+            )
         return Unsent(f"did not answer within {settings.timeout_s:g} s")
 
     async def _exchange(
@@ -141,13 +143,13 @@ class Sender:
                 raise InquiryFailed("the model's server answered in an encoding nobody asked for")
             async for part in response.aiter_raw():
                 body.take(part)
-                if body.parts % _AT_ONCE == 0:
-                    # What came at once may be thousands of parts, and others want their turn. Not a
-                    # place for a cancellation, see below; the next thing that is waited for is.
+                if body.parts % _PARTS_PER_TURN == 0:
+                    # One read may hold thousands of parts, and other tasks need their turn.
+                    # Shielded, as only the next await may be cancelled: see below.
                     await trio.lowlevel.cancel_shielded_checkpoint()
                 if body.is_too_long:
-                    # The client reads by generators in generators, and only a cancellation of the
-                    # innermost closes them all: so the loop goes on, and ends there.
+                    # httpx nests generators, and only a cancellation of the innermost closes all:
+                    # the loop goes on until it is raised there.
                     scope.cancel()
             if body.is_too_long:
                 await trio.lowlevel.checkpoint()
@@ -155,7 +157,7 @@ class Sender:
 
 
 class _Body:
-    """What came of a reply, up to the most that is taken."""
+    """The body of a reply, up to the limit."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -163,25 +165,26 @@ class _Body:
         self.is_too_long = False
 
     def take(self, part: bytes) -> None:
-        """Keep it, unless it is too much."""
+        """Append a part within the limit."""
         self.parts += 1
-        self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MOST
+        self.is_too_long = self.is_too_long or len(self.data) + len(part) > _MAX_REPLY_BYTES
         if not self.is_too_long:
             self.data += part
 
 
 def _reason(error: BaseException) -> str:
-    """Why there is no connection: the system's or TLS's own words, wherever in the chain they are."""
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {one.verify_message}"
-        if isinstance(one, OSError) and one.strerror:
-            return one.strerror
-        if isinstance(one, BaseExceptionGroup):
-            one = one.exceptions[0]
+    """Return the reason for a failed connection: the first error of the system or of TLS in the
+    chain."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {cause.verify_message}"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        if isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
         else:
-            one = one.__cause__ or one.__context__
+            cause = cause.__cause__ or cause.__context__
     return str(error)[:200] or "no connection"
 
 

@@ -1,7 +1,7 @@
 """One inquiry from its beginning to its end.
 
-Rules: queued → open → answered, unanswered or withdrawn. The first end counts, any later one changes nothing.
-What follows is done in the same step: no reader sees one without the other.
+Queued → open → answered, unanswered or withdrawn. The first end counts. The consequences are
+applied in the same step: a reader sees both or neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _forget(pending: PendingInquiry) -> None:
 
 
 class PendingInquiry:
-    """An inquiry and its end. `on_end` is called once, after what its kind says has followed."""
+    """An inquiry and its end. `on_end` is called once, after the kind's consequences."""
 
     __slots__ = (
         "__weakref__",
@@ -40,38 +40,38 @@ class PendingInquiry:
         self.kind = kind
         self.end: End | None = None
         self.outcome: object = None
-        """The result of what followed."""
+        """The result of `InquiryKind.follow`."""
         self.since = 0.0
-        """When it was opened, by trio's clock."""
+        """Time of opening, by trio's clock."""
         self.is_unclaimed = False
-        """Whether all candidates have declined: it waits for a client that answers unasked."""
+        """True if all candidates have declined: only a client can answer now, unasked."""
         self.routed = trio.Event()
-        """Set when a candidate is being asked, when all have declined, and at the end."""
+        """Set when a candidate is asked, when all have declined, and at the end."""
         self.turn = trio.Event()
-        """Set when it leaves the queue."""
+        """Set when the inquiry leaves the queue."""
         self.settled = trio.Event()
         self._on_end = on_end
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be answered now."""
+        """True if an answer is accepted now."""
         return self.turn.is_set() and self.kind.is_ready and self.end is None
 
     def open(self) -> None:
-        """Ask now."""
+        """Leave the queue."""
         self.since = trio.current_time()
         self.kind.opened()
         self.turn.set()
         self._log("question asked")
 
     def claim(self, claimed: bool) -> None:
-        """Take note whether a candidate is asked, or all have declined."""
+        """Record that a candidate is asked (True) or that all have declined."""
         self.is_unclaimed = not claimed
         self.routed.set()
         self.kind.changed()
 
     def settle(self, end: End) -> bool:
-        """End it; false where it has ended before."""
+        """End the inquiry; return False if it has ended before."""
         if self.end is not None:
             return False
         self.end = end
@@ -82,7 +82,7 @@ class PendingInquiry:
             duration_s = round(trio.current_time() - self.since, 3)
             self._log("question settled", how=how, duration_s=duration_s)
             self.outcome = self.kind.follow(end)
-        on_end, self._on_end = self._on_end, _forget  # It knows this inquiry: a circle.
+        on_end, self._on_end = self._on_end, _forget  # breaks a reference cycle
         on_end(self)
         return True
 

@@ -1,9 +1,8 @@
-"""How a request goes out and what a provider's server sends comes in: little by little, and not without
-end before the reply.
+"""httpx transport with small reads and a limit on bytes before the reply.
 
-Rules: a request is sent from what is no generator, as nobody would close one when it is cancelled. Whoever parses HTTP takes all that came with one read without giving way, so a read is small:
-what is in it costs about a millisecond. Before the reply come its headers, and as many `100 Continue`
-as the server likes: all of that together has a most.
+The content of a request is a plain iterator: an abandoned generator would stay unclosed on
+cancellation. h11 parses all bytes of one read without a checkpoint, so a read is small: about a
+millisecond of parsing. The limit covers headers and any number of `100 Continue`.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import httpx
 
 from ..backend import InquiryFailed
 
-_AT_ONCE = 2048
-MOST_BEFORE = 32_768
+_READ_SIZE = 2048
+MAX_BEFORE_REPLY = 32_768
 
 
 class Transport(httpx.AsyncHTTPTransport):
-    """What one request and its repetitions go over. `begins` is to be said before each of them,
-    `is_answered` when its reply has begun."""
+    """Transport of one request and its repetitions. Call `reset` before each, and set `is_answered`
+    when the reply has begun."""
 
     def __init__(self, verify: ssl.SSLContext | bool) -> None:
         super().__init__(verify=verify, trust_env=False)
@@ -32,26 +31,26 @@ class Transport(httpx.AsyncHTTPTransport):
         self._pool._network_backend = _Backend(self)  # see pyproject.toml
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send it; its content is there already."""
-        request.stream = _Sent(request.content)
+        """Send a request whose content is complete."""
+        request.stream = _Content(request.content)
         return await super().handle_async_request(request)
 
-    def begins(self) -> None:
-        """A request begins: nothing came yet."""
+    def reset(self) -> None:
+        """Count from zero for the next request."""
         self.is_answered = False
         self.before = 0
 
-    def came(self, size: int) -> None:
-        """So many bytes came. Raises `InquiryFailed` where it is too much before the reply."""
+    def count(self, size: int) -> None:
+        """Count received bytes; raises `InquiryFailed` for too many before the reply."""
         self.before += 0 if self.is_answered else size
-        if self.before > MOST_BEFORE:
+        if self.before > MAX_BEFORE_REPLY:
             raise InquiryFailed(
-                f"the model's server sent more than {MOST_BEFORE:,} bytes before its reply"
+                f"the model's server sent more than {MAX_BEFORE_REPLY:,} bytes before its reply"
             )
 
 
-class _Sent(httpx.AsyncByteStream):
-    """The whole content of a request, in one piece."""
+class _Content(httpx.AsyncByteStream):
+    """The content of a request, in one piece."""
 
     def __init__(self, content: bytes) -> None:
         self._left = [content]
@@ -91,8 +90,8 @@ class _Stream(httpcore.AsyncNetworkStream):
         self._transport = transport
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data = await self._stream.read(min(max_bytes, _AT_ONCE), timeout)
-        self._transport.came(len(data))
+        data = await self._stream.read(min(max_bytes, _READ_SIZE), timeout)
+        self._transport.count(len(data))
         return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:

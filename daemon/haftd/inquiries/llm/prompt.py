@@ -1,7 +1,7 @@
-"""What a model is told and asked, and how its text is read as an answer.
+"""The prompt for a model, and the answer in its text.
 
-Rules: pure. Whoever does not hold its model to the schema still says it in words, so the form of the
-answer stands in the question, too. What was wrong with an answer is said without the answer.
+Pure. Providers that do not enforce a schema still accept one, so the prompt states the form of the
+answer, too. Corrections describe the fault of an answer without repeating the answer.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from haft_protocol.questions import Boolean, Form, InvalidAnswer, Question, Scal
 from haftd.schemas.names import own_properties
 
 ELSEWHERE = "Still running."
-"""The reply for another call of the same turn."""
+"""The reply to another call of the same turn."""
 
-_MOST_READ = 1 << 20
+_MAX_TEXT = 1 << 20
 _FENCE = re.compile(r"\A```[a-z]*\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def paused(question: Question) -> str:
-    """The reply for the call that asks."""
+    """Return the reply to the call that asks."""
     return f"Tool paused: {question.text}"
 
 
 def ask(inquiry: Inquiry, tool: str) -> str:
-    """The question as the model gets it."""
+    """Return the question as text."""
     question = inquiry.question
     parts = [] if inquiry.handle is UNSET else [f"The tool {tool} requires additional input."]
     if question.pre_amble:
@@ -87,7 +87,7 @@ def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
 
 
 def correct(inquiry: Inquiry, refused: str) -> str:
-    """Return the turn that follows a wrong answer; `refused` is a sentence that says what was wrong."""
+    """Return the turn after a wrong answer; `refused` is a sentence about its fault."""
     return f"That is no answer: {refused}\n\n{_form(inquiry)}"
 
 
@@ -105,7 +105,7 @@ def _value(question: Question) -> str:
         case Select(options=options):
             return _choice(options)
         case Form(fields=fields):
-            each = (f"{_json(name)}: {_choice(one.options)}" for name, one in fields.items())
+            each = (f"{_json(name)}: {_choice(field.options)}" for name, field in fields.items())
             return f"an object with {'; '.join(each)}"
     return "a text"
 
@@ -119,7 +119,7 @@ def _json(value: Any) -> str:
 
 
 def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
-    """Return the reply in a model's text, unchecked; raises `InvalidAnswer` where there is none."""
+    """Return the unchecked reply in a model's text; raises `InvalidAnswer` without one."""
     reply = _read_object(text)
     if not {"answer"} <= set(reply) <= {"answer", "inquiry_id"}:
         raise InvalidAnswer("it is no object of `inquiry_id` and `answer` alone")
@@ -128,9 +128,9 @@ def read_text(inquiry: Inquiry, text: str) -> dict[str, Any]:
 
 def _read_object(text: str) -> dict[str, Any]:
     text = text.strip()
-    if found := _FENCE.match(text):
-        text = found[1]
-    if not text or len(text) > _MOST_READ:
+    if fenced := _FENCE.match(text):
+        text = fenced[1]
+    if not text or len(text) > _MAX_TEXT:
         raise InvalidAnswer("it is no JSON object")
     try:
         reply = msgspec.json.decode(text)
@@ -142,12 +142,12 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _own(question: Question, answer: Any) -> Any:
-    """The answer in the words of the question, where a provider takes other ones: the option that a
-    text stands for, the name that is shown as another."""
+    """Undo the provider's spelling of an answer: options that became text, properties that were
+    renamed."""
     match question.answer_type, answer:
         case Select(options=options), str() if answer not in options:
-            others = (one for one in options if not isinstance(one, str))
-            return next((one for one in others if _json(one) == answer), answer)
+            others = (option for option in options if not isinstance(option, str))
+            return next((option for option in others if _json(option) == answer), answer)
         case Form(fields=fields), dict():
             own = own_properties(fields)
             return {

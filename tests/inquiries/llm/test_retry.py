@@ -10,7 +10,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from haftd.config.inquiry_settings import LlmSettings
-from haftd.inquiries.llm.retrying import GiveUp, Outcome, Pause, Received, Unsent, decide
+from haftd.inquiries.llm.retry import GiveUp, Outcome, Pause, Received, Unsent, decide
 
 NOW = 1_795_843_000.0  # Sat, 28 Nov 2026 05:16:40 GMT
 
