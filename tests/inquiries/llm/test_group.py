@@ -15,9 +15,9 @@ from haft_protocol.questions import AnswerType, Boolean, Choice, Form, Select, T
 from haftd.config.inquiry_settings import ProviderName
 from haftd.inquiries.backend import InquiryFailed
 from haftd.inquiries.kind import Answered
-from haftd.inquiries.llm import words
+from haftd.inquiries.llm import prompt
 from haftd.inquiries.llm.group import Groups, Member
-from haftd.inquiries.pending import PendingInquiry
+from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import ask_backend
 from tests.inquiries.asking import pending
 from tests.patience import PATIENCE_S
@@ -222,7 +222,7 @@ async def test_one_that_is_left_is_asked_alone(autojump_clock: trio.testing.Mock
 
 def test_a_text_that_is_no_object_leaves_every_question_open() -> None:
     inquiries = [member(tool).inquiry for tool in ("a", "b")]
-    assert words.read_all(inquiries, "Yes to both.") == {
+    assert prompt.read_all(inquiries, "Yes to both.") == {
         "tool_call.a.c.a": "",
         "tool_call.b.c.b": "",
     }

@@ -4,8 +4,9 @@ No secrets and nothing for a user. A question without a target needs a conversat
 sends none is no model and would not expect one to decide. A context that is no conversation, or a
 definition for another provider, declines. A missing key, a refusing server and a truncated answer
 fail the inquiry, as another candidate would not help. A wrong answer returns to the model with its
-fault, `MAX_ATTEMPTS` times in all; then the inquiry fails: left open, the question would block a
-call that only the model was to answer.
+fault, alone, `MAX_ATTEMPTS` times in all; then the inquiry fails: left open, the question would
+block a call that only the model was to answer. Concurrent questions of several tools in one session
+and conversation are asked in one request.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .group import Groups, Member
 from .keys import NoKey, read_key
 from .ollama import Ollama
 from .openai import OpenAI
-from .provider import Exchange, Provider, Refused, Turn, fit
+from .provider import Exchange, ModelText, Provider, Refused, Truncated, Turn, fit
 from .sender import Sender
 
 _MAX_CONCURRENT = 16
@@ -61,7 +62,7 @@ class LlmBackend(Backend):
         self._environ = environ
         self._provider = _PROVIDERS[settings.provider]
         self._sender = sender or Sender()
-        self._turns = trio.Semaphore(_MOST_AT_ONCE)
+        self._turns = trio.Semaphore(_MAX_CONCURRENT)
         self._groups = Groups()
 
     def candidates(self, pending: PendingInquiry) -> Iterator[Candidate]:
@@ -124,19 +125,19 @@ class LlmBackend(Backend):
             nonlocal turns, text
             if isinstance(inquiry.refused, str):
                 attempted = (Turn("assistant", text),) if text.strip() else ()
-                turns = (*turns, *attempted, Turn("user", words.correct(inquiry, inquiry.refused)))
+                turns = (*turns, *attempted, Turn("user", prompt.correct(inquiry, inquiry.refused)))
             elif settings.gather_ms and inquiry.handle is not UNSET:
                 member = Member(inquiry, tool)
                 together = partial(self._ask_together, settings, key, exchange.conversation)
-                found = await self._groups.ask(
+                answer = await self._groups.ask(
                     _group_key(settings, key, inquiry), member, settings.gather_ms / 1000, together
                 )
-                if found is not None:
-                    text = found
-                    return words.read_text(inquiry, text)
+                if answer is not None:
+                    text = answer
+                    return prompt.read_text(inquiry, text)
             now = Exchange(exchange.conversation, exchange.replies, turns, exchange.schema)
             text = await self._text(settings, key, now)
-            return words.read_text(inquiry, text)
+            return prompt.read_text(inquiry, text)
 
         return attempt
 
@@ -150,7 +151,7 @@ class LlmBackend(Backend):
         """Ask several questions in one request; see `group.AskTogether`."""
         inquiries = [member.inquiry for member in members]
         try:
-            schema = fit(words.schema_of_all(inquiries), self._provider.dialect)
+            schema = fit(prompt.schema_of_all(inquiries), self._provider.dialect)
         except UnsupportedSchema:
             return {}
         calls = self._provider.open_calls(conversation.messages)
@@ -163,16 +164,16 @@ class LlmBackend(Backend):
             asks = find_paused(open_calls, call_id, member.tool)
             at = next((at for at, call in enumerate(calls) if call is asks), None)
             if at is not None:
-                paused[at] = words.paused(member.inquiry.question)
-        replies = tuple((call, paused.get(at, words.ELSEWHERE)) for at, call in enumerate(calls))
-        asked = words.ask_all([(member.inquiry, member.tool) for member in members])
+                paused[at] = prompt.paused(member.inquiry.question)
+        replies = tuple((call, paused.get(at, prompt.ELSEWHERE)) for at, call in enumerate(calls))
+        question = prompt.ask_all([(member.inquiry, member.tool) for member in members])
         if settings.max_tokens is not None:
             settings = msgspec.structs.replace(
                 settings, max_tokens=settings.max_tokens * len(members)
             )
-        exchange = Exchange(conversation, replies, (Turn("user", asked),), schema)
-        log.info("asked together", inquiries=[one.inquiry_id for one in inquiries])
-        return words.read_all(inquiries, await self._text(settings, key, exchange))
+        exchange = Exchange(conversation, replies, (Turn("user", question),), schema)
+        log.info("asked together", inquiries=[inquiry.inquiry_id for inquiry in inquiries])
+        return prompt.read_all(inquiries, await self._text(settings, key, exchange))
 
     async def _text(self, settings: LlmSettings, key: str | None, exchange: Exchange) -> str:
         """Return the model's text. Raises `InquiryFailed`."""
@@ -187,17 +188,17 @@ class LlmBackend(Backend):
                 )
             case Refused():
                 raise InquiryFailed(f"the model {settings.model} refused to answer")
-            case Cut():
+            case Truncated():
                 raise InquiryFailed(
                     f"the answer of the model {settings.model} was cut before its end: raise"
                     " `max_tokens`"
                 )
-            case Said(text):
+            case ModelText(text):
                 return text
 
 
 def _group_key(settings: LlmSettings, key: str | None, inquiry: Inquiry) -> Hashable:
-    """Return what questions that are asked together have in common: the model, the session and the conversation."""
+    """Return the key of questions that may share a request: model, session and conversation."""
     context = b"" if inquiry.context is UNSET else msgspec.json.encode(inquiry.context)
     return settings, key, inquiry.session, hashlib.sha256(context).digest()
 

@@ -1,8 +1,8 @@
-"""Questions of several tools that a model is asked in one request.
+"""Questions of several tools in one request to a model.
 
-Rules: a group is open for a moment, `gather_ms`; then what is in it is asked together. The first member that waits
-leads; where its question is answered elsewhere meanwhile, the next one leads and asks again. A failure is one for all
-members. A group of one is no group: its member is asked alone, and so is any whose answer did not fit.
+A group is open for `gather_ms`, then its members are asked together. The first waiting member
+leads; if its question is answered elsewhere meanwhile, the next leads and asks again. A failure
+fails all members. A single member is asked alone, and so is any whose answer did not fit.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ..backend import InquiryFailed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
-    """A question of a group, and the tool that asks it."""
+    """A question of a group, and the tool that asks."""
 
     inquiry: Inquiry
     tool: str
 
 
 AskTogether = Callable[[Sequence[Member]], Awaitable[Mapping[str, str]]]
-"""Asks the questions in one request; returns the text of each answer by the inquiry's id, none where they cannot be asked
-together. Raises `InquiryFailed`."""
+"""Asks the questions in one request; returns the text of each answer by inquiry id, none if the
+questions cannot share a request. Raises `InquiryFailed`."""
 
 
 class Groups:
-    """The groups that are open, by what their members have in common."""
+    """The open groups, by `key`."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _Group] = {}
@@ -39,8 +39,8 @@ class Groups:
     async def ask(
         self, key: Hashable, member: Member, gather_s: float, ask: AskTogether
     ) -> str | None:
-        """Return the text of the member's answer, perhaps none; None where it is to be asked alone. Raises
-        `InquiryFailed`."""
+        """Return the text of the member's answer, perhaps empty; None if the member is to be asked
+        alone. Raises `InquiryFailed`."""
         group = self._open.get(key)
         if group is None:
             group = self._open[key] = _Group()
@@ -62,7 +62,7 @@ class Groups:
 
 
 class _Group:
-    """Questions that are asked together."""
+    """Questions of one request."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
@@ -74,7 +74,7 @@ class _Group:
     async def reply(
         self, member: Member, lead: Callable[[], Awaitable[Mapping[str, str]]]
     ) -> str | None:
-        """Wait for the texts, which one of the members gets by `lead`."""
+        """Wait for the texts, which one member gets by `lead`."""
         id = member.inquiry.inquiry_id
         self.members[id] = member
         try:

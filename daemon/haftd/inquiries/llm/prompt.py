@@ -44,7 +44,7 @@ def ask(inquiry: Inquiry, tool: str) -> str:
 
 
 def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
-    """Return the questions of several tools, each with the tool's name, as the model gets them."""
+    """Return the questions of several tools as text."""
     parts = ["Several tools require additional input."]
     for inquiry, tool in questions:
         question = inquiry.question
@@ -56,7 +56,9 @@ def ask_all(questions: Sequence[tuple[Inquiry, str]]) -> str:
             lines.append(f"The tool offers {_json(question.default)} as its default.")
         parts.append("\n".join(lines))
     parts.append("Provide your answers based on the conversation context.")
-    each = (f"{_json(one.inquiry_id)} is {_value(one.question)}" for one, _ in questions)
+    each = (
+        f"{_json(inquiry.inquiry_id)} is {_value(inquiry.question)}" for inquiry, _ in questions
+    )
     parts.append(f"Reply with one JSON object and nothing else: {', '.join(each)}.")
     return "\n\n".join(parts)
 
@@ -65,20 +67,21 @@ def schema_of_all(inquiries: Sequence[Inquiry]) -> dict[str, Any]:
     """Return the schema of the answers to several questions: a property for each inquiry's id."""
     return {
         "type": "object",
-        "properties": {one.inquiry_id: one.schema["properties"]["answer"] for one in inquiries},
-        "required": [one.inquiry_id for one in inquiries],
+        "properties": {
+            inquiry.inquiry_id: inquiry.schema["properties"]["answer"] for inquiry in inquiries
+        },
+        "required": [inquiry.inquiry_id for inquiry in inquiries],
         "additionalProperties": False,
     }
 
 
 def read_all(inquiries: Sequence[Inquiry], text: str) -> dict[str, str]:
-    """Return the text of the answer to each question out of a model's text, unchecked, by the inquiry's id; empty where
-    there is none."""
+    """Return the unchecked text of each answer by inquiry id, empty if there is none."""
     try:
         reply = _read_object(text)
     except InvalidAnswer:
         reply = {}
-    ids = [one.inquiry_id for one in inquiries]
+    ids = [inquiry.inquiry_id for inquiry in inquiries]
     own = own_properties(ids)
     answers = {own.get(name, name): value for name, value in reply.items()}
     return {
