@@ -14,8 +14,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["MAX_TESTS", "REPETITIONS", "main", "run_alone"]
-
 MAX_TESTS = 3
 REPETITIONS = 3
 _CACHE = Path(".pytest_cache/v/cache/lastfailed")

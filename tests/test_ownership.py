@@ -12,7 +12,7 @@ from haftd import ownership
 from haftd.host.files.runtime_folder import FolderRefused, prepare, prepare_state
 from haftd.ownership import steps, why_replaceable
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.document import UnreadableFile, read
+from haftd.tools.definitions.document import UnreadableFile, read
 
 ANOTHER = 4711
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

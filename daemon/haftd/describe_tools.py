@@ -13,7 +13,7 @@ from haftd.executions.describing import Describing
 from haftd.runtimes.base import Call, RuntimeContext, ToolFailed
 from haftd.runtimes.builtin import Builtin
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.pages import page
+from haftd.tools.lists.pages import page
 
 
 def manual(catalogue: Catalogue, describing: Describing) -> Builtin:

@@ -30,7 +30,7 @@ from haftd.host.process.process_tag import home_of
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.recovery import Report, recover
 from haftd.rpc.transports.credentials import Credentials
-from haftd.tools import loginpath
+from haftd.tools.calls import loginpath
 from haftd.upkeep import Listener
 
 EXIT_HELD = 75

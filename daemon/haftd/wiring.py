@@ -77,10 +77,10 @@ from haftd.runtimes.terminal.runtime import TerminalRuntime
 from haftd.subscriptions import Subscriptions
 from haftd.threads import run_in_thread
 from haftd.tools.catalogue import USER_SHELL, Catalogue, Definitions
-from haftd.tools.definition import BUILTIN
-from haftd.tools.runtime_names import added_runtimes, runtime_problems
-from haftd.tools.server_tools import ServedTool, ServerState
-from haftd.tools.trust import Trust
+from haftd.tools.definitions.definition import BUILTIN
+from haftd.tools.definitions.runtime_names import added_runtimes, runtime_problems
+from haftd.tools.definitions.server_tools import ServedTool, ServerState
+from haftd.tools.projects.trust import Trust
 
 Level = Literal["info", "warning", "error", "critical"]
 

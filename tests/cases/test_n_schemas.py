@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from haftd.tools.definition import Tool
-from haftd.tools.tool_list import listing
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.lists.tool_list import listing
 from tests.running import RunningDaemon
 from tests.schemas.accepting import refusals
 from tests.wire import Refused, Wire

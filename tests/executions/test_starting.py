@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from haftd.core.handles import Handle
 from haftd.core.spool import Budget, Spool
 from haftd.executions.starting import Starter
-from haftd.tools.definition import Tool
+from haftd.tools.definitions.definition import Tool
 
 
 async def test_whose_call_cannot_be_made_was_never_admitted(autojump_clock: MockClock) -> None:

@@ -11,7 +11,7 @@ from haftd.core.spool import Budget, Spool
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.tool_question import InquiryQueue
-from haftd.tools.definition import QuestionPolicy
+from haftd.tools.definitions.definition import QuestionPolicy
 
 
 def pending(

@@ -26,7 +26,7 @@ from haftd.inquiries.kind import Answered, InquiryContext, Message, Unanswered, 
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryCancelled, InquiryQueue, NoAnswer
-from haftd.tools.definition import QuestionPolicy
+from haftd.tools.definitions.definition import QuestionPolicy
 
 YES = {"answer": True}
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from haft_protocol.errors import RpcError
 from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, translate
 from haftd.schemas.normalization import normalize
-from haftd.tools.arguments import check
-from haftd.tools.definition import Tool
+from haftd.tools.calls.arguments import check
+from haftd.tools.definitions.definition import Tool
 
 from .accepting import refusals
 from .generating import law, schemas, values

@@ -8,8 +8,8 @@ import pytest
 
 from haftd.schemas import PROVIDERS, translate
 from haftd.schemas.coercion import Steps, coerce
-from haftd.tools.arguments import check
-from haftd.tools.definition import Tool
+from haftd.tools.calls.arguments import check
+from haftd.tools.definitions.definition import Tool
 
 
 def fitted(schema: Any, value: Any) -> Any:

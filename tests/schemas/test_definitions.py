@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from haftd.schemas import PROVIDERS, Translated, UnsupportedSchema, exposed, translate
-from haftd.tools.arguments import check
-from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.calls.arguments import check
+from haftd.tools.definitions.definition import Tool, compile_schema
 
 from .accepting import JUDGES, refusals
 from .definitions import NASTY, UNREADABLE

@@ -9,8 +9,8 @@ import pytest
 from haftd.schemas import PROVIDERS, UnsupportedSchema, descriptions, object_root, translate
 from haftd.schemas.intersection import merge
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
-from haftd.tools.tool_list import listing
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.lists.tool_list import listing
 
 MANY = [f"v{at}" for at in range(3_000)]
 
@@ -99,7 +99,7 @@ def test_what_is_listed_is_made_once_until_the_definitions_are_read_again(
         made.append(provider)
         return own(tools, provider, style, surface)
 
-    monkeypatch.setattr("haftd.tools.toolset.listing", counting)
+    monkeypatch.setattr("haftd.tools.lists.toolset.listing", counting)
     catalogue = Catalogue()
     for provider in ("openai", "google", "openai", "google"):
         catalogue.listing(provider)

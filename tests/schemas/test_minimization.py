@@ -11,8 +11,8 @@ import pytest
 from haft_protocol.errors import RpcError
 from haftd.schemas import validation
 from haftd.schemas.minimization import is_larger
-from haftd.tools.arguments import check
-from haftd.tools.definition import Tool, compile_schema
+from haftd.tools.calls.arguments import check
+from haftd.tools.definitions.definition import Tool, compile_schema
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 

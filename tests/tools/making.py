@@ -15,13 +15,13 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Problem
-from haftd.tools import arguments
+from haftd.tools.calls import arguments
+from haftd.tools.calls.environment import build, call_value
+from haftd.tools.calls.resolve import CallContext, Invocation, resolve
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
-from haftd.tools.document import parse
-from haftd.tools.environment import build, call_value
-from haftd.tools.load import layers_of, tools_of
-from haftd.tools.resolve import CallContext, Invocation, resolve
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.document import parse
+from haftd.tools.definitions.load import layers_of, tools_of
 
 PATH = os.environ.get("PATH", os.defpath)
 

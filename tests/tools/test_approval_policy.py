@@ -8,8 +8,8 @@ import pytest
 
 from haft_protocol.approvals import PolicedAction
 from haftd.methods.approved import what_runs
-from haftd.tools.approval_policy import mode_of, policy_of, render
-from haftd.tools.definition import Command, Each, Tool
+from haftd.tools.definitions.approval_policy import mode_of, policy_of, render
+from haftd.tools.definitions.definition import Command, Each, Tool
 from tests.tools.making import read
 
 ACTIONS: tuple[PolicedAction, ...] = ("spawn", "call", "fetch", "apply", "abort")

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.tools.arguments import check
-from haftd.tools.definition import Tool
+from haftd.tools.calls.arguments import check
+from haftd.tools.definitions.definition import Tool
 
 
 def having(**properties: Any) -> Tool:

@@ -12,8 +12,8 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
-from haftd.tools.document import LARGEST_FILE
-from haftd.tools.tool_list import AWAIT, info
+from haftd.tools.definitions.document import LARGEST_FILE
+from haftd.tools.lists.tool_list import AWAIT, info
 
 from .making import packed, tool
 

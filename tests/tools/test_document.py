@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.tools.document import UnreadableFile, parse, read
+from haftd.tools.definitions.document import UnreadableFile, parse, read
 
 TEXT = '''# a comment
 top = 1

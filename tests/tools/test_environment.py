@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
 from haftd.config.settings import DaemonSettings
-from haftd.tools.environment import MAX_CALL_BYTES, build, call_value, path_of
+from haftd.tools.calls.environment import MAX_CALL_BYTES, build, call_value, path_of
 
 from .making import called, environment, tool
 

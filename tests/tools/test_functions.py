@@ -9,9 +9,9 @@ import pytest
 
 from haft_protocol.methods import Problem
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.document import UnreadableFile
-from haftd.tools.entry_points import entry_points
-from haftd.tools.functions import packaged_functions, read_functions
+from haftd.tools.definitions.document import UnreadableFile
+from haftd.tools.definitions.entry_points import entry_points
+from haftd.tools.definitions.functions import packaged_functions, read_functions
 
 HEAD = "from haft.tools import tool\nimport haft.tools as ht\n"
 

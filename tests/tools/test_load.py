@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from haftd.tools import fields
-from haftd.tools.definition import Command, Each, QuestionPolicy, Tool
+from haftd.tools.definitions import fields
+from haftd.tools.definitions.definition import Command, Each, QuestionPolicy, Tool
 
 from .making import called, read, tool
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from haftd.tools import loginpath
+from haftd.tools.calls import loginpath
 
 from .making import program
 

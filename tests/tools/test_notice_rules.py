@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from haftd.notice_settings import NoticePattern, NoticeSettings
-from haftd.tools.notice_rules import read_notify
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.notice_rules import read_notify
+from haftd.tools.definitions.parameters import InvalidField
 
 
 def test_without_a_word_ends_and_questions_are_told() -> None:

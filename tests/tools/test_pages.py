@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from haftd.tools.full_description import describe
-from haftd.tools.pages import page
+from haftd.tools.lists.full_description import describe
+from haftd.tools.lists.pages import page
 
 from .making import tool
 

@@ -10,11 +10,11 @@ import pytest
 from haft_protocol.errors import RpcError
 from haftd.schemas import exposed
 from haftd.tools import catalogue as catalogue_module
-from haftd.tools.approval_policy import mode_of
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Command
-from haftd.tools.roots import Folder, HashedFile, canonical
-from haftd.tools.trust import Trust, TrustedFile, TrustedRoot
+from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.definition import Command
+from haftd.tools.projects.roots import Folder, HashedFile, canonical
+from haftd.tools.projects.trust import Trust, TrustedFile, TrustedRoot
 
 
 class Desk:

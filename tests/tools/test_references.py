@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.references import find_endless
+from haftd.tools.definitions.references import find_endless
 
 A = {"$ref": "#/properties/a"}
 

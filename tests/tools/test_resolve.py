@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from haft_protocol.errors import RpcError
-from haftd.tools.resolve import CallContext, resolve
+from haftd.tools.calls.resolve import CallContext, resolve
 
 from .making import called, packed, program, read, refused, run, tool
 from .test_shelltext import PAYLOADS

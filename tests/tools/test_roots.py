@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.tools import roots
-from haftd.tools.roots import (
+from haftd.tools.projects import roots
+from haftd.tools.projects.roots import (
     LARGEST,
     MAX_FILES,
     Folder,
@@ -97,7 +97,7 @@ def test_definitions_of_another_user_above_a_folder_do_not_count(
     folder = folder_of(tmp_path / "outer")
     below.mkdir()
     owner = folder.stat().st_uid
-    monkeypatch.setattr("haftd.tools.roots.os.geteuid", lambda: owner + 1)
+    monkeypatch.setattr("haftd.tools.projects.roots.os.geteuid", lambda: owner + 1)
     if owner == 0:
         os.chown(folder, 12345, -1)
     assert project_of(str(below)) == str(below)
@@ -200,7 +200,7 @@ def test_nothing_is_read_again_that_has_not_changed(
     (folder_of(tmp_path) / "a.toml").write_text("a")
     folder = settled(tmp_path)
     first = folder.look()
-    monkeypatch.setattr("haftd.tools.roots.os.open", None)
+    monkeypatch.setattr("haftd.tools.projects.roots.os.open", None)
     assert folder.look() is first
 
 

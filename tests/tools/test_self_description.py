@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from haftd.tools import arguments
-from haftd.tools.definition import Tool
-from haftd.tools.self_description import Descriptions, Undescribed, read_description
+from haftd.tools.calls import arguments
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
 from tests.tools.making import called, read, tool
 
 OLDER = "[conversation.tools.x]\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from haftd.tools.shelltext import BadScript, place
+from haftd.tools.templates.shelltext import BadScript, place
 
 from .making import called, read, run, tool
 

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from haftd.tools.calls.tool_calls import HandleCall, read_call, read_run
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.tool_calls import HandleCall, read_call, read_run
 
 CATALOGUE = Catalogue()
 OWN: dict[str, dict[str, Any]] = {"git_rebase": {"onto": "HEAD~3"}, "run": {"argv": ["true"]}}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from haftd.host.launch import program
-from haftd.tools.template import (
+from haftd.tools.templates.template import (
     MAX_ARGUMENT,
     BadTemplate,
     Refused,

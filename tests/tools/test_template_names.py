@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from haftd.tools.self_description import Undescribed, read_description
+from haftd.tools.definitions.self_description import Undescribed, read_description
 from tests.tools.making import read, tool
 
 DECLARES = """

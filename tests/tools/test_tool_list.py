@@ -10,9 +10,9 @@ import pytest
 from haft_protocol.errors import RpcError
 from haft_protocol.methods import Provider, Style
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
-from haftd.tools.full_description import describe
-from haftd.tools.tool_list import info, listing
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.lists.full_description import describe
+from haftd.tools.lists.tool_list import info, listing
 from tests.schemas.accepting import JUDGES, refusals
 from tests.schemas.definitions import NASTY
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from haftd.tools import trust
-from haftd.tools.trust import Trust, TrustedFile, TrustedRoot, TrustFault
+from haftd.tools.projects import trust
+from haftd.tools.projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 
 def one(digest: str = "d", text: str = "t", name: str = "a.toml") -> TrustedRoot:
@@ -115,7 +115,7 @@ def test_a_store_that_cannot_be_written_stays_as_it_is(
     def full(fd: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("haftd.tools.trust.os.fsync", full)
+    monkeypatch.setattr("haftd.tools.projects.trust.os.fsync", full)
     with pytest.raises(TrustFault, match="No space left"):
         store.revoke("/r")
     assert path.read_bytes() == before and "/r" in store.roots()
@@ -138,7 +138,7 @@ def test_under_the_lock_it_is_read_whatever_its_times_say(
     before = path.stat()
     there.grant("/b", one())
     with monkeypatch.context() as patch:
-        patch.setattr("haftd.tools.trust.os.stat", lambda path, **how: before)
+        patch.setattr("haftd.tools.projects.trust.os.stat", lambda path, **how: before)
         here.grant("/c", one())
     assert set(Trust(str(path)).roots()) == {"/a", "/b", "/c"}
 
@@ -167,7 +167,7 @@ def test_nothing_is_lost_between_several_writers(path: Path) -> None:
 
 WRITES = """
 import sys
-from haftd.tools.trust import Trust, TrustedFile, TrustedRoot
+from haftd.tools.projects.trust import Trust, TrustedFile, TrustedRoot
 store = Trust(sys.argv[1])
 print("up", flush=True)
 for number in range(10**9):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haftd.tools import words
+from haftd.tools.templates import words
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\ue000\ue001"), max_size=12).filter(
     lambda text: not any(opening in text for opening in ("{{", "{%", "{#"))

@@ -16,7 +16,7 @@ import msgspec
 
 from haft_protocol.methods import Problem
 from haft_protocol.questions import Answer
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.parameters import InvalidField
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from haft_protocol.errors import shown
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.parameters import InvalidField
 
 from .loopback import is_loopback
 from .values import Reader, number, texts, unknown

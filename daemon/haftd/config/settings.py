@@ -17,8 +17,8 @@ import msgspec
 from haft_protocol.errors import shown
 from haft_protocol.methods import LimitsResult, Problem
 from haftd.tools.catalogue import TOOLPACK
-from haftd.tools.document import Document, UnreadableFile, definition_files, read
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.document import Document, UnreadableFile, definition_files, read
+from haftd.tools.definitions.parameters import InvalidField
 
 from .inquiry_settings import (
     INQUIRY,

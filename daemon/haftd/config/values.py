@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from haft_protocol.errors import shown
-from haftd.tools.fields import read_size
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.fields import read_size
+from haftd.tools.definitions.parameters import InvalidField
 
 Reader = Callable[[object], Any]
 

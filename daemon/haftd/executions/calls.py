@@ -29,10 +29,10 @@ from haftd.host.process.process_tag import ProcessTag
 from haftd.host.recovery.journal import Journal
 from haftd.host.recovery.record import Record
 from haftd.runtimes.base import Call
-from haftd.tools.definition import Tool
-from haftd.tools.environment import build, call_value
-from haftd.tools.resolve import CallContext, Invocation, resolve
-from haftd.tools.server_tools import server_of
+from haftd.tools.calls.environment import build, call_value
+from haftd.tools.calls.resolve import CallContext, Invocation, resolve
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.server_tools import server_of
 
 log = structlog.get_logger("haftd.executions.calls")
 

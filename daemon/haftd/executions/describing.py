@@ -22,10 +22,10 @@ import trio
 from haft_protocol.errors import RpcError
 from haftd.runtimes.mcp.servers import Servers
 from haftd.runtimes.process.helper import Failed
-from haftd.tools.definition import Tool
-from haftd.tools.environment import path_of
-from haftd.tools.resolve import CallContext, resolve
-from haftd.tools.self_description import Descriptions, Undescribed, read_description
+from haftd.tools.calls.environment import path_of
+from haftd.tools.calls.resolve import CallContext, resolve
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.self_description import Descriptions, Undescribed, read_description
 
 from .helpers import HelperRunner
 

@@ -16,9 +16,9 @@ import trio
 
 from haft_protocol.errors import RpcError
 from haftd.runtimes.process.helper import Failed, run_helper
-from haftd.tools.definition import Command, Tool
-from haftd.tools.environment import path_of
-from haftd.tools.resolve import CallContext
+from haftd.tools.calls.environment import path_of
+from haftd.tools.calls.resolve import CallContext
+from haftd.tools.definitions.definition import Command, Tool
 
 from .calls import Calls
 

@@ -25,13 +25,13 @@ from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.router import InquiryRouter
 from haftd.inquiries.tool_question import InquiryQueue
 from haftd.runtimes.base import Call, Runtime
-from haftd.tools import arguments
-from haftd.tools.approval_policy import mode_of, policy_of
+from haftd.tools.calls import arguments
+from haftd.tools.calls.environment import path_of
+from haftd.tools.calls.resolve import CallContext, resolve
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
-from haftd.tools.environment import path_of
-from haftd.tools.resolve import CallContext, resolve
-from haftd.tools.roots import canonical
+from haftd.tools.definitions.approval_policy import mode_of, policy_of
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.projects.roots import canonical
 
 from .calls import Calls, Place, Prepared
 from .execution import Entry, Execution

@@ -16,7 +16,7 @@ from haft_protocol.approvals import Approval, Remember
 from haft_protocol.inquiries import Inquiry
 from haftd.caller import Caller, Permission
 from haftd.core.handles import Handle
-from haftd.tools.definition import QuestionPolicy
+from haftd.tools.definitions.definition import QuestionPolicy
 
 Message = Inquiry | Approval
 """The params of the request to a client, and an entry of `inquiries/list` or `approvals/list`."""

@@ -15,7 +15,7 @@ from haft_protocol.approvals import Approval as ApprovalMessage
 from haft_protocol.errors import invalid_arguments
 from haftd.core.handles import Handle
 from haftd.core.withheld import ReviewDecision, Shown
-from haftd.tools.approval_policy import escape_invisible
+from haftd.tools.definitions.approval_policy import escape_invisible
 
 from .approval import Approval, seek
 from .kind import InquiryContext

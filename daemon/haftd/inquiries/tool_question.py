@@ -24,7 +24,7 @@ from haft_protocol.questions import InvalidAnswer, Question, Secret, check_answe
 from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.core.lifecycle import Running, State
-from haftd.tools.definition import QuestionPolicy
+from haftd.tools.definitions.definition import QuestionPolicy
 
 from .kind import Answered, End, InquiryContext, InquiryKind, Timeouts, Unanswered, Withdrawn
 from .pending_inquiry import PendingInquiry

@@ -34,9 +34,9 @@ from haftd.inquiries.approval import Approval, seek
 from haftd.inquiries.kind import InquiryContext
 from haftd.inquiries.result_review import review
 from haftd.inquiries.router import InquiryRouter
-from haftd.tools.approval_policy import mode_of, render
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
+from haftd.tools.definitions.approval_policy import mode_of, render
+from haftd.tools.definitions.definition import Tool
 
 from .base import DeferredReply, result_of
 from .rendering import renderer

@@ -20,7 +20,7 @@ from haftd.executions.describing import Describing
 from haftd.executions.starting import Starter
 from haftd.runtimes.mcp.servers import LIST_S, Servers
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
+from haftd.tools.definitions.definition import Tool
 
 from .base import DeferredReply, MethodHandler, result_of
 

@@ -32,9 +32,9 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 from haftd.executions.supervisor import Supervisor
 from haftd.schemas.coercion import coerce
+from haftd.tools.calls.tool_calls import read_run
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool
-from haftd.tools.tool_calls import read_run
+from haftd.tools.definitions.definition import Tool
 
 from .access import Access
 from .apply import is_beside

@@ -15,8 +15,8 @@ from haft_protocol.outcome import Failure, Malformed, NeedsInput, Success, read_
 from haftd.executions.calls import Prepared
 from haftd.executions.helpers import HelperRunner
 from haftd.runtimes.process.helper import Failed
-from haftd.tools.approval_policy import escape_invisible, render
-from haftd.tools.definition import Command
+from haftd.tools.definitions.approval_policy import escape_invisible, render
+from haftd.tools.definitions.definition import Command
 
 MAX_RENDER_S = 3.0
 """For so long a person is kept waiting for a program that only shows."""

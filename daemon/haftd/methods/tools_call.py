@@ -35,10 +35,10 @@ from haftd.core.notices import NoticeQueues
 from haftd.executions.supervisor import Supervisor
 from haftd.inquiries.pending_inquiry import PendingInquiry
 from haftd.schemas import validation
+from haftd.tools.calls.tool_calls import HandleCall, read_call
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.definition import Tool, compile_schema
-from haftd.tools.tool_calls import HandleCall, read_call
-from haftd.tools.tool_list import AWAIT
+from haftd.tools.definitions.definition import Tool, compile_schema
+from haftd.tools.lists.tool_list import AWAIT
 
 from .abort import abort
 from .apply import apply, is_beside

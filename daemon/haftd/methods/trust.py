@@ -25,8 +25,8 @@ from haft_protocol.trust import (
 from haftd.audit import Audit
 from haftd.caller import Caller
 from haftd.tools.catalogue import Catalogue
-from haftd.tools.trust import TrustFault
-from haftd.tools.trust_preview import show
+from haftd.tools.projects.trust import TrustFault
+from haftd.tools.projects.trust_preview import show
 
 from .base import DeferredReply
 

@@ -31,8 +31,8 @@ from haftd.core.handles import Handle
 from haftd.core.lifecycle import State
 from haftd.executions.supervisor import Supervisor
 from haftd.schemas import validation
-from haftd.tools.definition import Tool
-from haftd.tools.verb_tools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.lists.verb_tools import MAX_WAIT_S, WAIT_S, WORDS, handle_schema, start_words
 
 from .abort import abort
 from .access import Access

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from haftd.threads import run_in_thread
-from haftd.tools.entry_points import EntryPoint
+from haftd.tools.definitions.entry_points import EntryPoint
 
 from .base import Call, Runtime, RuntimeContext, StartFailed
 

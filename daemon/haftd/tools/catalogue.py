@@ -19,18 +19,27 @@ from msgspec import UnsetType
 from haft_protocol.errors import RpcError, tool_not_found, untrusted_tool
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolDescription, ToolInfo
 
-from .definition import Tool
-from .document import Document, UnreadableFile, definition_files, parse, problem, read
-from .full_description import describe, describe_await
-from .functions import packaged_functions, read_functions
-from .load import FORMS, Layer, layers_of, shared_fields, tools_of
-from .project_tools import ProjectTools, UserTools
-from .roots import FOLDER, Folder, HashedFile, RefusedFile, canonical, project_of, text_of, whole
-from .self_description import Descriptions
-from .server_tools import ServerState, absence, place_tools, server_of
-from .tool_list import AWAIT, OURS
-from .toolset import Toolset
-from .trust import Trust, TrustedFile, TrustedRoot, TrustFault
+from .definitions.definition import Tool
+from .definitions.document import Document, UnreadableFile, definition_files, parse, problem, read
+from .definitions.functions import packaged_functions, read_functions
+from .definitions.load import FORMS, Layer, layers_of, shared_fields, tools_of
+from .definitions.self_description import Descriptions
+from .definitions.server_tools import ServerState, absence, place_tools, server_of
+from .lists.full_description import describe, describe_await
+from .lists.tool_list import AWAIT, OURS
+from .lists.toolset import Toolset
+from .projects.project_tools import ProjectTools, UserTools
+from .projects.roots import (
+    FOLDER,
+    Folder,
+    HashedFile,
+    RefusedFile,
+    canonical,
+    project_of,
+    text_of,
+    whole,
+)
+from .projects.trust import Trust, TrustedFile, TrustedRoot, TrustFault
 
 TOOLPACK: tuple[str, ...] = ("run", "shell", "git_stage", "git_rebase")
 """Tools shipped with the daemon, in the users' file format under `toolpack/`."""

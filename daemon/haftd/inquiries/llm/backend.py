@@ -23,7 +23,7 @@ from msgspec import UNSET, UnsetType
 from haft_protocol.inquiries import Inquiry
 from haftd.config.inquiry_settings import LlmSettings, read_model_settings
 from haftd.schemas import UnsupportedSchema
-from haftd.tools.parameters import InvalidField
+from haftd.tools.definitions.parameters import InvalidField
 
 from ..backend import MAX_ATTEMPTS, Backend, Candidate, Declined, InquiryFailed
 from ..pending_inquiry import PendingInquiry

@@ -28,7 +28,7 @@ from haft_protocol.mcp import (
 )
 from haft_protocol.methods import Annotations as Hints
 from haftd import __version__
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from .peer import Peer, Pending, ServerError
 from .shapes import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import trio
 
 from haftd.config.mcp_settings import McpServer
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import Call
 

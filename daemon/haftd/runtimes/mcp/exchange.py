@@ -16,7 +16,7 @@ import trio
 from msgspec import Raw
 
 from haft_protocol.questions import Question
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import RuntimeContext, ToolFailed, is_cancellation
 from . import elicitation as forms

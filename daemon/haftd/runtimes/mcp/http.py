@@ -24,7 +24,7 @@ import trio
 from haft_protocol.mcp import INVALID_REQUEST, META_PREFIX
 from haftd import __version__
 from haftd.config.mcp_settings import McpServer
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
 from .event_stream import EventParser, TooLong

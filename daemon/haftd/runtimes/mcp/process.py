@@ -20,7 +20,7 @@ from haftd.host.launch.spawn import Exit
 from haftd.runtimes.process.child import Child, Output
 from haftd.runtimes.process.interpreter import Said
 from haftd.runtimes.process.resource_limits import ResourceLimits
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import Call, ExecutionControl, PendingAnswer
 from .peer import Disconnected, Peer, Pending

@@ -16,7 +16,7 @@ import structlog
 import trio
 
 from haftd.config.mcp_settings import McpServer
-from haftd.tools.server_tools import ServedTool
+from haftd.tools.definitions.server_tools import ServedTool
 
 from ..base import StartFailed
 from .connection import Connection, Era, Unusable, open_connection

@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from haft_protocol.approvals import PolicedAction
 from haft_protocol.trust import DefinedTool, DefinitionFile
+from haftd.tools.definitions.approval_policy import mode_of
+from haftd.tools.definitions.definition import Each, Tool
 
-from .approval_policy import mode_of
-from .definition import Each, Tool
 from .project_tools import UserTools, available_tools, parse_definitions, state_of
 from .roots import HashedFile, RefusedFile, text_of
 from .trust import TrustedFile

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
 from haftd.schemas import exposed
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.self_description import Descriptions
 
-from .definition import Tool
-from .self_description import Descriptions
 from .tool_list import AWAIT, OURS, listed, listing
 
 _Listed = tuple[tuple[ToolInfo, ...], tuple[Problem, ...]]

@@ -7,8 +7,7 @@ from typing import Any
 
 from haft_protocol.errors import invalid_arguments
 from haftd.schemas import validation
-
-from .definition import NO_PARAMETERS, Tool
+from haftd.tools.definitions.definition import NO_PARAMETERS, Tool
 
 
 def check(tool: Tool, args: Mapping[str, Any]) -> dict[str, Any]:

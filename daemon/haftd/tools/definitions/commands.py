@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from haft_protocol.errors import shown
+from haftd.tools.templates import shelltext, template, words
 
-from . import shelltext, template, words
 from .definition import Command, Each
 from .parameters import InvalidField
 

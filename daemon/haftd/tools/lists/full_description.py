@@ -15,8 +15,8 @@ from haft_protocol.methods import ParameterInfo, ToolDescription
 from haftd.schemas.descriptions import among, joined, sentences
 from haftd.schemas.normalization import UnsupportedSchema, normalize
 from haftd.schemas.object_root import flatten
+from haftd.tools.definitions.definition import Tool
 
-from .definition import Tool
 from .tool_list import AWAIT
 
 _MAX_DEPTH = 5

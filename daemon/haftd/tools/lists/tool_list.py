@@ -14,8 +14,8 @@ import msgspec
 from haft_protocol.methods import Problem, Provider, Style, Surface, ToolInfo
 from haftd.schemas import PROVIDERS, Dialect, UnsupportedSchema, exposed, translate
 from haftd.schemas.calls import AWAIT_PARAMETERS, stateful
+from haftd.tools.definitions.definition import Tool
 
-from .definition import Tool
 from .verb_tools import HANDLE_TOOLS, runtime_of, start_info
 
 AWAIT = ToolInfo(

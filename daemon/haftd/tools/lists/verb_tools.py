@@ -19,8 +19,7 @@ from haftd.schemas.dialects import PLAIN
 from haftd.schemas.normalization import normalize
 from haftd.schemas.object_root import flatten
 from haftd.schemas.passthrough import PassThrough
-
-from .definition import Tool, VerbForm, compile_schema
+from haftd.tools.definitions.definition import Tool, VerbForm, compile_schema
 
 WAIT_S = 10
 MAX_WAIT_S = 50

@@ -18,14 +18,14 @@ from typing import Any
 
 from haft_protocol.methods import Problem
 from haft_protocol.trust import FileState
+from haftd.tools.definitions.approval_policy import combine_policies, mode_of, stricter_of
+from haftd.tools.definitions.definition import Tool
+from haftd.tools.definitions.document import Document, UnreadableFile, parse, problem
+from haftd.tools.definitions.load import Layer, layers_of, merged, tables, tools_of
+from haftd.tools.definitions.server_tools import server_of
+from haftd.tools.lists.toolset import Toolset
 
-from .approval_policy import combine_policies, mode_of, stricter_of
-from .definition import Tool
-from .document import Document, UnreadableFile, parse, problem
-from .load import Layer, layers_of, merged, tables, tools_of
 from .roots import Folder, HashedFile, RefusedFile
-from .server_tools import server_of
-from .toolset import Toolset
 from .trust import TrustedFile
 
 _MAX_DOTS = 64

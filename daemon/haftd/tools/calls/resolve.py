@@ -25,14 +25,13 @@ from haft_protocol.errors import (
     unsupported_runtime,
     unsupported_source,
 )
-
-from . import shelltext, template
-from .definition import Each, Tool
-from .fields import read_limit
-from .parameters import InvalidField
-from .runtime_names import served_names, unserved_runtime
-from .server_tools import server_of
-from .words import CLOSE, OPEN
+from haftd.tools.definitions.definition import Each, Tool
+from haftd.tools.definitions.fields import read_limit
+from haftd.tools.definitions.parameters import InvalidField
+from haftd.tools.definitions.runtime_names import served_names, unserved_runtime
+from haftd.tools.definitions.server_tools import server_of
+from haftd.tools.templates import shelltext, template
+from haftd.tools.templates.words import CLOSE, OPEN
 
 _VALUE = "HAFT_VALUE_{}"
 

@@ -20,9 +20,9 @@ from haftd.schemas.coercion import coerce
 from haftd.schemas.normalization import normalize
 from haftd.schemas.object_root import flatten
 from haftd.schemas.validation import problems
+from haftd.tools.definitions.definition import Action, Tool
 
 from .arguments import check
-from .definition import Action, Tool
 
 _ID = re.compile(ID_FORM)
 _WORDS: dict[Action, dict[str, Any]] = {

@@ -14,8 +14,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from haft_protocol.errors import invalid_params, limit_exceeded, shown
-
-from .template import MAX_ARGUMENT
+from haftd.tools.templates.template import MAX_ARGUMENT
 
 MAX_VARIABLE = MAX_ARGUMENT - 1
 """Bytes of name and value: the kernel's limit less `=` and NUL."""

@@ -1,0 +1,8 @@
+"""Definitions of tools: the meaning of each field, and the sources of definitions.
+
+- Reading: a `document` is a TOML file with line numbers; `load` makes each `definition` by its
+  `fields`, `commands`, `parameters` and their `references`, the `approval_policy`, the
+  `notice_rules` and the `runtime_names`. Templates use `template_names` only.
+- Sources: `self_description` of a program and `server_tools` of an MCP server, joined by
+  `table_merge`; Python `functions` of tool files and of the `entry_points` of packages.
+"""

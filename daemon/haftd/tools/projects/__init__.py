@@ -1,0 +1,1 @@
+"""Tools of a project: the files of its `roots`, a person's `trust` in them, a `trust_preview`, and the resulting `project_tools`."""
