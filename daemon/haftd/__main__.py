@@ -1,6 +1,7 @@
 """`haftd`: the daemon in the foreground.
 
-Exits 0 when asked to stop, 75 when another daemon has the socket, 78 for what it cannot start with.
+Exit status: 0 after a request to stop, 75 if another daemon has the socket, 78 if the start is
+impossible.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ _GIVES_WAY_S = 0.0005
 
 
 def main() -> None:
-    """Run the daemon with the process's arguments and environment."""
     options = read_options(sys.argv[1:])
     try:
         env = with_login_folder(os.environ, os.getuid(), os.lstat)
@@ -36,13 +36,13 @@ def main() -> None:
             "told from another: mount it (`mount -t proc proc /proc`, ProcSubset=all)\n"
         )
         sys.exit(EXIT_CONFIG)
-    # Executes this process again, once, before anything else is there to be lost.
+    # May execute this process again, once, before there is state to lose.
     instance = exec_with_tag(home, os.environ)
-    # What takes a while to import comes here: the execution above would waste it.
-    # It leaves no garbage worth looking for again and again; `app` looks once, when it serves.
+    # Slow imports come after that. Imported modules leave almost no garbage, so the collector runs
+    # again once, when `app` serves.
     gc.disable()
-    # A thread that reads a long file gives way to the loop that often, and the loop asks it to each
-    # time that it comes back from the kernel: some six times for one small call.
+    # A thread that parses a long file releases the GIL this often; the event loop needs it about
+    # six times per small call.
     sys.setswitchinterval(_GIVES_WAY_S)
     from haftd.import_stubs import stub_unused_imports
 

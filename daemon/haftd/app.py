@@ -1,8 +1,8 @@
-"""The daemon as a whole: the order in which it starts, is held together, and stops.
+"""Start, structure and stop of the daemon.
 
-Rules: lock, then recovery, then sockets, then READY. Handles are in the outermost nursery,
-connections inside it, listeners innermost; stopping goes the other way round. Whatever can fail
-before READY ends the start with a sentence and an exit status; nothing after it may.
+Order: lock, recovery, sockets, READY. Handles have the outermost nursery, connections the next,
+listeners the innermost; the stop runs in reverse. Failures before READY end the start with a
+message and an exit status; later ones end nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ log = structlog.get_logger("haftd")
 
 
 def run(options: Options, paths: Paths, instance: str) -> int:
-    """Start, serve until asked to stop, and return the exit status."""
+    """Start, serve until stopped, and return the exit status."""
     become_private(instance)
     sink = configure(options.log_level, options.log_format, env=os.environ)
     os.chdir("/")
@@ -63,8 +63,8 @@ def run(options: Options, paths: Paths, instance: str) -> int:
         startup.check_descriptors()
         startup.private_folders(paths)
         with contextlib.ExitStack() as stack:
-            # The interpreter puts handlers of ours back to the default on its way out, and a signal
-            # that comes again would then be how we ended.
+            # The interpreter restores default signal handlers at exit; a repeated signal would then
+            # kill the process.
             for signum in (signal.SIGTERM, signal.SIGINT):
                 stack.callback(signal.signal, signum, signal.SIG_IGN)
             locks = startup.take_locks(paths, problems, stack)
@@ -85,8 +85,8 @@ def run(options: Options, paths: Paths, instance: str) -> int:
 
 
 class _Farewell:
-    """What a signal to stop does while no task of ours heeds it: before, there is nothing yet that
-    would have to be ended; afterwards, everything has been."""
+    """Handler of stop signals while no task handles them: before the start has anything to end, and
+    after the end of everything."""
 
     def __init__(self) -> None:
         self.leaving = False
@@ -122,18 +122,17 @@ class _App:
         self.stirred = trio.Event()
 
     async def serve(self) -> int:
-        """See `run`."""
         paths, problems = self.paths, self.problems
         nofile = startup.raise_descriptor_limit()
         become_subreaper()
         base = startup.containment(self.settings, paths, problems)
         journal, report = startup.after_a_crash(paths, self.instance, base)
-        given = socket_activation.take(os.environ, os.getpid())
+        activated = socket_activation.take(os.environ, os.getpid())
         problems += [
-            Problem(file="(inherited sockets)", key="", message=text) for text in given.problems
+            Problem(file="(inherited sockets)", key="", message=text) for text in activated.problems
         ]
-        if given.rpc:
-            paths = self.paths = paths.serving(given.rpc[0].getsockname())
+        if activated.rpc:
+            paths = self.paths = paths.serving(activated.rpc[0].getsockname())
         environ = await startup.environment(paths)
         parts = Parts(
             paths=paths,
@@ -149,10 +148,10 @@ class _App:
         )
         with contextlib.ExitStack() as stack:
             ws, credentials = startup.websocket_listener(
-                self.settings.websocket, given.ws, paths, problems, stack
+                self.settings.websocket, activated.ws, paths, problems, stack
             )
-            # Last: whoever reaches the socket finds the files that are beside it.
-            rpc = startup.unix_listeners(given.rpc, Path(paths.socket))
+            # Last: a client that reaches the socket finds the files beside the socket.
+            rpc = startup.unix_listeners(activated.rpc, Path(paths.socket))
             upkeep = Upkeep(paths, self.locks, journal, rpc, credentials)
             stack.callback(upkeep.close)
             for lock in self.locks:
@@ -185,7 +184,7 @@ class _App:
                         )
                         if credentials is not None:
                             from haftd.rpc.transports.websocket import (
-                                serve_websocket,  # see `opening`
+                                serve_websocket,  # see `startup`
                             )
 
                             for sock in ws:
@@ -220,7 +219,7 @@ class _App:
             clock=trio.current_time,
         )
 
-    # -- while it runs
+    # -- running
 
     def _ask_to_stop(self, by: str | None) -> None:
         if not self.asked.is_set():
@@ -261,7 +260,7 @@ class _App:
         daemon: Daemon,
         rpc_context: RpcContext,
     ) -> None:
-        """Serve the socket, and stop once nobody can reach this daemon any more."""
+        """Serve the socket; stop when clients cannot reach this daemon any more."""
 
         async def serve(sock: socket.socket) -> None:
             await serve_unix(sock, connections, rpc_context)
@@ -272,12 +271,12 @@ class _App:
             why = await upkeep.keep()
             if not len(rpc_context.connections):
                 break
-            # Whoever is connected still uses what runs; what is missing is tried again meanwhile.
+            # Connected clients still use running handles; the missing files are restored meanwhile.
         log.error("nobody can reach this daemon any more, and what runs is ended", reason=why)
         self._ask_to_stop(None)
 
     async def _give_way(self, upkeep: Upkeep, daemon: Daemon, rpc_context: RpcContext) -> None:
-        """Stop when nothing is held any more, where another process serves the socket's path."""
+        """Stop without live handles, once another process serves the socket's path."""
         await upkeep.replaced.wait()
         while len(rpc_context.connections) or daemon.supervisor.uses():
             if len(rpc_context.connections):
@@ -288,7 +287,7 @@ class _App:
         self._ask_to_stop(None)
 
     async def _keep_guardian(self, base: Path | None) -> None:
-        """Keep a guardian, where no user manager cleans up after us."""
+        """Keep a guardian where no user manager cleans up."""
         guardian: Guardian | None = None
         try:
             while True:
@@ -311,7 +310,7 @@ class _App:
                 guardian.dismiss()
 
     async def _retain(self, registry: Registry) -> None:
-        """Let stopped handles go when their time is over; asleep while none is due."""
+        """Remove stopped handles after their retention; asleep while none is due."""
         while True:
             now = trio.current_time()
             for handle in registry.sweep(now):
@@ -324,7 +323,7 @@ class _App:
     # -- stop
 
     async def _stop(self, daemon: Daemon, rpc_context: RpcContext) -> None:
-        """Nothing new is accepted any more: end the handles, let the last replies out."""
+        """Accept nothing, end the handles, deliver the last replies."""
         self.farewell.leaving = True
         self.notifier.stopping("ending what runs")
         daemon.starter.stopping = True

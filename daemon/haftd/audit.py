@@ -1,10 +1,11 @@
-"""The audit log: one JSON line for each action on a handle, in the state folder.
+"""Audit log: one JSON line per action on a handle, in the state folder.
 
-Rules: an action is recorded by its caller, at that moment; a refused one is not. A record is one `write` to
-an appended file of mode 0600, never through a link or into another user's file. The size is bounded: past
-`MAX_FILE_SIZE` the file replaces the older one. Nothing here raises: a failed write is counted and reported
-among the problems, and the log states the number of missing records once it continues. Secrets never get
-here.
+- Callers record an action when it happens; refused actions are not recorded. Secrets never get
+  here.
+- A record is one `write` to an appended file of mode 0600, never through a link or into another
+  user's file. Above `MAX_FILE_SIZE` the file is rotated once.
+- Nothing raises: a failed write is counted and reported, and the log states the number of missing
+  records once writing works again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from haftd.caller import Caller
 from haftd.core.handles import Handle
 
 MAX_FILE_SIZE = 8 * 1024 * 1024
-"""Bytes of the file; the older one holds as many again."""
+"""Bytes; the rotated file has as many."""
 
 _MAX_INPUT = 4096
 _MAX_KEYS = 64
@@ -33,7 +34,7 @@ log = structlog.get_logger("haftd.audit")
 
 
 class Audit:
-    """The audit log at `path`, shared with other daemons of the same state folder."""
+    """Audit log at `path`, shared by the daemons of a state folder."""
 
     def __init__(
         self, path: str, *, limit: int = MAX_FILE_SIZE, clock: Callable[[], float] = time.time
@@ -53,7 +54,7 @@ class Audit:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Current failures; empty as soon as records are written again."""
+        """Current failures; empty once a write succeeds."""
         if not self._failure:
             return ()
         lost = f"; {self._lost_records} records are missing so far" if self._lost_records else ""
@@ -78,7 +79,7 @@ class Audit:
     def record_action(
         self, event: str, caller: Caller, handle: Handle | None = None, **more: object
     ) -> None:
-        """Write what a client has just done; a refused call never gets here."""
+        """Record a client's action."""
         fields: dict[str, object] = {"client": caller.identity}
         if handle is not None:
             fields["session"] = handle.session
@@ -107,7 +108,7 @@ class Audit:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _current(self, size: int) -> int:
-        """Return the descriptor for `size` bytes: of the file that has the name now, with room in it."""
+        """Return a descriptor of the current file with room for `size` bytes."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116
         except FileNotFoundError:
@@ -122,8 +123,8 @@ class Audit:
         return fd
 
     def _rotate(self, fd: int) -> int:
-        """Rename the file to the older one and open a new one. Another daemon may do so at the same time: the
-        holder of the lock renames, the other daemon opens the new file at its next record."""
+        """Rotate the file. With several daemons, the lock's holder renames, others open the new
+        file at their next record."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -135,7 +136,7 @@ class Audit:
 
     def _open(self) -> int:
         self.close()
-        # O_RDWR, to read the last byte; O_NONBLOCK, as a FIFO of that name must not block.
+        # O_RDWR to read the last byte; O_NONBLOCK, as a FIFO of that name must not block.
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             fd = os.open(self._path, flags, 0o600)
@@ -163,7 +164,7 @@ class Audit:
 
 
 def input_fields(form: object) -> dict[str, object]:
-    """Return the record's fields for an input that is not secret; a long input is cut, with its length."""
+    """Return the fields for an input that is not secret; long inputs are cut, with their length."""
     match form:
         case str() if len(form) > _MAX_INPUT:
             return {"input": form[:_MAX_INPUT], "length": len(form)}

@@ -1,8 +1,7 @@
-"""Who calls: one connection, as everything behind it knows it.
+"""Identity and permissions of a caller, one per connection.
 
-Rules: values that say who; they know neither their connection nor what is called. A connection of a process
-that haftd has started is confined, from its first message to its last: what it may do was decided when it
-connected.
+Values without a reference to the connection. A process of a tool is confined for the whole
+connection, by permissions fixed when it connects.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from haft_protocol.errors import RpcError, confined, peer_gone
 from haftd.host.process.identity import Identity
 
 Permission = Literal["handles", "approvals", "questions"]
-"""What a definition may let its processes do for a person: `handles`, use every session; `approvals`,
-decide what waits for one, trust a root, reload what asks first; `questions`, answer what a person is asked."""
+"""Permissions of a tool's processes in a person's name: `handles`, use every session; `approvals`,
+approve, trust a root, reload definitions with approvals; `questions`, answer a person's questions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What a process that haftd has started may do. `handle` and `session` name the handle that it descends
-    from; both None where it is of no handle, or where that cannot be told."""
+    """Permissions of a process started by haftd. `handle` and `session` are those of the ancestor
+    handle; None if unknown."""
 
     why: Literal["handle", "started", "gone"]
     handle: str | None = None
@@ -31,7 +31,7 @@ class Confinement:
 
 @dataclass(slots=True, eq=False)
 class Caller:
-    """One connection, as the verbs know it. Compared by identity."""
+    """One connection, for methods. Compared by identity."""
 
     transport: Literal["unix", "websocket"]
     pid: int | None = None
@@ -40,20 +40,20 @@ class Caller:
     inquiry: bool = False
     approval: bool = False
     session: str = "default"
-    """The session of calls that name none."""
+    """Session of calls without one."""
     process: Identity | None = None
-    """The process that connected, for as long as that can be told from others of its number."""
+    """Connected process, while distinguishable from a later one with the same pid."""
     confinement: Confinement | None = None
-    """None for whoever haftd has not started: a person, a host, a script."""
+    """None for processes that haftd has not started: a person, a host, a script."""
 
     @property
     def label(self) -> str:
-        """Who that is, for `ended_by.client` and the log."""
+        """Name for `ended_by.client` and the log."""
         return self.name or (f"pid {self.pid}" if self.pid else self.transport)
 
     @property
     def identity(self) -> dict[str, object]:
-        """Who that is, for the audit log."""
+        """Fields for the audit log."""
         who: dict[str, object] = {
             "name": self.name,
             "pid": self.pid,
@@ -64,24 +64,23 @@ class Caller:
         return {key: value for key, value in who.items() if value is not None}
 
     def may(self, permission: Permission) -> bool:
-        """Say whether it may do this for a person."""
         return self.confinement is None or permission in self.confinement.may
 
     def may_use(self, session: str) -> bool:
-        """Say whether it may use the session; `*` stands for all of them."""
+        """Return True if the session is permitted; `*` stands for all sessions."""
         if self.confinement is None or "handles" in self.confinement.may:
             return True
         return session == self.confinement.session
 
     def may_reach(self, granted: frozenset[str]) -> bool:
-        """Say whether it may use a handle, or start a tool, whose processes are granted this: not more
-        than what its own process may do."""
+        """Return True if a handle or tool whose processes have the permissions `granted` is in
+        reach: these must not exceed the caller's own."""
         return self.confinement is None or granted <= self.confinement.may
 
-    def refusal(self, what: str) -> RpcError:
-        """The error for a confined caller that cannot do `what`."""
+    def refusal(self, action: str) -> RpcError:
+        """Return the error for an action beyond the confinement."""
         if self.confinement is None:
             raise AssertionError("who is not confined may do all")
         if self.confinement.why == "gone":
             return peer_gone()
-        return confined(what, self.confinement.handle, self.confinement.session)
+        return confined(action, self.confinement.handle, self.confinement.session)

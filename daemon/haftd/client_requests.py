@@ -1,9 +1,9 @@
-"""The daemon's own requests and notifications to its clients, over the connection of each.
+"""The daemon's requests and notifications to its clients.
 
-Rules: they end with the connection; a request that is open then fails. Request ids are given once; a reply is
-matched by its id, the first one counts, and one that no request waits for is counted and never answered. A request
-that is cancelled here is cancelled at the peer (`$/cancelRequest`). A peer has a bounded number of open requests,
-`MAX_REQUESTS`, and bounded room in its outbox. Methods and params are not known here.
+- Requests end with their connection. Ids are unique; the first reply counts, and a reply without an
+  open request is counted and ignored.
+- A cancelled request is cancelled at the peer (`$/cancelRequest`).
+- Open requests of a peer are bounded by `MAX_REQUESTS`, output by its outbox.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from haft_protocol.rpc import Response, read_reply
 from haftd.caller import Caller
 
 MAX_REQUESTS = 64
-"""Requests that one peer may leave unanswered; another client is asked then."""
+"""Unanswered requests of a peer; above that, other clients are asked."""
 
 
 class Unreachable(Exception):
-    """The peer is gone, or leaves too much unanswered; the argument says which."""
+    """Peer disconnected or unresponsive; the argument names the reason."""
 
 
 class OutboundQueue(Protocol):
-    """The bytes on their way to the peer of a connection; see `outbox`."""
+    """Output of a connection, see `rpc.outbox`."""
 
     @property
     def has_room(self) -> bool:
-        """Whether little enough is queued to send what may be left out."""
+        """True if the queue is short enough for optional messages."""
 
     async def room(self) -> None:
-        """Wait until that is so."""
+        """Wait for `has_room`."""
 
     async def idle(self) -> None:
-        """Wait until nothing is on its way any more."""
+        """Wait until everything is sent."""
 
 
 class _PendingRequest:
@@ -51,14 +51,14 @@ class _PendingRequest:
 
 
 class ClientRequests:
-    """Requests and notifications to the peer of one connection."""
+    """Requests and notifications to one connection's peer."""
 
     __slots__ = ("_asked", "_max_nesting", "_numbers", "_open", "_out", "_send", "caller")
 
     def __init__(
         self, caller: Caller, out: OutboundQueue, send: Callable[[bytes], None], max_nesting: int
     ) -> None:
-        """`send` frames a message and queues it."""
+        """`send` frames and queues a message."""
         self.caller = caller
         self._out = out
         self._send = send
@@ -68,8 +68,8 @@ class ClientRequests:
         self._open = True
 
     async def ask(self, method: str, params: object) -> Any:
-        """Send a request and return its result, as plain values. Raises the `RpcError` that it
-        answers, `BadReply` for a reply that is none, `Unreachable`."""
+        """Send a request and return the result as plain values. Raises the peer's `RpcError`,
+        `BadReply`, `Unreachable`."""
         if not self._open:
             raise Unreachable("it is gone")
         if len(self._asked) >= MAX_REQUESTS:
@@ -91,20 +91,20 @@ class ClientRequests:
         return read_reply(asked.reply, max_nesting=self._max_nesting)
 
     def notify(self, method: str, params: object) -> bool:
-        """Send a notification, unless the peer is behind with reading; return whether it was sent."""
+        """Send a notification; False, without sending, if the peer lags behind."""
         if not self._open or not self._out.has_room:
             return False
         self._send(encode_request(None, method, params))
         return True
 
     async def idle(self) -> bool:
-        """Wait until nothing is on its way to the peer; false when it is read no more."""
+        """Wait until everything is sent; False once the peer does not read any more."""
         if self._open:
             await self._out.idle()
         return self._open
 
     def on_reply(self, reply: Response) -> bool:
-        """Take a reply; return whether a request waited for it."""
+        """Take a reply; return True if a request waited for it."""
         try:
             number = msgspec.json.decode(reply.id)
         except msgspec.DecodeError:
@@ -117,15 +117,15 @@ class ClientRequests:
         return True
 
     def close(self) -> None:
-        """Fail all open requests: the peer is not read any more."""
+        """Fail all open requests."""
         self._open = False
         asked, self._asked = self._asked, {}
-        for one in asked.values():
-            one.scope.cancel()
+        for request in asked.values():
+            request.scope.cancel()
 
 
 class Clients:
-    """The clients that are being served. `refused` counts replies that no request waits for."""
+    """Served clients. `refused` counts replies without a request."""
 
     def __init__(self) -> None:
         self.refused: Counter[str] = Counter()
@@ -133,39 +133,36 @@ class Clients:
         self._arrived = trio.lowlevel.ParkingLot()
 
     def open(self, client: ClientRequests) -> None:
-        """Add a client whose connection is being served."""
         self._clients[client.caller] = client
 
     def close(self, caller: Caller) -> None:
-        """Remove a client that is not read any more."""
         client = self._clients.pop(caller, None)
         if client is not None:
             client.close()
 
     def on_reply(self, caller: Caller, reply: Response) -> None:
-        """Take a reply of a client."""
         client = self._clients.get(caller)
         if client is None or not client.on_reply(reply):
             self.refused["reply"] += 1
 
     def of(self, caller: Caller) -> ClientRequests | None:
-        """Return the client of a caller, for as long as it is read."""
+        """Return the client of a connected caller."""
         return self._clients.get(caller)
 
     def able(
         self, callers: Iterable[Caller], capability: Literal["inquiry", "approval"]
     ) -> list[ClientRequests]:
-        """Return the clients of those callers that have this capability, in the order of the callers."""
+        """Return the callers' clients that have the capability, in order."""
         return [
-            self._clients[one]
-            for one in callers
-            if getattr(one, capability) and one in self._clients
+            self._clients[caller]
+            for caller in callers
+            if getattr(caller, capability) and caller in self._clients
         ]
 
     def arrive(self) -> None:
-        """Wake `arrival`: a client can be asked that could not be before."""
+        """Wake `arrival`: another client can be asked."""
         self._arrived.unpark_all()
 
     async def arrival(self) -> None:
-        """Wait until there may be another client to ask."""
+        """Wait until another client may be available."""
         await self._arrived.park()

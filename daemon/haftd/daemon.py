@@ -1,4 +1,4 @@
-"""The parts of a running daemon, and the facts that `daemon/status` reports."""
+"""Parts of a running daemon, and the facts of `daemon/status`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from haftd.subscriptions import Subscriptions
 from haftd.tools.catalogue import Catalogue
 
 Reload = Callable[[], Awaitable[tuple[Problem, ...]]]
-"""Read configuration and definitions again; returns all problems there are now."""
+"""Reload configuration and definitions; returns all current problems."""
 
 
 @dataclass(slots=True)
 class Facts:
-    """What daemon/status reports and nobody else needs."""
+    """Facts of daemon/status."""
 
     version: str
     socket: str
@@ -47,19 +47,19 @@ class Facts:
     managed: bool = False
     websocket: WebSocketInfo | UnsetType = UNSET
     prove: Callable[[str], str] | None = None
-    """The proof for the challenge of a WebSocket's client; None where there is no WebSocket."""
+    """Proof for the challenge of a WebSocket client; None without a WebSocket."""
     recovered: dict[str, int] | UnsetType = UNSET
     unconfirmed: tuple[int, ...] = ()
     problems: list[Problem] = field(default_factory=list)
     connections: Callable[[], int] = lambda: 0
     refused: Callable[[], dict[str, int]] = dict
     budget: Budget = field(default_factory=lambda: Budget(0))
-    """The disk for output, and how often it failed."""
+    """Disk budget of output, with its failures."""
 
 
 @dataclass(slots=True)
 class Daemon:
-    """The parts of the daemon, as wired. A method takes the parts that it needs (`methods.table`)."""
+    """Wired parts; a method takes those that it needs (`methods.table`)."""
 
     settings: Settings
     registry: Registry
@@ -72,7 +72,6 @@ class Daemon:
     helpers: HelperRunner
     describing: Describing
     servers: Servers
-    """The MCP servers whose tools are tools of this daemon."""
     facts: Facts
     audit: Audit
     notices: NoticeQueues
@@ -80,14 +79,14 @@ class Daemon:
     watching: Watching
     turns: Turns
     nursery: trio.Nursery
-    """For what goes on without its caller; the handles'."""
+    """The handles' nursery, for tasks that outlive their caller."""
     reload: Reload
     stop: Callable[[str | None], None]
-    """Ask the app to stop; the argument says which client asked."""
+    """Request the stop; the argument names the client."""
 
 
 def cut_output(registry: Registry, budget: Budget) -> Iterator[Problem]:
-    """Say why output was cut since the daemon was started: for lack of descriptors, or by the disk."""
+    """Yield the reasons for cut output since the start: descriptors, or the disk."""
     if budget.faults:
         times = "once" if budget.faults == 1 else f"{budget.faults} times"
         message = (

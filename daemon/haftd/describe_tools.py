@@ -1,7 +1,6 @@
-"""The builtin `describe_tools`: what a model can read about the tools.
+"""Builtin `describe_tools`: the text of `tools/describe` for a model.
 
-Rules: it says what `tools/describe` says, as a text. A program that has to describe its tool first is
-asked for it. Sections 5 and 10.
+Programs that describe their tool are asked first. Sections 5 and 10.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from haftd.tools.lists.pages import page
 
 
 def manual(catalogue: Catalogue, describing: Describing) -> Builtin:
-    """The builtin, for the tools of the call's root."""
+    """Return the builtin for the tools of the call's root."""
 
     async def describe_tools(call: Call, port: RuntimeContext) -> str:
         names: Sequence[str] = call.arguments["tools"]
         root = call.cwd
         try:
-            asked = [one for name in names for one in catalogue.self_describing(name, root)]
+            asked = [tool for name in names for tool in catalogue.self_describing(name, root)]
             await describing.ask(describing.lacking(asked, root), root)
             return page(catalogue.describe(name, root) for name in names)
         except RpcError as refusal:

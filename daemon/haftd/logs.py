@@ -1,9 +1,11 @@
-"""The log: structured, unforgeable lines on stderr that never block the daemon.
+"""Log: structured lines on stderr that never block the daemon.
 
-Rules: a terminal gets readable lines, everything else JSON, the journal a `<N>` priority before them. A line
-is one line whatever it holds. A value under a secret-looking key, and a token in any text, is replaced before
-rendering. A line that cannot be written at once is dropped and counted: a full disk or a stopped reader must
-not stop the daemon. Libraries' loggers come in through one handler, each limited to one line a second.
+- A terminal gets readable lines, other outputs JSON, the journal a `<N>` priority. Control
+  characters cannot forge a line.
+- Values of secret-looking keys, and tokens in texts, are redacted before rendering.
+- A line that would block is dropped and counted: a full disk or a stopped reader must not stop the
+  daemon.
+- Libraries log through one handler, one line per second and logger.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Log = structlog.typing.FilteringBoundLogger
 
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 _MAX_LINE = 32_768
-_PIPE_BUF = 4096  # PIPE_BUF: a pipe that polls writable takes this much without blocking
+_PIPE_BUF = 4096  # PIPE_BUF: a writable pipe takes this much without blocking
 
 _SECRET_KEY = re.compile(
     r"(token|secret|passw(or)?d|passphrase|authorization|api_?key|credential|cookie)s?$", re.I
@@ -37,7 +39,7 @@ Event = MutableMapping[str, Any]
 
 
 class Sink:
-    """Writes whole lines to a descriptor that may be full, closed or slow, without blocking."""
+    """Non-blocking writer of whole lines to a descriptor that may be full, closed or slow."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -47,7 +49,7 @@ class Sink:
         self.dropped = 0
 
     def msg(self, line: str) -> None:
-        """Write one line, or count the line as dropped."""
+        """Write a line, or count it as dropped."""
         data = line.encode("utf-8", "backslashreplace")[:_MAX_LINE] + b"\n"
         if self.dropped:
             data = b"%d log lines were dropped\n" % self.dropped + data
@@ -71,7 +73,7 @@ class Sink:
 
 
 def redact(value: Any, depth: int = 4) -> Any:
-    """Hide secret-looking parts of `value`: by key in mappings, by form in text."""
+    """Redact `value`: by key in mappings, by form in texts."""
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda m: m[1] + _HIDDEN, value)
     if depth and isinstance(value, Mapping):
@@ -90,7 +92,7 @@ def _redact(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _one_line(_logger: object, _method: str, event: Event) -> Event:
-    """Escape control characters: JSON does so itself, a terminal would obey them."""
+    """Escape control characters: JSON does that itself, a terminal would obey them."""
     for key, value in event.items():
         if isinstance(value, str) and _CONTROL.search(value):
             event[key] = _CONTROL.sub(lambda m: ascii(m[0])[1:-1], value)
@@ -98,7 +100,7 @@ def _one_line(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Processor:
-    """Put the journal's priority before a rendered line."""
+    """Prefix the journal's priority."""
 
     def prefixed(logger: Any, method: str, event: Event) -> str:
         priority = _PRIORITY.get(str(event.get("level")), 6)
@@ -108,7 +110,7 @@ def _prioritised(render: structlog.typing.Processor) -> structlog.typing.Process
 
 
 class RateLimitedHandler(logging.Handler):
-    """Passes on records of `logging`: at most one line a second from each logger, with the number left out.
+    """Handler of `logging`: one line per second and logger, with the count of suppressed ones.
 
     trio alone logs ten tracebacks a second when descriptors run out.
     """
@@ -121,7 +123,7 @@ class RateLimitedHandler(logging.Handler):
         self._left_out: dict[str, int] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log the record's message with its exception's repr, without the traceback."""
+        """Log the message with the exception's repr, without the traceback."""
         now = self._clock()
         if now - self._last.get(record.name, float("-inf")) < 1.0:
             self._left_out[record.name] = self._left_out.get(record.name, 0) + 1
@@ -157,8 +159,8 @@ def configure(
     env: Mapping[str, str],
     fd: int = 2,
 ) -> Sink:
-    """Configure the process's log; `style` None depends on the type of `fd`. Returns the sink, which counts
-    dropped lines."""
+    """Configure the log; `style` None depends on `fd`. Returns the sink, which counts dropped
+    lines."""
     sink = Sink(fd)
     journal = _is_journal(fd, env)
     terminal = os.isatty(fd)

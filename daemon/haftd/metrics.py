@@ -1,7 +1,7 @@
 """Processor time and memory of processes, by psutil.
 
-Rules: psutil is imported at first use, in a thread: the import takes a tenth of the daemon's start, and most
-daemons never need it. Await `load_psutil` before the other functions.
+psutil is imported at first use, in a thread: the import takes a tenth of the start, and most
+daemons never need psutil. Await `load_psutil` before the other functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class ProcessMetrics:
-    """Metrics of one process: processor seconds, resident bytes, descriptors, threads."""
+    """Metrics of a process: processor seconds, resident bytes, descriptors, threads."""
 
     cpu_s: float
     memory: int
@@ -25,18 +25,16 @@ class ProcessMetrics:
 
 
 def is_psutil_loaded() -> bool:
-    """Return whether `load_psutil` would return at once."""
+    """Return True if `load_psutil` returns at once."""
     return "psutil" in sys.modules
 
 
 async def load_psutil() -> None:
-    """Import psutil in a thread."""
     if not is_psutil_loaded():
         await trio.to_thread.run_sync(importlib.import_module, "psutil")
 
 
 def own_metrics() -> ProcessMetrics:
-    """Return the metrics of this process."""
     import psutil
 
     process = psutil.Process()
@@ -51,7 +49,7 @@ def own_metrics() -> ProcessMetrics:
 
 
 def total_usage(pids: Iterable[int]) -> tuple[float, int]:
-    """Return processor seconds and resident bytes of all `pids` together; ended processes count 0."""
+    """Sum processor seconds and resident bytes; ended processes count 0."""
     import psutil
 
     cpu_s, memory = 0.0, 0

@@ -1,6 +1,5 @@
-"""Settings of the notices that a session gets of a handle: what a definition says, and what `core` queues.
-
-Rules: frozen values. By default a session is notified of ends and questions. Section 7.
+"""Settings of notices, in definitions and handles. Frozen. The default notifies of ends and
+questions. Section 7.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ LEVELS: Final[tuple[Level, ...]] = ("info", "warning", "error", "critical")
 
 
 class NoticePattern(msgspec.Struct, frozen=True):
-    """A named expression whose matching output lines raise a notice of this level."""
+    """Expression whose matching output lines raise a notice of this level."""
 
     name: str
     match: str
@@ -32,7 +31,7 @@ class NoticeSettings(msgspec.Struct, frozen=True):
 
     @property
     def needs_output(self) -> bool:
-        """True if notices depend on the output."""
+        """True if notices depend on output."""
         return self.on_content or bool(self.patterns)
 
 

@@ -1,7 +1,7 @@
-"""Notify the service manager by sd_notify(3).
+"""Notifications to the service manager by sd_notify(3).
 
-Rules: without NOTIFY_SOCKET nothing is sent; a failed send is counted, never raised and never awaited. The
-watchdog is fed from the event loop, so that a hanging loop gets the daemon restarted.
+Without NOTIFY_SOCKET nothing is sent; failed sends are counted, never raised. The event loop feeds
+the watchdog, so a hanging loop gets the daemon restarted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import trio
 
 
 class Notifier:
-    """Sends to the service manager at `address` (a path, or `@name` in the abstract namespace)."""
+    """Socket of the service manager at `address` (a path, or `@name` in the abstract namespace)."""
 
     def __init__(self, address: str | None) -> None:
         self.failed = 0
@@ -27,27 +27,25 @@ class Notifier:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Notifier:
-        """Return the notifier of the manager that started this process, if any."""
+        """Return the notifier of the manager that started this process."""
         return cls(env.get("NOTIFY_SOCKET"))
 
     def ready(self, status: str = "") -> None:
-        """Report the end of start-up or reload: connections are accepted."""
+        """Report the end of a start or reload."""
         self._send("READY=1", status)
 
     def reloading(self, now: float) -> None:
-        """Report the beginning of a reload; `now` is CLOCK_MONOTONIC in seconds. `ready` ends the reload."""
+        """Report a reload; `now` is CLOCK_MONOTONIC in seconds. Ended by `ready`."""
         self._send("RELOADING=1", microseconds=int(now * 1_000_000))
 
     def stopping(self, status: str = "") -> None:
-        """Report the shutdown."""
         self._send("STOPPING=1", status)
 
     def watchdog(self) -> None:
-        """Feed the watchdog."""
         self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Close the socket; later notifications are dropped."""
+        """Close; later notifications are dropped."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -67,7 +65,7 @@ class Notifier:
 
 
 def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
-    """Return the seconds between two feeds, half of the manager's limit; None without a watchdog."""
+    """Return half of the manager's limit in seconds; None without a watchdog."""
     try:
         limit_s = int(env["WATCHDOG_USEC"]) / 1_000_000
         watched_pid = int(env.get("WATCHDOG_PID", pid))
@@ -77,7 +75,6 @@ def watchdog_interval_s(env: Mapping[str, str], pid: int) -> float | None:
 
 
 async def feed_watchdog(notifier: Notifier, interval: float) -> None:
-    """Feed the watchdog every `interval` seconds until cancelled."""
     while True:
         notifier.watchdog()
         await trio.sleep(interval)

@@ -1,9 +1,9 @@
 """Check which users could replace the file at a path.
 
-Rules: a name is controlled by the users who may write to its folder, and by the owner of a link. So every
-folder and every link on the way counts, not the last one alone. Only this user and root may own one; a
-world-writable folder has to be sticky, and then an entry belongs to the entry's owner. Group write is
-accepted: homes with one group a user are common.
+Writers of a folder control its names, and the owner of a link its target, so each folder and link
+of the path counts. All must belong to this user or root; a world-writable folder must be sticky,
+whose entries belong to their owners. Group write is accepted: homes with a group per user are
+common.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ _MAX_LINKS = 40
 
 
 def why_replaceable(path: str) -> str:
-    """Return the reason why another user could replace the file at a path; empty if none could. Raises
-    OSError."""
+    """Return the reason if another user could replace the file. Raises OSError."""
     for step, facts in steps(path):
         if foreign_owner(facts) and facts.st_uid != _unmapped():
             return f"{step} belongs to the user with the number {facts.st_uid}"
@@ -30,12 +29,12 @@ def why_replaceable(path: str) -> str:
 
 
 def foreign_owner(facts: os.stat_result) -> bool:
-    """Return whether a file belongs to another user than this one or root."""
+    """Return True unless this user or root owns the file."""
     return facts.st_uid not in (0, os.geteuid())
 
 
 def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Iterate over a path from the root on: every folder and link on the way, and the file at the end."""
+    """Yield each folder and link of a path from the root on, and the final file."""
     names = [name for name in os.path.abspath(path).split("/")[::-1] if name]  # noqa: PTH100
     at = "/"
     links = 0
@@ -62,8 +61,7 @@ def steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 @cache
 def _unmapped() -> int:
-    """Return the uid of root's folders as seen from a user namespace without root; -1 outside of one, where
-    every user has a uid."""
+    """Return the uid shown for root's folders in a user namespace without root; -1 elsewhere."""
     try:
         with open("/proc/self/uid_map", "rb") as file:
             mapped = [int(line.split()[2]) for line in file]

@@ -1,7 +1,7 @@
-"""Regular expressions of clients and definitions, compiled by RE2 only: matching time is linear in the text.
+"""Regular expressions of clients and definitions, by RE2: linear time.
 
-Rules: an expression that cannot be used raises `InvalidExpression`. `^` and `$` match at lines. An
-expression's size is bounded, and recent ones are cached.
+Unusable ones raise `InvalidExpression`. `^` and `$` match at lines. Sizes are bounded, recent
+expressions cached.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Protocol, cast
 import re2
 
 _MAX_INSTRUCTIONS = 4_000
-"""Instructions of an expression; 900 of them can be down to 0.2 MB/s."""
+"""RE2 program size; 900 instructions can be down to 0.2 MB/s."""
 
 _MAX_MEMORY = 1_048_576
 
 
 class InvalidExpression(ValueError):
-    """The expression cannot be used; the argument gives the reason as the rest of a sentence."""
+    """Unusable expression; the argument ends a sentence."""
 
 
 class Match(Protocol):
     """Position of a match."""
 
     def start(self) -> int:
-        """The offset of the first byte."""
+        """Offset of the first byte."""
 
     def end(self) -> int:
-        """The offset after the last byte."""
+        """Offset behind the last byte."""
 
 
 class Pattern(Protocol):
-    """A compiled expression, for bytes in UTF-8 or any others."""
+    """Compiled expression for bytes, UTF-8 or not."""
 
     @property
     def pattern(self) -> str:
@@ -43,11 +43,11 @@ class Pattern(Protocol):
         """The number of instructions."""
 
     def search(self, text: bytes, pos: int | None = None) -> Match | None:
-        """Return the first match from `pos` on; the text before `pos` still counts for look-behind."""
+        """Return the first match from `pos` on; earlier text counts for look-behind."""
 
 
 def compile_expression(text: str, *, within_lines: bool = False) -> Pattern:
-    """Compile an expression; with `within_lines` it never matches a line end. Raises `InvalidExpression`."""
+    """Compile; with `within_lines`, matches contain no line end. Raises `InvalidExpression`."""
     try:
         return _compile(text, within_lines)
     except UnicodeEncodeError:
@@ -68,7 +68,7 @@ def _compile(text: str, within_lines: bool) -> Pattern:
     options.max_mem = _MAX_MEMORY
     options.never_nl = within_lines
     pattern = cast(Pattern, re2.compile("(?m)" + text, options))
-    # re2 caches every expression itself, in a cache several times the size of this one.
+    # re2 has a cache of its own, several times the size of this one.
     re2.purge()
     if pattern.programsize > _MAX_INSTRUCTIONS:
         raise InvalidExpression("it is too large, use smaller repetition counts")

@@ -1,7 +1,7 @@
-"""What is done before READY: recovery, sockets, the environment that tools get.
+"""Steps before READY: recovery, sockets, the environment of tools.
 
-Rules: each step either succeeds, or is a problem that the daemon lives with and reports, or raises
-`CannotStart` with a sentence and the exit status. Nothing of a user's is run before recovery.
+A step succeeds, is reported as a problem, or raises `CannotStart`. No user's program runs before
+recovery.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from haftd.upkeep import Listener
 
 EXIT_HELD = 75
 _MAX_DESCRIPTORS = 1 << 20
-"""Descriptors that are asked for."""
+"""Descriptors to request."""
 _FEWEST = 64
-"""With fewer, what an idle daemon has and what connections may not take leave none for a client."""
+"""Below this, an idle daemon and the reserve leave no descriptor for a client."""
 _LOGIN_SHELL_S = 1.5
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC, errno.EDQUOT)
-"""A file system without locks, such as a network's without its lock daemon, or without room for one."""
+"""A file system without locks (a network's without its lock daemon), or without room for one."""
 
 log = structlog.get_logger("haftd.startup")
 
 
 class CannotStart(Exception):
-    """The daemon cannot start; `status` is what it exits with."""
+    """The daemon cannot start; `status` is the exit status."""
 
     def __init__(self, message: str, status: int = EXIT_CONFIG) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class CannotStart(Exception):
 
 
 def private_folders(paths: Paths) -> None:
-    """Make the folders, or check those that are there. Raises `CannotStart`."""
+    """Create or check the private folders. Raises `CannotStart`."""
     try:
         runtime_folder.prepare(Path(paths.runtime.folder), ours=paths.runtime.ours)
         runtime_folder.prepare_state(Path(paths.state), ("spool", "calls"))
@@ -68,10 +68,10 @@ def private_folders(paths: Paths) -> None:
 def take_locks(
     paths: Paths, problems: list[Problem], stack: contextlib.ExitStack
 ) -> tuple[DaemonLock, ...]:
-    """Take `daemon.lock` and, if it can be had, the state folder's lock, until `stack` unwinds.
+    """Lock `daemon.lock` and, if possible, the state folder, until `stack` unwinds.
 
-    The state folder's comes first: whoever is refused it has not touched `daemon.lock`, which a running
-    daemon may be about to take again. Raises `Held`, `CannotStart`.
+    The state folder is first: a refused daemon must not have touched `daemon.lock`, which the
+    running daemon may be about to lock again. Raises `Held`, `CannotStart`.
     """
     state_lock = _lock_state(paths, problems)
     if state_lock is not None:
@@ -85,10 +85,10 @@ def take_locks(
 
 
 def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
-    """Take the lock of the one daemon of this state folder and machine; None where none can be had.
+    """Lock the state folder for this machine; None if impossible.
 
-    Two daemons over one state folder would not know each other's handles: a program that one of them
-    runs could have the other trust it. The lock is named by the machine: machines may share a home.
+    Two daemons on one state folder would not know each other's handles, so a program of one could
+    have the other trust it. Machines may share a home, so the name has the machine.
     """
     machine = machine_name(machine_id(), boot_id(), pid_namespace())
     path = Path(machine_lock(paths.state, machine))
@@ -118,7 +118,7 @@ def _lock_state(paths: Paths, problems: list[Problem]) -> DaemonLock | None:
 
 
 def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Path | None:
-    """The cgroup below which handles get theirs; None where there is none to have."""
+    """Return the cgroup for the handles' cgroups, if any."""
     try:
         return find_base(settings.daemon.cgroup, told=os.environ.get("HAFT_DELEGATED") == "1")
     except OSError as error:
@@ -133,7 +133,7 @@ def containment(settings: Settings, paths: Paths, problems: list[Problem]) -> Pa
 
 
 def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journal, Report]:
-    """End what a daemon before this one left; blocks for some seconds at most."""
+    """End the processes left by a previous daemon; blocks for seconds at most."""
     try:
         journal = Journal.open(Path(paths.runtime.handles_lock))
     except OSError as error:
@@ -149,7 +149,7 @@ def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journ
     try:
         journal.compact(report.keep)
     except OSError as error:
-        # The old file serves on: a spawn is refused while nothing can be written.
+        # The old journal stays in use: spawns are refused while nothing can be written.
         unwritten.append(f"{journal.path.name} cannot be rewritten: {error.strerror}")
     for text in (*journal.problems, *report.problems, *unwritten):
         log.warning("recovery", problem=text)
@@ -159,12 +159,13 @@ def after_a_crash(paths: Paths, instance: str, base: Path | None) -> tuple[Journ
 
 
 def remove_saved(paths: Paths) -> None:
-    """Remove the files of results that no handle has any more."""
+    """Remove saved results without a handle."""
     sweep(Path(paths.spool), home_of(Path(paths.runtime.folder)))
 
 
 async def environment(paths: Paths) -> dict[str, str]:
-    """What tools get when a client sends none: ours, with the PATH of a login if ours is bare."""
+    """Return the tools' environment for clients without one: the daemon's, with a login PATH if
+    that is minimal."""
     environ = {**os.environ, "HAFT_SOCKET": paths.socket}
     if loginpath.is_bare(environ.get("PATH")):
         learnt = await trio.to_thread.run_sync(
@@ -175,10 +176,10 @@ async def environment(paths: Paths) -> dict[str, str]:
     return environ
 
 
-def unix_listeners(given: Sequence[socket.socket], path: Path) -> list[Listener]:
-    """The sockets that the service manager has bound, else one at `path`. Raises `CannotStart`."""
-    if given:
-        return [Listener(Path(sock.getsockname()), sock, owned=False) for sock in given]
+def unix_listeners(activated: Sequence[socket.socket], path: Path) -> list[Listener]:
+    """Return the service manager's sockets, else one at `path`. Raises `CannotStart`."""
+    if activated:
+        return [Listener(Path(sock.getsockname()), sock, owned=False) for sock in activated]
     try:
         return [Listener(path, runtime_folder.bind(path), owned=True)]
     except runtime_folder.SocketInUse as error:
@@ -189,24 +190,25 @@ def unix_listeners(given: Sequence[socket.socket], path: Path) -> list[Listener]
 
 def websocket_listener(
     wanted: WebSocketSettings | None,
-    given: tuple[socket.socket, ...],
+    activated: tuple[socket.socket, ...],
     paths: Paths,
     problems: list[Problem],
     stack: contextlib.ExitStack,
 ) -> tuple[list[socket.socket], Credentials | None]:
-    """The listening sockets, none where it is off or cannot be had, and what is shown there.
+    """Return the WebSocket's listeners, if enabled and possible, and the credentials.
 
-    `stack` closes them. Credentials are made after the bind and removed before the close, so that no
-    client sends a token to another process at the port; only a manager's port is held throughout.
+    `stack` closes them. Credentials are made after the bind and removed before the close, so that
+    clients send no token to another process at the port; only a manager keeps a port open
+    throughout.
     """
     try:
-        if given:
-            listening, credentials = list(given), Credentials.keep(paths.runtime)
+        if activated:
+            listening, credentials = list(activated), Credentials.keep(paths.runtime)
         else:
             Credentials.remove(paths.runtime)
             if wanted is None:
                 return [], None
-            # It brings a library along: only who turns it on pays for that.
+            # Imports a library, so only for an enabled WebSocket.
             from haftd.rpc.transports.websocket import open_websocket_listener
 
             listening = [open_websocket_listener(wanted.host, wanted.port)]
@@ -220,7 +222,7 @@ def websocket_listener(
         return [], None
     for sock in listening:
         stack.enter_context(sock)
-    if not given:
+    if not activated:
         stack.callback(_remove_credentials, paths)
     return listening, credentials
 
@@ -231,7 +233,7 @@ def _remove_credentials(paths: Paths) -> None:
 
 
 def check_descriptors() -> None:
-    """Raises `CannotStart` where nobody could ever be served."""
+    """Raise `CannotStart` if there are too few descriptors for a client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _FEWEST:
         raise CannotStart(
@@ -241,14 +243,13 @@ def check_descriptors() -> None:
 
 
 def descriptors() -> int:
-    """How many descriptors this process may have."""
+    """Return the limit of descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MAX_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_descriptor_limit() -> int:
-    """Use all the descriptors the system lets us have; returns the soft limit that we were given,
-    which is what tools get."""
+    """Raise the soft limit of descriptors to the maximum; return the former one, for tools."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -1,12 +1,11 @@
-"""A checker for runtimes: the rules at the head of `haftd.runtimes.base`, held to any runtime, also a third party's.
+"""Conformance checker for runtimes, also of third parties: the rules of `haftd.runtimes.base`.
 
-Rules:
+- A `Bench` makes a runtime play a `Part`; None for an impossible part.
+- The `Recorder` is a context that refuses a breach of the rules at its origin.
+- Waits are for facts, never for time, bounded by `PATIENCE_S`.
 
-- A `Bench` makes a runtime play a `Part`; None where the runtime cannot play that part.
-- The `Recorder` is a context that refuses what the rules forbid at the moment it happens, so that a breach shows
-  where it was made.
-- Nothing waits for time: every wait is for a fact, bounded by `PATIENCE_S`. It needs trio alone, and runs in any test
-  of trio: `await check_runtime(bench)` raises `AssertionError`, and returns the names of the parts that were played.
+Runs in any test of trio: `await check_runtime(bench)` returns the names of the played parts, or
+raises `AssertionError`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ __all__ = [
 ]
 
 PATIENCE_S = 60.0
-"""How long a fact is waited for that has to come."""
+"""Seconds to wait for a fact."""
 
 NAME = Question(id="name", text="Which name?", answer_type=Text())
 SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
@@ -52,7 +51,7 @@ SURE = Question(id="sure", text="Sure?", answer_type=Boolean())
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a tool is made to do, in words that every runtime can play in its own way."""
+    """Behaviour of a tool, in terms that every runtime can play."""
 
     name: str
     rule: str
@@ -101,21 +100,21 @@ PARTS = (
 
 
 class Bench(Protocol):
-    """How one runtime is put under test."""
+    """Adapter of one runtime for the checks."""
 
     def stage(self, part: Part) -> tuple[Runtime, Call] | None:
-        """Make the runtime play `part`; None when this runtime has no such part."""
+        """Make the runtime play `part`; None if it has no such part."""
 
     def left(self, call: Call) -> Sequence[int]:
-        """The processes of `call` that live, whoever knows of them."""
+        """Return the live processes of `call`."""
 
     def shown(self, text: bytes) -> bytes:
-        """How `text` looks in the output: a terminal ends its lines otherwise."""
+        """Return the output form of `text`: a terminal changes line ends."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """A port that writes down what is reported and refuses what the rules forbid."""
+    """Runtime context that records reports and refuses breaches."""
 
     grace_s: float = 2.0
     answers: dict[str, Any] = field(default_factory=dict)
@@ -157,7 +156,7 @@ class Recorder:
         self._note(after_end=True)
 
     def keep_up(self) -> None:
-        """Nothing is ever behind."""
+        """Return at once: output is always consumed."""
 
     def written(self, number: int) -> None:
         assert number >= self.number, "input was reported out of order"
@@ -188,8 +187,8 @@ class Recorder:
         return _Recorded(self, question)
 
     async def wants(self, state: str) -> None:
-        """Wait until the tool is seen to be in `state` about its input. Nothing reports that: it
-        is looked at again and again. A busy one may never be seen to read meanwhile."""
+        """Wait until the tool's input state is `state`. Nothing reports that state, so it is
+        polled; a busy tool may never be seen to read."""
         assert self.grip is not None
         with trio.fail_after(PATIENCE_S):
             while (seen := self.grip.wanted().state) != state:
@@ -197,7 +196,7 @@ class Recorder:
                 await trio.sleep(0.01)
 
     async def until(self, fact: Callable[[], object]) -> None:
-        """Wait until `fact` holds; looked at after every report."""
+        """Wait until `fact` holds, evaluated after each report."""
         with trio.fail_after(PATIENCE_S):
             while not fact():
                 await self._changed.wait()
@@ -205,8 +204,6 @@ class Recorder:
 
 @dataclass(slots=True, eq=False)
 class _Recorded:
-    """A question to a `Recorder`."""
-
     port: Recorder
     question: Question
 
@@ -226,7 +223,7 @@ class _Recorded:
 
 @dataclass(slots=True, eq=False)
 class Performance:
-    """One run of a runtime, and what came of it."""
+    """One run of a runtime, with its result."""
 
     call: Call
     port: Recorder
@@ -238,12 +235,11 @@ class Performance:
 
     @property
     def grip(self) -> ExecutionControl:
-        """The grip, once it has started."""
         assert self.port.grip is not None
         return self.port.grip
 
     async def finish(self) -> None:
-        """Wait until the coroutine has returned."""
+        """Wait until the coroutine returns."""
         with trio.fail_after(PATIENCE_S):
             await self.finished.wait()
 
@@ -251,7 +247,7 @@ class Performance:
 async def perform(
     nursery: trio.Nursery, runtime: Runtime, call: Call, port: Recorder | None = None
 ) -> Performance:
-    """Start a run; returns when it has started or could not be."""
+    """Start a run; return once it has started or failed."""
     performance = Performance(call, port or Recorder(), trio.CancelScope())
 
     async def run(task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -274,7 +270,7 @@ async def perform(
 
 
 async def check_runtime(bench: Bench) -> list[str]:
-    """Hold a runtime to every rule whose part it can play; returns the names of those parts."""
+    """Check every rule whose part the runtime can play; return the parts' names."""
     played = []
     for part, check in _CHECKS:
         staged = bench.stage(part)
@@ -362,8 +358,8 @@ async def _check_echoes(bench: Bench, part: Part, run: Performance) -> None:
     run.grip.write(Input("eof"))
     await run.finish()
     assert run.port.end == Ending(exit=Exit(code=0))
-    said = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
-    assert said == [b"ready", *lines], "input was lost, cut or out of order"
+    lines_read = [line for line in bytes(run.port.output).replace(b"\r", b"").split(b"\n") if line]
+    assert lines_read == [b"ready", *lines], "input was lost, cut or out of order"
     try:
         run.grip.write(Input("line", "late"))
     except InputRefused as refused:
@@ -380,8 +376,8 @@ async def _check_asks(bench: Bench, part: Part, run: Performance) -> None:
     late.set()
     await run.finish()
     assert [question.id for question in run.port.asked] == ["name", "sure"]
-    said = run.result if run.result is not None else bytes(run.port.output).decode()
-    assert said.split() in (["Ada", "true"], ['"Ada"', "true"]), said
+    answers = run.result if run.result is not None else bytes(run.port.output).decode()
+    assert answers.split() in (["Ada", "true"], ['"Ada"', "true"]), answers
 
 
 async def _check_fails(bench: Bench, part: Part, run: Performance) -> None:

@@ -1,7 +1,7 @@
-"""Run CPU-bound Python in a worker thread.
+"""Worker threads for CPU-bound Python.
 
-Rules: the work changes nothing that the loop reads. Its result lives long, so the garbage collector must not
-traverse it: a collection blocks the loop for a millisecond per thousand objects.
+The work must not change data of the event loop. A long-lived result should be invisible to the
+garbage collector: a collection blocks the loop for a millisecond per thousand objects.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a thread and return its result; a cancelled caller abandons the thread. Raises what
-    `work` raises."""
+    """Return the result of `work` from a thread; cancellation abandons the thread."""
     result = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
     gc.freeze()
     return result

@@ -1,10 +1,10 @@
-"""Keep the files by which clients and the next daemon find this one, for as long as it serves.
+"""Upkeep of the files by which clients and the next daemon find this one.
 
-Rules: what an age cleaner would take is kept from it. What is gone is made again: first what clients find the
-daemon by (the runtime folder, `daemon.lock`, the socket), then what the next daemon finds, which may fail: it is
-tried again with the next loss. A path that leads to another's file is left alone, unless
-the file is a socket without a server, as in a runtime folder that was put back from elsewhere. A
-handle is ended for none of this while anybody can still reach it.
+- Age cleaners are kept away. Removed files are restored: first those for clients (runtime folder,
+  `daemon.lock`, socket), then those for the next daemon, which may fail until the next loss.
+- A path with another process's file is left alone, except a socket without a server, as in a
+  restored runtime folder.
+- No handle is ended for this while the daemon can be reached.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from haftd.host.recovery.journal import Journal
 from haftd.rpc.transports.credentials import Credentials
 
 _PATIENCE_S = 10.0
-"""At a new login the runtime folder is gone for a moment before it is made again."""
+"""At a login, the runtime folder is briefly absent."""
 _DRAIN_S = 1.0
 
 log = structlog.get_logger("haftd.upkeep")
@@ -35,9 +35,9 @@ Serve = Callable[[socket.socket], Awaitable[None]]
 
 
 class Listener:
-    """A listening Unix socket with the inode that its path leads to; `close` unlinks only that one.
+    """Listening Unix socket, with the inode of its path; `close` unlinks that inode only.
 
-    A socket that a service manager has bound is not `owned`: its file is the manager's.
+    A service manager's socket is not `owned`: the file is the manager's.
     """
 
     def __init__(self, path: Path, sock: socket.socket, *, owned: bool) -> None:
@@ -48,22 +48,21 @@ class Listener:
         self._scope = trio.CancelScope()
 
     def is_gone(self) -> bool:
-        """Return whether the path can be bound again: nothing is there, or a socket without a server."""
+        """Return True if the path is free: absent, or a socket without a server."""
         inode = runtime_folder.inode_of(self.path)
         return inode is None or (inode != self._inode and runtime_folder.is_abandoned(self.path))
 
     def is_replaced(self) -> bool:
-        """Return whether the path leads to a file of another process, a served socket for instance."""
+        """Return True if the path leads to another process's file."""
         inode = runtime_folder.inode_of(self.path)
         return inode not in (None, self._inode) and not runtime_folder.is_abandoned(self.path)
 
     async def serve(self, serve: Serve) -> None:
-        """Accept connections until cancelled or retired."""
         with self._scope:
             await serve(self.sock)
 
     async def retire(self) -> None:
-        """Have what has connected already accepted, then close: nobody finds the socket any more."""
+        """Accept the connections already made, then close: the socket cannot be found any more."""
         pending = select.poll()
         pending.register(self.sock, select.POLLIN)
         try:
@@ -75,15 +74,13 @@ class Listener:
             self.close()
 
     def close(self) -> None:
-        """Unlink and close; the file's inode number is not used again before it is closed."""
+        """Unlink, then close: the inode number cannot be reused earlier."""
         if self._owned:
             runtime_folder.unlink_inode(self.path, self._inode)
         self.sock.close()
 
 
 class Upkeep:
-    """The files of a running daemon."""
-
     def __init__(
         self,
         paths: Paths,
@@ -94,7 +91,7 @@ class Upkeep:
     ) -> None:
         self.listeners = list(listeners)
         self.replaced = trio.Event()
-        """Set when another's file is at the path of a socket: new clients do not reach this daemon."""
+        """Set once a socket's path leads to another process."""
         self._paths = paths
         self._lock, *self._state_locks = locks
         self._journal = journal
@@ -107,7 +104,7 @@ class Upkeep:
         self._lock_folder()
 
     def close(self) -> None:
-        """Close the sockets, and let go of the folder."""
+        """Close the sockets and the folder."""
         for listener in self.listeners:
             listener.close()
         if self._folder >= 0:
@@ -115,13 +112,14 @@ class Upkeep:
             self._folder = -1
 
     def listen(self, nursery: trio.Nursery, serve: Serve) -> None:
-        """Have `serve` accept from each socket, in tasks of `nursery`; also from those of later on."""
+        """Accept by `serve` from each socket, also future ones, in tasks of `nursery`."""
         self._nursery, self._serve = nursery, serve
         for listener in self.listeners:
             nursery.start_soon(listener.serve, serve)
 
     async def keep(self) -> str:
-        """Make again what is removed; return why clients cannot find this daemon for ten seconds now."""
+        """Restore removed files; return the reason once clients cannot find this daemon for ten
+        seconds."""
         while True:
             await runtime_folder.watch(self._watched(), lambda: not self._is_whole())
             with trio.move_on_after(_PATIENCE_S):
@@ -134,14 +132,16 @@ class Upkeep:
         return [*locks, self._journal.path, *(listener.path for listener in self.listeners)]
 
     def _is_reachable(self) -> bool:
-        return self._lock.is_in_place() and not any(one.is_gone() for one in self.listeners)
+        return self._lock.is_in_place() and not any(
+            listener.is_gone() for listener in self.listeners
+        )
 
     def _is_recorded(self) -> bool:
-        """Say whether the next daemon would find what this one holds and keep away from it, and a client
-        what it shows at the WebSocket."""
+        """Return True if the next daemon can find this one's handles, and clients the WebSocket's
+        credentials."""
         return (
             self._journal.is_in_place()
-            and all(one.is_in_place() for one in self._state_locks)
+            and all(lock.is_in_place() for lock in self._state_locks)
             and (self._credentials is None or self._credentials.are_there(self._paths.runtime))
         )
 
@@ -150,7 +150,7 @@ class Upkeep:
         return self._is_reachable() and (self._given_up or self._is_recorded())
 
     def _restore(self) -> bool:
-        """Make again what is gone; return whether clients find this daemon."""
+        """Restore removed files; return True if clients can find this daemon."""
         if self._is_whole():
             return True
         gone = [str(path) for path in self._watched() if runtime_folder.inode_of(path) is None]
@@ -171,7 +171,7 @@ class Upkeep:
         try:
             self._record()
         except (OSError, runtime_folder.FolderRefused, LockHeld) as error:
-            # A full disk, a home that the network lost: no reason to end anything.
+            # A full disk or a lost network home ends nothing.
             self._given_up = True
             log.warning("what was removed cannot all be made again", paths=gone, reason=str(error))
         else:
@@ -209,7 +209,7 @@ class Upkeep:
                 )
 
     def _lock_folder(self) -> None:
-        """Lock the folder that is there now against cleaners."""
+        """Lock the current folder against cleaners."""
         held, self._folder = self._folder, -1
         if held >= 0:
             os.close(held)

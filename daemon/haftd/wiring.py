@@ -1,7 +1,7 @@
-"""Putting the daemon together: settings and what recovery found in, one `Daemon` and one `RpcContext` out.
+"""Assembly of the `Daemon` and its `RpcContext` from settings and recovery.
 
-Rules: nothing here waits but a reload, for its turn and its reading; nothing opens a socket or reads a
-signal. What a reload may change is changed here, what only a start can change is named as a problem.
+Only a reload waits, for its turn and for reading. No socket is opened, no signal handled. A reload
+applies the settings that can change; the others are reported as problems.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ Level = Literal["info", "warning", "error", "critical"]
 log = structlog.get_logger("haftd")
 
 _SHARE_OF_STOPPED = 4
-"""What has stopped may hold one of so many descriptors: the others are for what runs and who asks."""
+"""Share of descriptors for stopped handles; the rest is for running ones and clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What was found out before the daemon could be put together."""
+    """Inputs of the assembly."""
 
     paths: Paths
     settings: Settings
@@ -103,9 +103,9 @@ class Parts:
     base: Path | None
     environ: dict[str, str]
     nofile: int
-    """The soft limit of descriptors that the daemon was given, and tools get."""
+    """The original soft limit of descriptors, for tools."""
     descriptors: int
-    """How many it may have itself."""
+    """The daemon's limit of descriptors."""
 
 
 def assemble(
@@ -114,8 +114,8 @@ def assemble(
     stop: Callable[[str | None], None],
     stir: Callable[[], None],
 ) -> Daemon:
-    """Wire the daemon. `handles` holds the handles' tasks, `stop` is what daemon/shutdown calls,
-    `stir` is called when a use is over."""
+    """Wire the daemon. `handles` is the handles' nursery, `stop` is called by daemon/shutdown,
+    `stir` when an execution ends."""
     own = parts.settings.daemon
     registry = Registry(
         max_handles=own.max_handles,
@@ -152,10 +152,10 @@ def assemble(
 
     def printed(handle: Handle, matches: Collection[PatternMatches]) -> None:
         now = time.time()
-        told = [notices.add_matches(handle, one, now) for one in matches]
+        added = [notices.add_matches(handle, match, now) for match in matches]
         if handle.settings.notify.on_content:
-            told.append(notices.add_output(handle, now))
-        for notice in told:
+            added.append(notices.add_output(handle, now))
+        for notice in added:
             if notice is not None:
                 subscriptions.push_notice(handle.session, notice)
 
@@ -213,21 +213,21 @@ def assemble(
         return calls.server(name, server.argv, server.cwd, server.env)
 
     def listed(name: str, tools: tuple[ServedTool, ...] | str) -> None:
-        known = catalogue.servers.get(name)
-        if known is None:
-            return  # It was configured away meanwhile.
+        previous = catalogue.servers.get(name)
+        if previous is None:
+            return  # no longer configured
         if isinstance(tools, str):
-            catalogue.serve(replace(known, fault=tools))
+            catalogue.serve(replace(previous, fault=tools))
             return
-        is_other = known.tools is not None and known.tools != tools
-        catalogue.serve(replace(known, tools=tools, fault=""))
+        is_other = previous.tools is not None and previous.tools != tools
+        catalogue.serve(replace(previous, tools=tools, fault=""))
         if is_other:
             text = f"The MCP server `{name}` has other tools than before; list the tools again."
             notify("mcp.tools_changed", "info", text, sessions.names())
 
     def lost(name: str, message: str, marks: Iterable[str]) -> None:
-        found = [use.handle.session for mark in marks if (use := supervisor.marked(mark))]
-        notify("mcp.disconnected", "error", message, dict.fromkeys(found))
+        affected = [use.handle.session for mark in marks if (use := supervisor.marked(mark))]
+        notify("mcp.disconnected", "error", message, dict.fromkeys(affected))
 
     def notify(kind: str, level: Level, message: str, names: Iterable[str]) -> None:
         notice = Notice(kind=kind, level=level, message=message, at=time.time())
@@ -248,7 +248,9 @@ def assemble(
         ),
     )
     catalogue.configure_servers(_states(parts.settings))
-    eager = servers.due(name for name, one in parts.settings.mcp.items() if one.start == "eager")
+    eager = servers.due(
+        name for name, server in parts.settings.mcp.items() if server.start == "eager"
+    )
     handles.start_soon(servers.list_tools, eager)
     helpers = HelperRunner(calls)
     describing = Describing(helpers, catalogue.descriptions, handles, servers)
@@ -313,7 +315,7 @@ def assemble(
             facts,
             audit,
             registry,
-            lambda said: inquiries.replace(backends(said)),
+            lambda changed: inquiries.replace(backends(changed)),
             servers,
         ),
         stop=stop,
@@ -321,19 +323,19 @@ def assemble(
 
 
 def _states(settings: Settings) -> Iterator[ServerState]:
-    """The configured servers as they are before they have listed their tools."""
+    """Yield the configured servers without their tools."""
     for name, server in settings.mcp.items():
         yield ServerState(name, server.tools)
 
 
 def _members(sessions: Sessions, name: str) -> list[Caller]:
-    return [one for one in sessions.members(name) if isinstance(one, Caller)]
+    return [member for member in sessions.members(name) if isinstance(member, Caller)]
 
 
 def _backends(
     inquiry: InquirySettings, parts: Parts, clients: Clients, sessions: Sessions, calls: Calls
 ) -> list[Backend]:
-    """Who answers questions, in the configured order."""
+    """Return the inquiry backends in the configured order."""
 
     def command() -> Backend:
         own = inquiry.command
@@ -343,20 +345,20 @@ def _backends(
         return CommandBackend(lambda: calls.own("inquiry", own.argv, limits), calls.clear_up)
 
     def model() -> Backend:
-        # It brings an HTTP client along: only who asks a model pays for that.
+        # Imports an HTTP client, so only with a model.
         from haftd.inquiries.llm.backend import LlmBackend
 
         if inquiry.llm is None:
             raise AssertionError("the settings leave the backend out where it has no section")
         return LlmBackend(inquiry.llm, parts.environ)
 
-    made: dict[str, Callable[[], Backend]] = {
+    factories: dict[str, Callable[[], Backend]] = {
         "client": lambda: ClientBackend(clients, lambda name: _members(sessions, name)),
         "command": command,
         "llm": model,
         "static": lambda: StaticBackend(inquiry.static),
     }
-    return [made[name]() for name in inquiry.backends if name != "llm" or _has_http_client()]
+    return [factories[name]() for name in inquiry.backends if name != "llm" or _has_http_client()]
 
 
 def _has_http_client() -> bool:
@@ -364,19 +366,19 @@ def _has_http_client() -> bool:
 
 
 def _unanswering(parts: Parts, settings: Settings) -> list[Problem]:
-    """What those who are to answer questions lack."""
+    """Return the problems of inquiry backends."""
     return [*_missing_program(parts, settings), *_missing_model(parts, settings)]
 
 
 def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
-    """What is wrong with the program that answers questions; it is looked up anew when it is run."""
+    """Return the problem of the answering program; each run looks it up anew."""
     command = settings.inquiry.command
     if command is None or "command" not in settings.inquiry.backends:
         return []
     try:
         resolve(command.argv[0], parts.environ.get("PATH"), parts.environ.get("HOME") or "/")
     except Missing as missing:
-        why = missing.message.partition(". ")[0]  # its advice is for the definition of a tool
+        why = missing.message.partition(". ")[0]  # the advice is for definitions
         return [
             Problem(
                 file=parts.paths.config,
@@ -389,7 +391,7 @@ def _missing_program(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
-    """Return what the model that answers questions lacks; its key is read anew when needed."""
+    """Return the problem of the answering model; the key is read anew when needed."""
     inquiry = settings.inquiry
     if inquiry.llm is None or "llm" not in inquiry.backends:
         return []
@@ -410,7 +412,6 @@ def _missing_model(parts: Parts, settings: Settings) -> list[Problem]:
 
 
 def rpc_context_of(daemon: Daemon) -> RpcContext:
-    """What all connections share."""
     limits = daemon.settings.limits
     clients = daemon.clients
     services = services_of(daemon)
@@ -438,7 +439,7 @@ def rpc_context_of(daemon: Daemon) -> RpcContext:
 
 
 def brief(report: Report) -> dict[str, int]:
-    """What recovery did, in numbers."""
+    """Return the counts of a recovery."""
     return {
         "ended": len(report.ended),
         "lost": len(report.lost),
@@ -448,8 +449,7 @@ def brief(report: Report) -> dict[str, int]:
 
 
 def _remember_lost(registry: Registry, report: Report) -> None:
-    """Keep a handle for each that was lost. What had stopped before has expired, whether something of
-    it was left or not."""
+    """Add a handle for each lost one. Those stopped before have expired, with or without remains."""
     now, wall = trio.current_time(), time.time()
     for record in (*report.ended, *report.lost, *report.keep):
         if record.id and not record.is_stopped:
@@ -473,7 +473,7 @@ def _spools(
 
 
 _RELOADED = ("toolpack", "inquiry", "mcp")
-"""Sections that a reload applies; the others take effect at a start."""
+"""Sections applied by a reload."""
 
 
 def _reloader(
@@ -485,9 +485,9 @@ def _reloader(
     take_inquiry: Callable[[InquirySettings], None],
     servers: Servers,
 ) -> Callable[[], Awaitable[tuple[Problem, ...]]]:
-    """What reads settings and definitions again. They may be long, and are read by Python: a thread
-    leaves the loop its turns. Each reload reads what is there when it is its turn. `take_inquiry` applies
-    a changed `[inquiry]`; `servers` are those of `[mcp]`."""
+    """Return the reload function. Settings and definitions are read in a thread, as long files
+    would block the loop; each reload reads the files at its turn. `take_inquiry` applies a changed
+    `[inquiry]`; `servers` are those of `[mcp]`."""
     turn = trio.Lock()
     inquiry = parts.settings.inquiry
 
@@ -495,7 +495,7 @@ def _reloader(
         settings, problems = load_settings(parts.paths)
         uses_model = settings.inquiry.llm is not None and "llm" in settings.inquiry.backends
         if uses_model and _has_http_client():
-            # Loading its HTTP client takes long.
+            # The HTTP client is slow to import.
             import_module("haftd.inquiries.llm.backend")
         return settings, problems, catalogue.read(settings.toolpack.enable)
 

@@ -1,8 +1,9 @@
 """`[inquiry]`: the backends that answer inquiries.
 
-Rules: a provider's key is never in the configuration, only its location; no message shows the value in place
-of a location, which may be a key. A key is sent over TLS or to this machine only. A backend whose section is
-wrong or missing is left out, and reported as a problem.
+- The configuration holds the location of a provider's key, never the key. Messages show no value in
+  place of a location, as the value may be a key.
+- Keys are sent over TLS or to this machine only.
+- A backend with a missing or wrong section is left out and reported.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ProviderName = Literal["openai", "anthropic", "google", "ollama"]
 
 
 class _ProviderEndpoint(msgspec.Struct, frozen=True):
-    """A provider's URL, and the usual environment variable of its key."""
+    """Provider's URL, and the usual environment variable of the key."""
 
     url: str
     key_env: str | None
@@ -42,17 +43,17 @@ _ENDPOINTS: dict[str, _ProviderEndpoint] = {
 
 
 class InquiryCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.command]`: the program that answers, and its time limit."""
+    """`[inquiry.command]`: the answering program, and its time limit."""
 
     argv: tuple[str, ...]
     timeout_s: float = 600.0
 
 
 class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[inquiry.llm]`: the model that answers.
+    """`[inquiry.llm]`: the answering model.
 
-    Its key is in the variable `key_env` or the file `key_file`, or not needed; `is_default_url`: `url` is the
-    provider's own.
+    The key is in the variable `key_env` or the file `key_file`, or not needed; `is_default_url`:
+    `url` is the provider's own.
     """
 
     provider: ProviderName
@@ -62,9 +63,9 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     key_env: str | None = None
     key_file: str | None = None
     timeout_s: float = 120.0
-    """Limit of one request, from its beginning to the last byte of the reply."""
+    """Limit of one request, up to the last byte of the reply."""
     attempts: int = 4
-    """Maximal number of attempts of one request."""
+    """Attempts per request."""
     max_tokens: int | None = None
     system: str = ""
     gather_ms: int = 100
@@ -169,7 +170,7 @@ _MODEL_KEYS: dict[str, Reader] = {
     "max_tokens": number(1, 10_000_000),
     "system": _system,
 }
-"""Keys that a tool's definition may set for its own questions."""
+"""Keys permitted in a tool's definition, for the tool's questions."""
 LLM: dict[str, Reader] = {
     "provider": _provider,
     "url": _url,
@@ -227,7 +228,6 @@ def _llm(value: object) -> LlmSettings:
 
 
 def _is_confidential(url: str) -> bool:
-    """Return whether only the receiver can read a request to this URL."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     return parts.scheme == "https" or host == "localhost" or is_loopback(host)
@@ -239,7 +239,7 @@ INQUIRY: dict[str, Reader] = {
     "llm": _llm,
     "static": _answers,
 }
-"""The keys of the section."""
+"""Readers by key."""
 SECTIONS = frozenset({"command", "llm", "static"})
 """Keys that are sections themselves, without a default."""
 
@@ -252,7 +252,7 @@ _REQUIRED_SECTIONS = {
 def check_backends(
     settings: InquirySettings, file: str, problems: list[Problem]
 ) -> InquirySettings:
-    """Return the settings without backends that lack their section; each is a problem."""
+    """Drop and report backends without their section."""
     for name, why in _REQUIRED_SECTIONS.items():
         if name not in settings.backends or getattr(settings, name) is not None:
             continue

@@ -1,8 +1,8 @@
-"""`[mcp.<name>]`: the MCP servers whose tools are tools of haft.
+"""`[mcp.<name>]`: the MCP servers whose tools haft offers.
 
-Rules: a server is a program or an address. A wrong value leaves the server out, as a program with another environment
-or in another folder is not the one that was meant. `haft mcp` is no such server: the daemon would be its own client.
-A value with a credential is in no `repr`.
+A server is a program or an address. A wrong value drops the server: a program with another
+environment or folder is not the intended one. `haft mcp` is refused, as the daemon would be its own
+client. Credentials appear in no `repr`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OURS = ("HAFT_HANDLE", "HAFT_OUTER", "HAFT_CALL", "HAFT_SOCKET")
 
 
 class McpServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`[mcp.<name>]`. In `env`, True hands on a variable of the daemon's."""
+    """`[mcp.<name>]`. In `env`, True passes the daemon's variable."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -47,7 +47,6 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The program and all of its arguments."""
         return (*self.command, *self.args)
 
     def __repr__(self) -> str:
@@ -151,7 +150,7 @@ _OF_PROGRAMS = ("args", "env", "cwd")
 
 
 def read_server(name: str, value: object) -> McpServer:
-    """Read one server; raises `InvalidField` with the key and a sentence."""
+    """Parse a server; raises `InvalidField`."""
     if not NAME.fullmatch(name):
         raise InvalidField(
             (), f"{shown(name)} is no name for a server: up to 48 characters, no dot and no quote"
@@ -181,6 +180,7 @@ def read_server(name: str, value: object) -> McpServer:
 
 
 def _is_haft(argv: tuple[str, ...]) -> bool:
-    """Whether the program is `haft mcp`, as far as the command shows that; see `runtimes.mcp.connection`."""
+    """Return True if the program is `haft mcp`, as far as argv shows that; see
+    `runtimes.mcp.connection`."""
     names = [PurePosixPath(word).name for word in argv]
     return any(pair == ("haft", "mcp") for pair in itertools.pairwise(names))

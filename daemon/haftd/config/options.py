@@ -1,8 +1,7 @@
-"""Options of the daemon from its command line and environment, and the paths of its files.
+"""Options from the command line and the environment, and the paths of the daemon's files.
 
-Rules: nothing else is read before the daemon executes itself again (`host/process/process_tag`), so the
-module imports little. No file is accessed. An invalid option raises `ConfigError`, which ends the start with
-78. Sections 1 and 11.
+Imports little: this runs before the daemon executes itself again (`host/process/process_tag`). No
+file is accessed. `ConfigError` ends the start with 78. Sections 1 and 11.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class ConfigError(Exception):
-    """The daemon cannot start with this configuration; the message names the correction."""
+    """Configuration that prevents the start; the message has the remedy."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line of `haftd`."""
+    """Command line of `haftd`."""
 
     config: str | None = None
     socket: str | None = None
@@ -35,7 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Paths(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of all files. `config_given`: the configuration file was named, so it must exist."""
+    """Paths of all files. `config_given`: the file was named and must exist."""
 
     runtime: paths.Runtime
     state: str
@@ -48,21 +47,20 @@ class Paths(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def socket(self) -> str:
-        """The Unix socket."""
         return self.runtime.socket
 
     def serving(self, socket: str) -> Paths:
-        """Return the same paths with another Unix socket, bound by a service manager."""
+        """Return the paths with another Unix socket, bound by a service manager."""
         return replace(self, runtime=replace(self.runtime, socket=socket))
 
     @property
     def definitions(self) -> tuple[Path, ...]:
-        """The sources of the catalogue, lowest precedence first."""
+        """Definition sources of the catalogue, lowest precedence first."""
         return Path(self.config), Path(self.tools)
 
 
 def read_options(argv: Sequence[str]) -> Options:
-    """Parse the command line, without the program's name; prints and exits as argparse does."""
+    """Parse the command line; prints and exits as argparse does."""
     parser = argparse.ArgumentParser(
         prog="haftd", description="The daemon that holds running tools."
     )
@@ -78,7 +76,7 @@ def _absolute(text: str) -> str:
 
 
 def find_paths(env: Mapping[str, str], uid: int, options: Options | None = None) -> Paths:
-    """Return the paths of the files; raises `ConfigError` for an unusable one."""
+    """Return the paths; raises `ConfigError`."""
     options = options or Options()
     try:
         config = paths.config_file(env, config=options.config)

@@ -1,8 +1,8 @@
-"""Settings of the daemon from its configuration files: limits and sections.
+"""Settings from the configuration files.
 
-Rules: a wrong value or an unknown key is a problem with file, key and line, and the default is used. Only a
-configuration without which the daemon cannot start raises `ConfigError` (exit 78). The process's own
-environment is never read here. Section 11.
+A wrong value or unknown key is reported with file, key and line, and the default applies. Only a
+configuration that prevents the start raises `ConfigError` (exit 78). The process environment is not
+read. Section 11.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DaemonSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpoolSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[spool]`, in bytes: a handle's newest output in memory, on disk, and the total of all handles."""
+    """`[spool]`, in bytes: newest output per handle in memory, on disk, and the total."""
 
     memory: int = _MIB
     disk: int = 64 * _MIB
@@ -73,13 +73,13 @@ class WebSocketSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolpackSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`[toolpack]`: the enabled tools of those that come with the daemon."""
+    """`[toolpack]`: enabled tools."""
 
     enable: tuple[str, ...] = TOOLPACK
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole configuration, except the definitions of tools."""
+    """Whole configuration, except definitions."""
 
     daemon: DaemonSettings = DaemonSettings()
     spool: SpoolSettings = SpoolSettings()
@@ -90,17 +90,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> LimitsResult:
-        """The limits that `initialize` reports."""
+        """Limits for `initialize`."""
         return LimitsResult(
             **{name: getattr(self.daemon, name) for name in LimitsResult.__struct_fields__}
         )
 
 
 def load_settings(paths: Paths) -> tuple[Settings, list[Problem]]:
-    """Read the sections of all configuration files, later ones over earlier ones.
+    """Read all configuration files, later ones win.
 
-    A file that cannot be read is reported by the catalogue, which reads the same files. Raises `ConfigError`
-    for a configuration file that was named and does not exist.
+    Unreadable files are reported by the catalogue, which reads them, too. Raises `ConfigError` if a
+    named file does not exist.
     """
     problems: list[Problem] = []
     sections: dict[str, dict[str, Any]] = {}
@@ -188,7 +188,7 @@ _OTHER_SECTIONS = ("tools", "conversation", "mcp")
 
 
 def _sections(document: Document, problems: list[Problem]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the sections of a file with their valid values."""
+    """Return the valid values by section."""
     foreign = "conversation" in document.data
     sections = []
     for section, values in document.data.items():
@@ -227,7 +227,7 @@ def _values(
 
 
 def _fallback(section: str, key: str) -> str:
-    """Return the consequence of a wrong value, for its message."""
+    """Name the default used instead, for the message."""
     if section == "websocket":  # never listen at an unintended address or for unintended origins
         return "the WebSocket stays off"
     if section == "inquiry" and key in SECTIONS:

@@ -1,7 +1,7 @@
-"""Readers of single configuration values: numbers, sizes, lists of texts.
+"""Readers of single configuration values.
 
-Rules: a reader takes a TOML value and returns the setting, or raises `InvalidField` with the values allowed. Readers
-know no section and no key.
+A reader takes a TOML value and returns the setting, or raises `InvalidField` with the permitted
+values.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Reader = Callable[[object], Any]
 
 
 def _with_description(reader: Reader, form: str) -> Reader:
-    """Attach a description of the values, for the page that lists all keys."""
+    """Attach a description for the generated page of keys."""
     reader.form = form  # type: ignore[attr-defined]
     return reader
 
 
 def number(low: float, high: float, *, whole: bool = True) -> Callable[[object], Any]:
-    """Return a reader of numbers within these bounds."""
+    """Return a reader of numbers within the bounds."""
 
     kind = "a whole number" if whole else "a number"
 
@@ -50,7 +50,7 @@ def size(low: int, high: int) -> Callable[[object], int]:
 
 
 def texts(*allowed: str) -> Callable[[object], tuple[str, ...]]:
-    """Return a reader of lists of texts, all from `allowed` if given."""
+    """Return a reader of lists of strings, all from `allowed` if given."""
 
     def read_texts(value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
