@@ -45,7 +45,7 @@ THROUGH = {"tools/call"}
 READS = {
     "initialize", "ping", "fetch", "await", "handles/list", "output/search", "output/timeline",
     "session/list",
-    "notifications/drain", "inquiries/list", "approvals/list", "subscribe", "unsubscribe",
+    "notifications/drain", "inquiries/ask", "inquiries/list", "approvals/list", "subscribe", "unsubscribe",
     "turn/begin", "tools/list", "tools/describe", "tools/reload", "daemon/status", "daemon/reload",
     "rpc.discover",
     "trust/show", "trust/list",

@@ -70,6 +70,10 @@ async def several():
     first, second = await asyncio.gather(ask("A?", ["x", "y"]), ask("B?", {"web": ["keep", "drop"]}))
     return [first, second, await ask("C?"), await ask("D?", Secret)]
 
+@tool
+def size(text: str) -> int:
+    return len(text)
+
 def helper(): ...
 '''
 
@@ -166,6 +170,11 @@ def test_each_call_is_a_process_of_its_own_with_an_empty_input(
     assert said[0]["path"] == str(running.config / "haft" / "tools")
 
 
+def test_arguments_that_are_too_long_for_an_environment_arrive_whole(wire: Wire) -> None:
+    called = wire.call("tools/call", tool="size", arguments={"text": "äx" * 150_000})
+    assert called["result"] == "300000"
+
+
 @pytest.mark.parametrize(
     ("name", "last"), [("wait.for.end", "cleaned up"), ("spin", "stopped spinning")]
 )
@@ -210,6 +219,23 @@ def test_a_definition_changes_what_a_function_says(
         assert called["result"] == "released a fast"
         assert wire.call("tools/call", tool="count", arguments={})["result"] == "counted\n"
         assert wire.call("daemon/status")["problems"] == []
+
+
+def test_a_changed_tool_file_is_asked_again(shared_daemon: RunningDaemon) -> None:
+    """What a function takes is known at the next list; new functions are, after a reload."""
+    text = "from haft.tools import tool\n@tool\ndef grow(a: int): ...\n"
+    path = shared_daemon.config / "haft/tools/grows.py"
+    with shared_daemon.connect() as wire:
+        try:
+            for reload, parameter in ((True, "a"), (False, "bb"), (False, "ccc")):
+                shared_daemon.tools(text.replace("a: int", f"{parameter}: int"), path.name)
+                if reload:
+                    wire.call("tools/reload")
+                listed = {one["name"]: one for one in wire.call("tools/list")["tools"]}
+                assert list(listed["grow"]["parameters"]["properties"]) == [parameter]
+        finally:
+            path.unlink()
+            wire.call("tools/reload")
 
 
 FAULTS: list[tuple[str, str]] = [

@@ -32,7 +32,7 @@ from .helpers import HelperRunner
 log = structlog.get_logger("haftd.executions.describing")
 
 _TIMEOUT_S = 10.0
-_MAX_WORDS = 4
+_MAX_WORDS = 5
 """Of a command that may name a file of the program's: an interpreter's script comes early."""
 _MAX_STDERR_LENGTH = 200
 
