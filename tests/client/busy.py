@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from haft.__main__ import main
-from haft.cli import ownterminal
-from haft.drawing import Drawing
+from haft.cli.terminal import own_terminal
+from haft.cli.terminal.drawing import Drawing
 
 _draw = Drawing.draw
 
@@ -17,5 +17,5 @@ def _without_end(drawing: Drawing, data: bytes) -> bytes:
 
 if __name__ == "__main__":
     Drawing.draw = _without_end  # type: ignore[assignment, method-assign]
-    ownterminal._OVERDUE_S = 0.5
+    own_terminal._OVERDUE_S = 0.5
     raise SystemExit(main())

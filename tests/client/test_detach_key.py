@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from haft.__main__ import main
-from haft.keyboard import Command, Keyboard, prefix_key
+from haft.cli.terminal.keyboard import Command, Keyboard, prefix_key
 from tests.client.person import Place
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft import drawing as expressions
-from haft.drawing import Drawing, notice
+from haft.cli.terminal import drawing as expressions
+from haft.cli.terminal.drawing import Drawing, notice
 from haftd.runtimes.terminal.screen import Screen
 
 QUERIES = [

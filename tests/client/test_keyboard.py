@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haft.keyboard import AnswerLine, Command, Event, Keyboard
+from haft.cli.terminal.keyboard import AnswerLine, Command, Event, Keyboard
 
 
 def typed(*pieces: bytes) -> list[Event]:

@@ -17,13 +17,13 @@ from haft_protocol.states import HandleState, Pending, Stopped
 
 from ..connecting import open_daemon
 from ..errors import ConnectionLost, RemoteError
-from ..keyboard import prefix_key
 from . import show
-from .attachment import Attachment
-from .line import Line
 from .options import UsageError, chosen_socket, session
-from .ownterminal import Overdue, OwnTerminal
 from .statuses import Status
+from .terminal.attachment import Attachment
+from .terminal.keyboard import prefix_key
+from .terminal.own_terminal import Overdue, OwnTerminal
+from .terminal.pollable_client import PollableClient
 
 EPILOG = r"""
 Whatever you type goes to the program, but for what follows C-\ :
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         "attach", "use `haft apply` to type and `haft fetch --wait input` or `haft logs -f` to read"
     )
     connected = open_daemon(chosen_socket(options))
-    line = Line(connected, session=session(options), name="haft attach")
+    line = PollableClient(connected, session=session(options), name="haft attach")
     with line:
         state = _look(line, options.id)
         if isinstance(state, Stopped):
@@ -152,7 +152,7 @@ def terminals(command: str, alternative: str) -> tuple[int, int]:
     return sys.stdin.fileno(), sys.stdout.fileno()
 
 
-def _look(line: Line, handle: str) -> HandleState:
+def _look(line: PollableClient, handle: str) -> HandleState:
     """See whether it is there and has a terminal; marks nothing as read."""
     state = line.fetch(handle, cursor=0, max_bytes=0)
     if isinstance(state, Pending):

@@ -1,4 +1,4 @@
-"""What a person has typed and the program does not have yet.
+"""Input that a person has typed and the program has not taken yet.
 
 Rules: text goes out in order, a piece at a time; the next when the terminal has all of the last one,
 so a program that does not read holds up nothing but the typing. Text goes as an object, which is no
@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from ..errors import RemoteError
-from .line import Line
+from haft.errors import RemoteError
+
+from .pollable_client import PollableClient
 
 _PIECE = 16_384
 _MOST = 16 << 20
@@ -20,10 +21,10 @@ _FOR_LONG_MS = 86_400_000
 _LINES = re.compile(r"[^\r\n]*[\r\n]|[^\r\n]+")
 
 
-class Typed:
+class PendingInput:
     """The text on its way to one handle's program."""
 
-    def __init__(self, line: Line, handle: str) -> None:
+    def __init__(self, line: PollableClient, handle: str) -> None:
         self._line = line
         self._id = handle
         self._waiting: deque[str] = deque()

@@ -14,19 +14,19 @@ import time
 import msgspec
 from msgspec import UNSET
 
+from haft.cli.options import UsageError
+from haft.cli.show import takes
+from haft.cli.values import read_answer
+from haft.errors import HaftError, RemoteError
 from haft_protocol.methods import View
 from haft_protocol.questions import Question, Secret
 from haft_protocol.states import HandleState, Screen, Stopped, Waiting
 
-from ..drawing import Drawing, notice
-from ..errors import HaftError, RemoteError
-from ..keyboard import AnswerLine, Command, Event, Keyboard
-from .line import Line
-from .options import UsageError
-from .ownterminal import OwnTerminal
-from .show import takes
-from .typed import Typed
-from .values import read_answer
+from .drawing import Drawing, notice
+from .keyboard import AnswerLine, Command, Event, Keyboard
+from .own_terminal import OwnTerminal
+from .pending_input import PendingInput
+from .pollable_client import PollableClient
 
 HELP = " {key} d detaches · {key} {key} types {key} · everything else goes to the program "
 HOW_TO_LEAVE = " {key} d leaves it running · {key} ? helps "
@@ -48,7 +48,13 @@ class Attachment:
     """One attach. `run` returns how it ended; `leave` gives the handle its size back."""
 
     def __init__(
-        self, line: Line, handle: str, own: OwnTerminal, *, read_only: bool, key: str = "\\"
+        self,
+        line: PollableClient,
+        handle: str,
+        own: OwnTerminal,
+        *,
+        read_only: bool,
+        key: str = "\\",
     ) -> None:
         self._line = line
         self._id = handle
@@ -63,7 +69,7 @@ class Attachment:
         self._cursor = 0
         self._output: int | None = None
         """The request that waits for output."""
-        self._typed = Typed(line, handle)
+        self._typed = PendingInput(line, handle)
         self._answer = AnswerLine()
         self._question: Question | None = None
         self._notice: tuple[str, float] | None = None

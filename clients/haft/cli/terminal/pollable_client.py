@@ -1,18 +1,17 @@
-"""A connection of the plain client that is waited on beside a keyboard and signals.
+"""A connection of the blocking client that is waited on beside a keyboard and signals.
 
 Rules: nothing here waits; requests are started, and their replies taken when they are there.
 """
 
 from __future__ import annotations
 
+from haft.client import Haft
+from haft.requests import decode
+from haft.wire import result_of
 from haft_protocol.states import HandleState
 
-from ..client import Haft
-from ..requests import decode
-from ..wire import result_of
 
-
-class Line(Haft):
+class PollableClient(Haft):
     """A connection that can be waited on beside other things."""
 
     @property
