@@ -73,8 +73,8 @@ class Caller:
         return session == self.confinement.session
 
     def may_reach(self, granted: frozenset[str]) -> bool:
-        """Return True if a handle or tool whose processes have the permissions `granted` is in
-        reach: these must not exceed the caller's own."""
+        """Return True if the permissions `granted` of a handle's or tool's processes do not exceed
+        the caller's own."""
         return self.confinement is None or granted <= self.confinement.may
 
     def refusal(self, action: str) -> RpcError:

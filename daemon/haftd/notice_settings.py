@@ -13,7 +13,7 @@ LEVELS: Final[tuple[Level, ...]] = ("info", "warning", "error", "critical")
 
 
 class NoticePattern(msgspec.Struct, frozen=True):
-    """Expression whose matching output lines raise a notice of this level."""
+    """Expression for output lines that raise a notice of this level."""
 
     name: str
     match: str

@@ -1,9 +1,8 @@
-"""Check which users could replace the file at a path.
+"""Check for users that could replace the file at a path.
 
 Writers of a folder control its names, and the owner of a link its target, so each folder and link
-of the path counts. All must belong to this user or root; a world-writable folder must be sticky,
-whose entries belong to their owners. Group write is accepted: homes with a group per user are
-common.
+of the path counts. All must belong to this user or root; a world-writable folder must be sticky:
+its entries belong to their owners. Group write is accepted: homes with a group per user are common.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from haftd.upkeep import Listener
 EXIT_HELD = 75
 _MAX_DESCRIPTORS = 1 << 20
 """Descriptors to request."""
-_FEWEST = 64
+_MIN_DESCRIPTORS = 64
 """Below this, an idle daemon and the reserve leave no descriptor for a client."""
 _LOGIN_SHELL_S = 1.5
 
@@ -235,9 +235,9 @@ def _remove_credentials(paths: Paths) -> None:
 def check_descriptors() -> None:
     """Raise `CannotStart` if there are too few descriptors for a client."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < _FEWEST:
+    if hard != resource.RLIM_INFINITY and hard < _MIN_DESCRIPTORS:
         raise CannotStart(
-            f"a process may have {hard} open files here, and {_FEWEST} are the fewest that serve "
+            f"a process may have {hard} open files here, and {_MIN_DESCRIPTORS} are the fewest that serve "
             "anybody; raise the limit (`ulimit -n`, LimitNOFILE=)"
         )
 

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haftd.core import long_strings
-from haftd.core.escapes import LONGEST, decode, end_broken_string, pending
+from haftd.core.escapes import MAX_SEQUENCE, decode, end_broken_string, pending
 from haftd.core.long_strings import LongStrings
 from haftd.core.patterns import OutputMatcher, compile_pattern
 from haftd.core.search import Search
@@ -96,8 +96,14 @@ def test_letters_that_are_introducers_elsewhere_take_nothing_along() -> None:
 
 
 @settings(deadline=None)
-@given(LONG_PIECES, st.lists(st.integers(0, 20_000), max_size=10), st.sampled_from([LONGEST, 1, 7]))
-@example([b"A", LONG[-1], b"B"], [1, 2, 3, 9, 4_097, 4_098, 4_099, 10_008, 10_009, 10_010], LONGEST)
+@given(
+    LONG_PIECES,
+    st.lists(st.integers(0, 20_000), max_size=10),
+    st.sampled_from([MAX_SEQUENCE, 1, 7]),
+)
+@example(
+    [b"A", LONG[-1], b"B"], [1, 2, 3, 9, 4_097, 4_098, 4_099, 10_008, 10_009, 10_010], MAX_SEQUENCE
+)
 def test_reads_join_to_the_text_of_the_whole_however_long_a_string_is(
     pieces: list[bytes], cuts: list[int], chunk: int
 ) -> None:
@@ -192,7 +198,7 @@ def test_the_long_strings_of_an_output_are_known_however_it_comes(
     data: bytes, cuts: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_strings, "LONGEST", 6)
+        patch.setattr(long_strings, "MAX_SEQUENCE", 6)
         patch.setattr(long_strings, "_WINDOW", 2)
         strings = LongStrings(0)
         for at, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(data)], strict=True):

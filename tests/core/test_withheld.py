@@ -84,7 +84,7 @@ def test_nothing_is_left_of_what_is_withheld(decision: str) -> None:
     for ending in ALL:
         one = withheld()
         told, spool = one.release(
-            ending, ReviewDecision("deny" if decision == "deny" else "skip", said="word")
+            ending, ReviewDecision("deny" if decision == "deny" else "skip", explanation="word")
         )
         assert spool is None and one.spool.read(0, 100) == b"" and told.exit is None
         if decision == "deny":

@@ -12,7 +12,7 @@ import pytest
 
 from haft_protocol.errors import RpcError
 from haftd.tools.catalogue import TOOLPACK, Catalogue
-from haftd.tools.definitions.document import LARGEST_FILE
+from haftd.tools.definitions.document import MAX_DOCUMENT_BYTES
 from haftd.tools.lists.tool_list import AWAIT, info
 
 from .making import packed, tool
@@ -62,7 +62,7 @@ def test_files_that_are_not_there_are_no_problem(tmp_path: Path) -> None:
         (b'[tools.x]\ncommand = "a"\n\xff\n', None, "it is not UTF-8"),
         (b"a = 1\na = 2\n", 2, "it is not TOML"),
         (b"a = " + b"[" * 5000, None, "it is"),
-        (b"#" * (LARGEST_FILE + 1), None, "it is larger than"),
+        (b"#" * (MAX_DOCUMENT_BYTES + 1), None, "it is larger than"),
         (b"\0", 1, "it is not TOML"),
         (b"a = " + b"9" * 5000, None, "a number in it is larger"),
         (b"a = [{b = 0x" + b"9" * 5000 + b"}]", None, "a number in it is larger"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from haftd.tools.projects import roots
 from haftd.tools.projects.roots import (
-    LARGEST,
+    MAX_FILE_BYTES,
     MAX_FILES,
     Folder,
     HashedFile,
@@ -137,7 +137,7 @@ def test_what_is_no_plain_file_of_the_root_is_refused_by_name_and_harms_no_other
     (folder / "open.toml").write_text("")
     (folder / "open.toml").chmod(0o666)
     (folder / "\u202etxt.toml").write_text("")
-    (folder / "large.toml").write_bytes(b"#" * (LARGEST + 1))
+    (folder / "large.toml").write_bytes(b"#" * (MAX_FILE_BYTES + 1))
     with (folder / "huge.toml").open("wb") as huge:
         huge.truncate(100 * 1024 * 1024)
     found = names(settled(root).look())
@@ -189,7 +189,7 @@ def test_ten_thousand_files_are_refused_at_once(tmp_path: Path, ending: str) -> 
 def test_files_that_are_too_large_together_are_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path)
     for number in range(20):
-        (folder / f"{number}.toml").write_bytes(b"#" * LARGEST)
+        (folder / f"{number}.toml").write_bytes(b"#" * MAX_FILE_BYTES)
     (one,) = settled(tmp_path).look()
     assert isinstance(one, RefusedFile) and "larger" in one.why
 

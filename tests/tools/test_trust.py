@@ -91,7 +91,7 @@ def test_a_store_that_is_not_the_users_alone_trusts_nothing(path: Path, how: str
         os.mkfifo(path, 0o600)
     else:
         path.write_bytes(GOOD)
-        os.truncate(path, trust.LARGEST_STORE + 1)
+        os.truncate(path, trust.MAX_STORE_BYTES + 1)
         path.chmod(0o600)
     store = Trust(str(path))
     assert store.files("/r") == {} and len(store.problems) == 1
@@ -107,7 +107,7 @@ def test_a_store_that_cannot_be_written_stays_as_it_is(
     store = Trust(str(path))
     store.grant("/r", one())
     before = path.read_bytes()
-    monkeypatch.setattr(trust, "LARGEST_STORE", 200)
+    monkeypatch.setattr(trust, "MAX_STORE_BYTES", 200)
     with pytest.raises(TrustFault, match="larger than 200 bytes"):
         store.grant("/s", one(text="x" * 200))
     monkeypatch.undo()

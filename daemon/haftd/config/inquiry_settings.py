@@ -69,7 +69,8 @@ class LlmSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int | None = None
     system: str = ""
     gather_ms: int = 100
-    """How long a question waits for others of its conversation, which are asked in the same request."""
+    """Milliseconds for which a question waits for others of its conversation, to share one request.
+    """
 
 
 class InquirySettings(msgspec.Struct, frozen=True, kw_only=True):

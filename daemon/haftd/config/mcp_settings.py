@@ -1,4 +1,4 @@
-"""`[mcp.<name>]`: the MCP servers whose tools haft offers.
+"""`[mcp.<name>]`: MCP servers, for their tools.
 
 A server is a program or an address. A wrong value drops the server: a program with another
 environment or folder is not the intended one. `haft mcp` is refused, as the daemon would be its own

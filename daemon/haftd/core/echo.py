@@ -69,9 +69,10 @@ def _continued_echo_end(output: str, start: int, lines: list[str], rest: str) ->
 
 
 def prompt_size(output: str, prompt: str) -> int:
-    """Return how many characters at the end of `output` are the prompt: the whole last line, or 0.
+    """Return the count of characters at the end of `output` that are the prompt: the whole last
+    line, or 0.
 
-    Trailing blanks are ignored: a screen cannot tell printed blanks from skipped cells.
+    Trailing blanks are ignored: a screen cannot distinguish printed blanks from skipped cells.
     """
     last = output[output.rfind("\n") + 1 :]
     return len(last) if prompt and last.rstrip(" ") == prompt.rstrip(" ") else 0

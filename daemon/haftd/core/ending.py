@@ -1,6 +1,6 @@
-"""The end of an execution, as one value: what a runtime reports, what a review may change, what readers are shown.
+"""End of an execution, as reported by a runtime, changed by a review, and shown to readers.
 
-Rules: frozen; but for a fault of haftd itself, `outcomes` words an end.
+Frozen. Except for faults of haftd itself, `outcomes` words an end.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ LOST = EndedBy("lost")
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of an execution: its cause, and its result.
+    """Cause and result of the end.
 
-    `by` is the cause as far as it is known to the reporter: a runtime that was made to end the execution does not
-    know who has requested that, and reports `LOST`. Without `result` and `failure` the output is the result. `failure` is the tool's own, and `shows_output` says
-    that the output is handed out beside it. `limit` names the limit that ended the execution, `unconfirmed` the
-    processes that could not be ended.
+    `by` is the cause known to the reporter: a runtime that ends an execution on request does not
+    know the requester, and reports `LOST`. Without `result` and `failure` the output is the result.
+    `failure` is the tool's own; with `shows_output` the output is returned beside the failure.
+    `limit` names the exceeded limit, `unconfirmed` the processes that could not be ended.
     """
 
     by: EndedBy = EXIT

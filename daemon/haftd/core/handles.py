@@ -1,9 +1,10 @@
-"""A handle: one execution of a tool, from the reservation of its id to its last fetch.
+"""Handle: one execution of a tool, from the reservation of the id to the last fetch.
 
-Rules: the state changes only through the table in `lifecycle`; an illegal event raises and changes nothing.
-Reading is pure; a `Read` moves the session's position, whose offset is frozen at the stop: output unread then is
-the delta of every later reader. Output after the complete end is dropped. Times
-are seconds of the caller's monotonic clock. Sections 3 and 4.
+- The state changes only by the table in `lifecycle`; an illegal event raises and changes nothing.
+- Reading is pure; a `Read` moves the session's position, whose offset is frozen at the stop: output
+  unread then is the delta of every later reader.
+- Output after the complete end is dropped. Times are seconds of the caller's monotonic clock.
+  Sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Listener = Callable[[], object]
 
 
 class Program(msgspec.Struct, frozen=True):
-    """The program of an execution; before the start only what is planned. `rendering` translates the output's
+    """Program of an execution; planned values before the start. `rendering` translates the output's
     bytes to text."""
 
     command: str = ""
@@ -401,8 +402,8 @@ class Handle:
         spool: Spool | None = None,
         refusal: RpcError | None = None,
     ) -> None:
-        """Stop with what a review has left of the end. `spool` replaces the output, of which nothing was shown;
-        `refusal` is the error of calls that await the result."""
+        """Stop with the end as reviewed. `spool` replaces the withheld output; `refusal` is the
+        error of calls that await the result."""
         step(self._lifecycle.stage, Event.REVIEWED)
         if spool is not None:
             self.spool.close()
@@ -486,8 +487,8 @@ class Handle:
         self._position = replace(self._position, notified=self.readable_end())
 
     def save(self) -> SavedFile | None:
-        """Save the whole output, or the result, to a file for a reader whose reply was truncated; None while
-        more output may come."""
+        """Save the whole output or result to a file after a truncated reply; None while more output
+        may come."""
         outcome = self.outcome
         if outcome is None or not outcome.is_final:
             return None
@@ -508,7 +509,7 @@ class Handle:
             self._listeners = tuple(kept)
 
     def listen_for_reply(self, callback: Listener) -> None:
-        """Register `callback` of a call whose reply will report the handle's end."""
+        """Register `callback` for a call that will report the handle's end."""
         self.listen(callback)
         self._await_count += 1
 

@@ -123,7 +123,7 @@ class Waiting(_Live, frozen=True):
 
 
 class UnderReview(_Live, frozen=True):
-    """The execution has ended, and its result is withheld from readers, for whom it is in state `was`."""
+    """The execution has ended, and its result is withheld: readers still see the state `was`."""
 
     stage: ClassVar[Stage] = Stage.UNDER_REVIEW
     was: Starting | Running
@@ -199,7 +199,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
     @property
     def ending(self) -> Ending:
-        """The end that readers are shown who have found the handle before."""
+        """End for readers that found the handle earlier."""
         return Ending(failure=ToolError(self.error.message))
 
 

@@ -1,6 +1,6 @@
 """The long control strings in an output: where each one began and ended.
 
-Rules: pure. A window of `escapes.LONGEST` bytes before an offset shows each shorter sequence; of the longer
+Rules: pure. A window of `escapes.MAX_SEQUENCE` bytes before an offset shows each shorter sequence; of the longer
 strings (a clipboard of OSC 52, a sixel or kitty picture) the offsets are kept, as output is appended, so that a
 read that begins or ends within one knows it. A string ends as on a terminal: at BEL, ST, CAN or SUB,
 before another Escape, and before a line end. Two integers stand for 4 KiB of output at least.
@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 
-from .escapes import LONGEST
+from .escapes import MAX_SEQUENCE
 
 _ESCAPE = b"\x1b"
 _INTRODUCERS = b"]PX^_"
 _END = re.compile(rb"[\x07\x1b\x18\x1a\n]")
-_WINDOW = LONGEST // 2 - 64
-"""A string of more than `LONGEST` bytes fills an aligned window of this size, without an Escape in it."""
+_WINDOW = MAX_SEQUENCE // 2 - 64
+"""A string of more than `MAX_SEQUENCE` bytes fills an aligned window of this size, without an Escape in it."""
 _MAX_UNPRUNED = 1_024
 
 
 class LongStrings:
-    """The stretches [begin, end) of one output that are strings of more than `LONGEST` bytes."""
+    """The stretches [begin, end) of one output that are strings of more than `MAX_SEQUENCE` bytes."""
 
     __slots__ = ("_after_escape", "_begins", "_ends", "_head", "open")
 
@@ -74,7 +74,7 @@ class LongStrings:
 
     def _close(self, end: int, kept_from: int) -> None:
         begin, self.open = self.open, -1
-        if end - begin <= LONGEST:
+        if end - begin <= MAX_SEQUENCE:
             return
         self._begins.append(begin)
         self._ends.append(end)
@@ -118,7 +118,7 @@ class LongStrings:
         return stop
 
     def offset_of(self, start: int, index: int) -> int:
-        """Return the offset of the byte `index` of what is read from `start` on without strings."""
+        """Return the offset of byte `index`, counted from `start` without strings."""
         offset = start + index
         for begin, end in zip(self._begins, self._ends, strict=True):
             if end > start:

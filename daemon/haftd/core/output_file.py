@@ -1,10 +1,9 @@
-"""Save the whole of a truncated result as a named file.
+"""Named files of truncated results.
 
-Rules: a file is written only for a reader whose reply was truncated. A spool file that holds everything is
-only linked to a name; other content is written once, within the disk budget of all spools. The file belongs
-to the spool and is removed when the spool is closed. A failed save costs the path, never the reply. Of an
-output whose oldest bytes were dropped, the head and the newest bytes are saved, with one line between them.
-Sections 3, `truncated`, and 11.
+A file is written only after a truncated reply. A complete spool file is linked to a name; other
+content is written once, within the disk budget. The file is removed with the spool. A failed save
+costs the path, never the reply. If the oldest bytes were dropped, head and newest bytes are saved,
+with a line between them. Sections 3, `truncated`, and 11.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far a session has read one of its handles, and the event that moves it.
+"""Position of a session in one of its handles, and the event that moves the position.
 
-Rules: frozen values. Only a `delta` moves `offset`, over all that the delta returned or left out; a read by cursor
-belongs to no session and moves nothing but the time at which the end was read. Sections 3 and 4.
+Frozen. Only a `delta` moves `offset`, over everything returned or omitted; a read by cursor belongs
+to no session and moves only the time at which the end was read. Sections 3 and 4.
 """
 
 from __future__ import annotations

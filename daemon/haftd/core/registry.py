@@ -25,7 +25,7 @@ from .session_handles import SessionHandles, choose_evicted, expires_at
 from .spool import Budget, Spool
 
 _MAX_REMEMBERED_IDS = 10_000
-"""Used ids kept, to tell an expired handle from an unknown id."""
+"""Used ids, to distinguish expired handles from unknown ids."""
 
 _FILES_CLOSED_AT_ONCE = 32
 """Files closed at once when a spawn lacks descriptors."""
@@ -320,8 +320,8 @@ class Registry:
     def sweep(self, now: float) -> builtins.list[Handle]:
         """Evict expired handles; return all handles evicted since the last sweep.
 
-        The caller closes their spools. Handles whose end was read go when their time is over, and the oldest,
-        read ones first, when there are too many.
+        The caller closes their spools. Read handles go after their retention; above the limits, the
+        oldest go, read ones first.
         """
         for new in [new for new in self._replaced if new.state is not State.PENDING]:
             self._evicted.append(self._replaced.pop(new))

@@ -1,8 +1,7 @@
-"""Search lines in the kept output of a spool.
+"""Line search in the kept output of a spool.
 
-Rules: a line matches when the expression matches within its text, never across its end; each line once,
-oldest first. A search runs in steps that are short whatever the expression is; output appended meanwhile is
-not searched. A line too long to show is cut around its match.
+A match lies within one line's text; each line is returned once, oldest first. Steps are short for
+any expression; output appended meanwhile is not searched. Long lines are cut around the match.
 """
 
 from __future__ import annotations

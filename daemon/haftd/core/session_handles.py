@@ -1,8 +1,8 @@
-"""The handles of one session, and the choice of stopped handles to evict.
+"""Handles of one session, and the choice of stopped handles to evict.
 
-Rules: a stopped handle stays until its end was read and its retention is over; when there are too many, the
-oldest go, read ones first. A live handle never goes, nor one whose processes may still run: no other handle
-could end these. Section 4.
+A stopped handle stays until its end was read and its retention is over; above the limits, the
+oldest go, read ones first. Live handles never go, nor those with processes left: no other handle
+could end them. Section 4.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from .handles import CallKey, Handle
 
 _MIN_RETENTION_AFTER_READ_S = 5.0
-"""Retention after the first read, so that a reader whose reply got lost can ask again."""
+"""Retention after the first read, for a repeated read after a lost reply."""
 
 
 class SessionHandles:
@@ -56,7 +56,6 @@ class SessionHandles:
         )
 
     def expired(self, now: float, retain_s: float) -> list[Handle]:
-        """Return the stopped handles whose retention is over."""
         gone = []
         for handle in self.stopped:
             if handle.stopped_at is not None and handle.stopped_at + retain_s > now:

@@ -27,7 +27,7 @@ _MIN_LARGE_CHUNK = 4_096
 """Size from which a chunk is kept as it came."""
 
 _MAX_HEAD = 32_768
-"""Bytes of the beginning that outlive the ring: half of what a read returns by default."""
+"""Bytes of the beginning that outlive the ring: half of a default read."""
 
 _DISK_STEP = 1_048_576
 """Disk is taken from the budget in steps of this size."""
@@ -95,9 +95,9 @@ class Spool:
         self.saved: SavedFile | None = None
         """The named file of this output; removed with the spool."""
         self.beside: tuple[SavedFile, ...] = ()
-        """Named files of what is beside the output; removed with the spool."""
+        """Named files besides the output; removed with the spool."""
         self.strings = NO_STRINGS
-        """The control strings of more than `escapes.LONGEST` bytes."""
+        """The control strings of more than `escapes.MAX_SEQUENCE` bytes."""
         self._memory = memory
         self._capacity = disk if folder is not None else 0
         self.budget = budget

@@ -1,12 +1,12 @@
-"""From bytes of a spool to text for a reader.
+"""Conversion of a spool's bytes to text for a reader.
 
-Rules: the text is what the whole stream decodes to, without the sequences that speak to a terminal:
-no character and no sequence is ever split, bytes that are no UTF-8 become U+FFFD, what has not
-arrived whole waits for the next read. How a stretch of bytes reads is its `Rendering`'s matter; which
-stretch is read is decided here. What does not fit is left out in the middle, at line ends where there
-are any, with one line in its place that says how many bytes are missing; every missing byte is
-counted, but for those of control strings, which are no text. Of a line that a pipe's program rewrites
-with returns of the carriage, the text has the last version. Section 4, `view`.
+- The text is the decoded stream without terminal sequences: characters and sequences are never
+  split, invalid UTF-8 becomes U+FFFD, incomplete ones wait for the next read. `Rendering` converts
+  a stretch, this module chooses the stretch.
+- Excess text is omitted in the middle, at line ends if possible, with one line that counts the
+  missing bytes, except those of control strings.
+- Of a line that a program on a pipe rewrites by carriage returns, the last version counts. Section
+  4, `view`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import msgspec
 
 from haft_protocol.states import Base64
 
-from .escapes import LONGEST, continued, decode, pending, unfinished
+from .escapes import MAX_SEQUENCE, continued, decode, pending, unfinished
 from .long_strings import NO_STRINGS
 from .spool import Budget, Spool
 
 _LINE = 4_096
-"""How much is given up to begin with a whole line where the spool has dropped its beginning."""
+"""Bytes to give up for a line start, where the spool has dropped the beginning."""
 
 
-_LONGEST_PROMPT = 1_024
+_MAX_PROMPT = 1_024
 
 _REWRITES = re.compile(rb"\r[^\r\n]")
 
 WHOLE = 131_072
-"""How many bytes are rendered as one where the text may be far shorter."""
+"""Bytes rendered as one where the text may be far shorter."""
 
 _AT_ONCE = 131_072
-"""How many bytes are made a text of at once, in a few milliseconds at most."""
+"""Bytes converted in one step: a few milliseconds at most."""
 
 
 class Slice(msgspec.Struct, frozen=True, gc=False):
-    """A text, the offset after it, and how many bytes of the asked range it does not hold."""
+    """Text, the offset behind it, and the omitted bytes of the range."""
 
     text: str
     cursor: int
@@ -50,7 +50,7 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unmade(str):
-    """A long text that is made later, in a thread; empty until then."""
+    """Long text, converted later in a thread; empty until then."""
 
     __slots__ = ("make",)
 
@@ -60,38 +60,37 @@ class Unmade(str):
         return unmade
 
     make: Callable[[], str]
-    """Returns the text. It holds all that it needs: the spool may change meanwhile."""
+    """Convert the text, from copies: the spool may change meanwhile."""
 
 
 class Rendering(Protocol):
-    """How the bytes of one handle's output read as text."""
+    """Conversion of one handle's output to text."""
 
     def is_shorter(self, data: bytes) -> bool:
-        """Whether the text of `data` may be far shorter, so that up to `WHOLE` bytes are rendered as one
-        although the reader takes fewer."""
+        """Return True if the text of `data` may be far shorter than `data`, so that up to `WHOLE`
+        bytes are rendered for a smaller read."""
 
     def pending(self, tail: bytes) -> int:
-        """How many bytes at the end of an output are not to be shown before more of it has come."""
+        """Count the bytes at the end of an output that must wait for more."""
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
-        """The text of `data`, which stands in the spool at `start`; what came before it may tell
-        how it reads."""
+        """Convert `data`, at `start` in the spool; earlier output may matter."""
 
     def deferred(self, spool: Spool, start: int, data: bytes) -> Callable[[], str]:
-        """What makes the text of more than `WHOLE` bytes, in any thread."""
+        """Return a function that converts more than `WHOLE` bytes, in any thread."""
 
     def plain(self, data: bytes) -> bytes:
-        """The text of `data` as UTF-8 for a search, with every line end kept; looks at nothing else."""
+        """Convert `data` to UTF-8 for a search, keeping each line end, without other output."""
 
 
 class _Stripped:
-    """Output that went through a pipe: the text without sequences, each line in its last version."""
+    """Output of a pipe: without sequences, each line in its last version."""
 
     def is_shorter(self, data: bytes) -> bool:
         return _REWRITES.search(data) is not None
 
     def pending(self, tail: bytes) -> int:
-        # A return of the carriage waits for what follows: a line end, or another version of the line.
+        # A carriage return waits for its successor: a line end, or another version of the line.
         return max(len(tail) - len(tail.rstrip(b"\r")), pending(tail))
 
     def text(self, spool: Spool, start: int, data: bytes) -> str:
@@ -106,7 +105,7 @@ class _Stripped:
 
 
 class _Verbatim(_Stripped):
-    """What is text already."""
+    """Text without sequences."""
 
     def is_shorter(self, data: bytes) -> bool:
         return False
@@ -120,13 +119,13 @@ _VERBATIM: Rendering = _Verbatim()
 
 
 def is_at_line_start(spool: Spool, start: int) -> bool:
-    """Whether the offset `start` begins a line, or all that was kept."""
+    """Return True at the start of a line or of the kept output."""
     return spool.read(start - 1, start) in (b"", b"\n")
 
 
 def _last_versions(text: str, at_line_start: bool) -> str:
-    """Return the last version of each line. Of a line that begins before `text`, the return of the
-    carriage stays in front: its reader has an earlier version."""
+    """Return the last version of each line. If the first line starts before `text`, its carriage
+    return is kept: the reader has an earlier version."""
     if "\r" not in text:
         return text
     first, *lines = text.split("\n")
@@ -142,20 +141,20 @@ def _last_version(line: str) -> str:
 
 
 def shown_end(spool: Spool, rendering: Rendering) -> int:
-    """Return the offset up to which a read would show output now."""
+    """Return the offset up to which a read shows output now."""
     return _shown_end(spool, rendering, spool.end)
 
 
 def _shown_end(spool: Spool, rendering: Rendering, stop: int) -> int:
-    """Return up to which offset before `stop` no character and no sequence goes on."""
+    """Return the last offset before `stop` between characters and sequences."""
     if 0 <= spool.strings.open < stop:
         stop = spool.strings.open
-    return stop - rendering.pending(spool.read(stop - LONGEST, stop))
+    return stop - rendering.pending(spool.read(stop - MAX_SEQUENCE, stop))
 
 
 def last_line(spool: Spool, rendering: Rendering) -> str:
-    """Return the last line that was printed, as far as it is there: what asks for input."""
-    start = max(spool.start, spool.strings.back(spool.end, _LONGEST_PROMPT))
+    """Return the last printed line, complete or not: the prompt, for a waiting program."""
+    start = max(spool.start, spool.strings.back(spool.end, _MAX_PROMPT))
     data = spool.read_shown(start, spool.end)
     line = data.rfind(b"\n") + 1
     text = rendering.text(spool, spool.strings.forward(start, line), data[line:])
@@ -163,8 +162,7 @@ def last_line(spool: Spool, rendering: Rendering) -> str:
 
 
 def bytes_from(spool: Spool, start: int, max_bytes: int, *, defer: bool = False) -> Slice:
-    """Return the bytes from `start` on in base64, `max_bytes` of them at most; `omitted` are those
-    that the spool has dropped."""
+    """Return up to `max_bytes` from `start` in base64; `omitted` counts the dropped bytes."""
     data = spool.head[start : start + max_bytes] if start < spool.start else b""
     begin, stop = start, start + len(data)
     if not data:
@@ -180,7 +178,7 @@ def _base64(data: bytes) -> Base64:
 
 
 def left_out(count: int) -> str:
-    """Return the line that stands for `count` missing bytes."""
+    """Format the line for `count` missing bytes."""
     return f"… {count} bytes left out …\n"
 
 
@@ -195,11 +193,11 @@ def cut(
     rendering: Rendering = STRIPPED,
     defer: bool = False,
 ) -> Slice:
-    """Return what there is of [start, stop) within `max_bytes`; with `tail`, only the last of it, with
-    `defer`, a long text as one that is `Unmade`.
+    """Return the text of [start, stop) within `max_bytes`; `tail` keeps only the end, `defer`
+    leaves a long text `Unmade`.
 
-    `final`: nothing will follow, so an unfinished character at the end is shown as U+FFFD. The
-    line that says what is missing comes on top of `max_bytes`.
+    `final`: no more output follows, so an incomplete character becomes U+FFFD. The line for missing
+    bytes comes on top of `max_bytes`.
     """
     stop = min(stop, spool.end)
     if not final and start < stop:
@@ -234,13 +232,13 @@ def _text(spool: Spool, start: int, data: bytes, rendering: Rendering, defer: bo
 
 
 def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int, int]:
-    """Cut a text as output is cut; returns it, the bytes it had, the bytes that are kept."""
+    """Cut a text like output; return the text, its bytes, and the kept bytes."""
     data = text.encode("utf-8", "replace")
     if len(data) <= max_bytes:
         return text, len(data), len(data)
     spool = Spool(len(data), 0, None, Budget(0))
     spool.append(data)
-    spool.strings = NO_STRINGS  # It is text already.
+    spool.strings = NO_STRINGS  # text already
     piece = cut(spool, 0, len(data), max_bytes, final=True, tail=tail, rendering=_VERBATIM)
     return piece.text, len(data), len(data) - piece.omitted
 
@@ -248,10 +246,8 @@ def cut_text(text: str, max_bytes: int, *, tail: bool = False) -> tuple[str, int
 def _head_and_tail(
     spool: Spool, start: int, stop: int, max_bytes: int, rendering: Rendering, defer: bool
 ) -> Slice:
-    """Return the beginning of the range, a line for what is missing, and its end.
-
-    No character goes on behind `stop`.
-    """
+    """Return start and end of the range around a line for the missing bytes. `stop` is between
+    characters."""
     base, strings = spool.start, spool.strings
     kept = min(max(start, base), stop)
     front, reached = read_head(spool, start, kept)
@@ -270,7 +266,7 @@ def _head_and_tail(
         front += spool.read_shown(kept, stop)
         rear = b""
     if spool.start != base:
-        # The file failed while it was read and was given up; that happens once.
+        # The file failed during the read and was abandoned, which happens once.
         return _head_and_tail(spool, start, stop, max_bytes, rendering, defer)
     missing = strings.length(start, stop) - len(front) - len(rear)
     skipped, sequence = _begun_before(spool, start, front)
@@ -286,7 +282,8 @@ def _head_and_tail(
 
 
 def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
-    """Return the saved beginning from `start` to `kept`, without long strings, and the offset behind it."""
+    """Return the saved head from `start` to `kept`, without long strings, and the offset behind the
+    last byte."""
     head = spool.head[start:kept]
     reached = start + len(head)
     parts, at = [], start
@@ -297,13 +294,13 @@ def read_head(spool: Spool, start: int, kept: int) -> tuple[bytes, int]:
 
 
 def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
-    """Count the bytes at the start of `data`, read from `start` on, that belong to a character begun
-    before, and those that belong to such a sequence."""
+    """Count the bytes at the start of `data`, at `start` in the spool, that continue a character,
+    and those that continue a sequence."""
     if not start or not data or spool.strings.end_of(start) != start:
         return 0, 0
-    before = spool.head[max(0, start - LONGEST) : start]
-    if len(before) < min(start, LONGEST):
-        before = spool.read(start - LONGEST, start)
+    before = spool.head[max(0, start - MAX_SEQUENCE) : start]
+    if len(before) < min(start, MAX_SEQUENCE):
+        before = spool.read(start - MAX_SEQUENCE, start)
     sequence = continued(before, data)
     if sequence:
         return 0, sequence
@@ -311,7 +308,6 @@ def _begun_before(spool: Spool, start: int, data: bytes) -> tuple[int, int]:
 
 
 def _joined(head: str, line: str, end: str) -> str:
-    """Both stretches, with the line for what is missing between them."""
     head, end = (text.make() if isinstance(text, Unmade) else text for text in (head, end))
     if line and head and not head.endswith("\n"):
         head += "\n"
@@ -319,13 +315,12 @@ def _joined(head: str, line: str, end: str) -> str:
 
 
 def _front(data: bytes) -> bytes:
-    """Cut what goes on elsewhere at its last line end, else behind its last whole character or
-    sequence."""
+    """Cut after the last line end, else after the last complete character or sequence."""
     return data[: data.rfind(b"\n") + 1] or data[: len(data) - pending(data)]
 
 
 def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
-    """Return at most the last `size` bytes of [start, stop), from a line start if there is one."""
+    """Return the last `size` bytes of [start, stop) at most, from a line start if possible."""
     begin = max(start, spool.strings.back(stop, size))
     data = spool.read_shown(begin, stop)
     begin = max(begin, spool.start)
@@ -338,7 +333,7 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
         return data[sum(_begun_before(spool, begin, data)) :]
     if not begin or spool.strings.end_of(begin) != begin:
         return data
-    # What came before is gone: a line or a character that began there cannot be told from junk.
+    # Earlier bytes are gone: a line or character that started there looks like junk.
     line = data.find(b"\n", 0, _LINE) + 1
     if 0 < line < len(data):
         return data[line:]
@@ -349,7 +344,7 @@ def _rear(spool: Spool, start: int, stop: int, size: int) -> bytes:
 
 
 def _inside(before: bytes, data: bytes) -> int:
-    """Count the bytes at the start of `data` that belong to a character begun in `before`."""
+    """Count the bytes at the start of `data` that continue a character of `before`."""
     begun = unfinished(before)
     if not begun:
         return 0
@@ -358,7 +353,7 @@ def _inside(before: bytes, data: bytes) -> int:
     while count < min(3, len(data)):
         _, used = utf_8_decode(lead + data[: count + 1], "replace", False)
         if used == begun + count + 1:
-            # Whole, and so it was one character, unless it broke off and junk was read instead.
+            # Whole, so one character, unless it was cut off and junk followed.
             return count + 1 if 0x80 <= data[count] < 0xC0 else count
         if used:
             return count

@@ -1,8 +1,9 @@
-"""The state of a handle as its reader sees it: the state object of the wire.
+"""State of a handle for a reader: the state object of the wire.
 
-Rules: pure but for the file of a truncated text. `delta` reads from the session's read offset and moves that; a
-`cursor` and every other view leave it: the caller reports what was shown to the handle. The read offset is frozen at the stop, so that every delta of a
-stopped handle is the same. A success has a result, a failure an error, never both. Sections 3 and 4.
+Pure except for the file of a truncated text. `delta` starts at the session's read offset and moves
+it; `cursor` and other views do not: the caller reports the read to the handle. The read offset is
+frozen at the stop, so all deltas of a stopped handle are equal. A success has a result, a failure
+an error, never both. Sections 3 and 4.
 """
 
 from __future__ import annotations

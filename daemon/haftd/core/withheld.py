@@ -1,8 +1,8 @@
-"""The output of an execution, withheld until a reviewer has decided.
+"""Output of an execution, withheld until a reviewer decides.
 
-Rules: pure. A withheld result is not in the handle, so that no view, search or subscription can show it. The text
-that the reviewer was shown is what is released: an output that is the result, else the result or the failure
-alone, without the output beside it. `deny` and `skip` drop all of it, with the exit status. Section 6, results.
+Pure. A withheld result is not in the handle, so no view, search or subscription can show it. The
+reviewed text is the released text: an output that is the result, else the result or failure alone.
+`deny` and `skip` drop everything, with the exit status. Section 6, results.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ DROPPED = "It was given up before anybody had decided whether its result is hand
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A result as the reviewer is shown it. `text` is cut: of `bytes` in all `omitted` are left out.
-    `failure` is the daemon's description of how it failed, None where it succeeded."""
+    """Result for the reviewer. `text` is cut: `omitted` of `bytes` are missing. `failure` describes
+    the failure, None after a success."""
 
     text: str
     bytes: int
@@ -37,12 +37,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ReviewDecision:
-    """A decision about a result. `text` stands in its place (`edit`), `said` says what became of it
-    (`deny`, `skip`). `refusal` is the error of the call that waits for it."""
+    """Decision about a result. `text` replaces the result (`edit`), `explanation` explains `deny` and
+    `skip`. `refusal` is the error of the call that awaits the result."""
 
     decision: Literal["allow", "edit", "deny", "skip"]
     text: str = ""
-    said: str = ""
+    explanation: str = ""
     refusal: RpcError | None = None
 
 
@@ -81,8 +81,8 @@ class WithheldResult:
         return Shown(text, whole, whole - kept, None, error is not None)
 
     def release(self, ending: Ending, decision: ReviewDecision) -> tuple[Ending, Spool | None]:
-        """Return what readers are shown of `ending` after this decision, and the output that is read from now on,
-        which the caller closes; None for none."""
+        """Return the end for readers after this decision, and the spool to read from now on, if
+        any, which the caller closes."""
         if decision.decision == "allow" and ending.is_output:
             self._is_open = False
             self.spool.finish()
@@ -99,17 +99,17 @@ class WithheldResult:
             case "edit":
                 return replace(ending, result=decision.text), None
             case "deny":
-                failure = ToolError(decision.said)
+                failure = ToolError(decision.explanation)
                 denied = replace(
                     ending, result=None, failure=failure, shows_output=False, exit=None
                 )
                 return denied, None
         if ending.by.by == "exit":
-            ending = replace(ending, result=decision.said, failure=None, shows_output=False)
+            ending = replace(ending, result=decision.explanation, failure=None, shows_output=False)
         return replace(ending, exit=None), None
 
     def discard(self, ending: Ending, by: EndedBy) -> Ending:
-        """Drop the output; return what readers are shown of `ending` where `by` has given the result up."""
+        """Drop the output; return the end for readers, given that `by` abandoned the result."""
         self.drop()
         return Ending(by=by, failure=ToolError(f"{DROPPED}."), unconfirmed=ending.unconfirmed)
 

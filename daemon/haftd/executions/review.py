@@ -123,7 +123,7 @@ class PendingReview:
         except RpcError as refusal:
             if refusal.kind == "shutting_down":
                 return None  # It has run: no caller is asked to try again.
-            return ReviewDecision("deny", said=refusal.message, refusal=refusal)
+            return ReviewDecision("deny", explanation=refusal.message, refusal=refusal)
         except Exception:
             log.exception("a result could not be reviewed", handle=handle.id, tool=handle.tool)
-            return ReviewDecision("deny", said=internal_failure())
+            return ReviewDecision("deny", explanation=internal_failure())

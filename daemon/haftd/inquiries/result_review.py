@@ -48,7 +48,7 @@ async def review(
     """Wait for the decision about a result. Raises `RpcError` (not_approved, shutting_down)."""
     tool = handle.tool
     if mode == "skip":
-        return ReviewDecision("skip", said=_not_handed_out(tool, "its definition says so"))
+        return ReviewDecision("skip", explanation=_not_handed_out(tool, "its definition says so"))
     failure = "" if shown.failure is None else f"{shown.failure}\n"
     decision = await seek(
         router,
@@ -69,7 +69,7 @@ async def review(
     if decision is None:
         raise AssertionError("a review does not end with its handle")
     if decision.decision == "skip":
-        return ReviewDecision("skip", said=_not_handed_out(tool, decision.reason))
+        return ReviewDecision("skip", explanation=_not_handed_out(tool, decision.reason))
     if decision.edited is not None:
         return ReviewDecision("edit", text=decision.edited)
     return ReviewDecision("allow")

@@ -82,8 +82,6 @@ class MethodTable(dict[str, Callable[..., Any]]):
 
 
 class _Signature(inspect.Signature):
-    """Signature whose `bind` decodes the params."""
-
     __slots__ = ("_method",)
     _method: _Method
 

@@ -17,8 +17,8 @@ NEVER: Node = {"not": {}}
 ANNOTATIONS = frozenset(["description", "title", "default", "examples"])
 """Keywords without a constraint."""
 
-_SMALLEST = ("maximum", "exclusiveMaximum")
-_LARGEST = ("minimum", "exclusiveMinimum")
+_UPPER_BOUNDS = ("maximum", "exclusiveMaximum")
+_LOWER_BOUNDS = ("minimum", "exclusiveMinimum")
 _CONDITION = ("if", "then", "else")
 
 
@@ -63,9 +63,9 @@ def _join(merged: Node, key: str, value: Any, beside: list[Node]) -> None:
         merged[key] = _common_values(mine, value)
     elif key == "required":
         merged[key] = list(dict.fromkeys([*mine, *value]))
-    elif key in _LARGEST or key.startswith("min"):
+    elif key in _LOWER_BOUNDS or key.startswith("min"):
         merged[key] = max(mine, value)
-    elif key in _SMALLEST or key.startswith("max"):
+    elif key in _UPPER_BOUNDS or key.startswith("max"):
         merged[key] = min(mine, value)
     elif key == "description":
         if value not in mine:

@@ -25,7 +25,7 @@ _CHOICE = ("anyOf", "oneOf", "allOf", "not", "if", "enum", "dependentRequired", 
 
 
 class Translated(msgspec.Struct, frozen=True):
-    """Tool for a provider. `lossless`: whatever matches these parameters matches the tool's."""
+    """Tool for a provider. `lossless`: arguments for these parameters always match the tool's."""
 
     description: str
     parameters: dict[str, Any]

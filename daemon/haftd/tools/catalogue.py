@@ -61,7 +61,7 @@ def _ignore() -> None:
     """Default of `on_changed`."""
 
 
-_FEW = 20
+_MAX_QUICK_LIST = 20
 """Lists of at most this many tools take a few milliseconds."""
 
 _MAX_ROOTS = 32
@@ -269,7 +269,7 @@ class Catalogue:
         toolset = self._toolset(root)
         descriptions = self.descriptions
         if (
-            len(toolset) <= _FEW
+            len(toolset) <= _MAX_QUICK_LIST
             or toolset.listed(provider, style, descriptions, surface) is not None
         ):
             return None
@@ -375,7 +375,7 @@ class Catalogue:
         paths = [folder / "builtin" / f"{name}.toml" for name in self._builtin]
         pack = [name for name in TOOLPACK if name in toolpack]
         paths += [folder / "toolpack" / f"{name}.toml" for name in pack]
-        # As trusted as the interpreter's own files, whoever installed the package.
+        # As trusted as the interpreter's own files, by any installer.
         return [parse(path.read_text(encoding="utf-8"), str(path)) for path in paths]
 
     def _documents(self, problems: _Problems) -> _Documents:

@@ -166,7 +166,7 @@ class WebSocketWire:
         return len(data)
 
     async def writable(self) -> None:
-        """Return at once: unobservable for a WebSocket, whose pings detect a stalled peer."""
+        """Return at once: unobservable for a WebSocket; pings detect a stalled peer."""
 
     async def hung_up(self) -> None:
         """Wait for the end, discarding input."""

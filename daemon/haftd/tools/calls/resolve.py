@@ -1,9 +1,9 @@
 """From a tool and its validated arguments to an `Invocation`.
 
 After this only the program remains to be found on PATH. Each word of the command is one argument,
-whatever its value; NUL bytes and more bytes than the kernel takes are refused. A definition's
-relative program and `cwd` start at the root; a relative program from an argument starts at the
-`cwd`, as in a shell.
+with any value; NUL bytes and more bytes than the kernel takes are refused. A definition's relative
+program and `cwd` start at the root; a relative program from an argument starts at the `cwd`, as in
+a shell.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from msgspec import UNSET
 from haft_protocol.methods import Problem
 from haftd.ownership import foreign_owner, why_replaceable
 
-LARGEST_FILE = 4 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
 """Larger files are no configuration."""
 
 _MAX_DEPTH = 64
@@ -31,7 +31,7 @@ _MAX_DEPTH = 64
 _MAX_DOTS = 64
 _MAX_FOLDERS = 1_000
 _NOT_REGULAR = "it is no regular file"
-_TOO_LONG = f"it is larger than {LARGEST_FILE} bytes"
+_TOO_LONG = f"it is larger than {MAX_DOCUMENT_BYTES} bytes"
 _TOO_DEEP = "it is nested too deeply"
 _TOO_LARGE = "a number in it is larger than TOML has: 64 bits"
 _AT = re.compile(r" \(at line (\d+), column \d+\)$")
@@ -103,8 +103,8 @@ def read_text(path: Path) -> str:
         with os.fdopen(_open(path), "rb") as file:
             if why := _fault(path, os.fstat(file.fileno())):
                 raise UnreadableFile(why)
-            data = file.read(LARGEST_FILE + 1)
-        if len(data) > LARGEST_FILE:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+        if len(data) > MAX_DOCUMENT_BYTES:
             raise UnreadableFile(_TOO_LONG)
         return data.decode()
     except UnicodeDecodeError as error:
@@ -126,7 +126,7 @@ def _fault(path: Path, status: os.stat_result) -> str:
     """Return the reason to refuse the open file; empty if there is none."""
     if not stat.S_ISREG(status.st_mode):
         return _NOT_REGULAR
-    if status.st_size > LARGEST_FILE:
+    if status.st_size > MAX_DOCUMENT_BYTES:
         return _TOO_LONG
     # The owner of a link chooses its target, and writers of the folder choose the names.
     return (

@@ -387,7 +387,7 @@ def remarks(tool: Tool, read: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
 
 
 def _unfit_defaults(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parameters whose default violates their schema; `null` stands for none."""
+    """Yield the parameters with a default that violates the schema; `null` stands for none."""
     shared = {key: parameters[key] for key in ("$defs", "definitions") if key in parameters}
     for name, form in parameters.get("properties", {}).items():
         default = form.get("default") if isinstance(form, Mapping) else None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 FOLDER = ".haft/tools"
-LARGEST = 64 * 1024
+MAX_FILE_BYTES = 64 * 1024
 """Bytes of one file."""
 
 MAX_FILES = 64
@@ -177,8 +177,8 @@ class Folder:
             return RefusedFile(name, path, _reason(error))
         finally:
             os.close(fd)
-        if not why and len(data) > LARGEST:
-            why = f"it is larger than {LARGEST} bytes"
+        if not why and len(data) > MAX_FILE_BYTES:
+            why = f"it is larger than {MAX_FILE_BYTES} bytes"
         return (
             RefusedFile(name, path, why) if why else HashedFile(name, path, data, digest_of(data))
         )
@@ -193,8 +193,8 @@ class Folder:
         real = os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115
         if not real.startswith(self._root.rstrip("/") + "/"):
             return "it is a link that leads out of the root"
-        if status.st_size > LARGEST:
-            return f"it is larger than {LARGEST} bytes"
+        if status.st_size > MAX_FILE_BYTES:
+            return f"it is larger than {MAX_FILE_BYTES} bytes"
         return ""
 
 
@@ -217,7 +217,7 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
 
 def _content(fd: int) -> bytes:
     data = b""
-    while len(data) <= LARGEST and (piece := os.read(fd, LARGEST + 1 - len(data))):
+    while len(data) <= MAX_FILE_BYTES and (piece := os.read(fd, MAX_FILE_BYTES + 1 - len(data))):
         data += piece
     return data
 

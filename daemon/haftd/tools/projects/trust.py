@@ -20,7 +20,7 @@ import msgspec
 
 from haft_protocol.methods import Problem
 
-LARGEST_STORE = 16 * 1024 * 1024
+MAX_STORE_BYTES = 16 * 1024 * 1024
 _LAST = 253_402_000_000
 """End of the year 9999, the latest time that calendars format."""
 _NOTHING: Mapping[str, TrustedFile] = MappingProxyType({})
@@ -123,7 +123,7 @@ class Trust:
             with os.fdopen(fd, "rb") as file:
                 if why := _fault(os.fstat(fd)):
                     return _Store(), why
-                return _DECODER.decode(file.read(LARGEST_STORE + 1)), ""
+                return _DECODER.decode(file.read(MAX_STORE_BYTES + 1)), ""
         except OSError as error:
             return _Store(), _said(error)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -135,9 +135,9 @@ class Trust:
                 self._seen = None
                 roots = change(self._now().roots)
                 data = msgspec.json.encode(_Store(roots=roots))
-                if len(data) > LARGEST_STORE:
+                if len(data) > MAX_STORE_BYTES:
                     raise TrustFault(
-                        f"the store would be larger than {LARGEST_STORE} bytes; "
+                        f"the store would be larger than {MAX_STORE_BYTES} bytes; "
                         "`haft trust --list` shows what is in it, `--revoke` takes a root out"
                     )
                 if self._why:
@@ -188,8 +188,8 @@ def _fault(status: os.stat_result) -> str:
         return f"it belongs to the user with the number {status.st_uid}"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "others can write to it"
-    if status.st_size > LARGEST_STORE:
-        return f"it is larger than {LARGEST_STORE} bytes"
+    if status.st_size > MAX_STORE_BYTES:
+        return f"it is larger than {MAX_STORE_BYTES} bytes"
     return ""
 
 

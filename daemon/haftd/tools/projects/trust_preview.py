@@ -1,4 +1,4 @@
-"""Preview of a root's files for the person who decides on trust.
+"""Preview of a root's files for a decision on trust.
 
 Pure but CPU-bound: hostile files parse slowly, so callers yield between files. Nothing in a file is
 omitted.
